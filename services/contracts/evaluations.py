@@ -1,8 +1,8 @@
 """Evaluations: a model answers the prompts of a file, and a grader grades the answers."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictInt, StringConstraints
+from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import Number, Request, Resource
 from services.contracts.chat_template import ChatTemplateKwargs
@@ -28,7 +28,9 @@ class Sampling(Request):
     stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=4
     )
-    seed: StrictInt | None = Field(default=0, ge=0, le=2**31 - 1)
+    seed: StrictInt | None = Field(
+        default=0, ge=0, le=2**31 - 1, description="Of an item's first sample; the next add 1 each."
+    )
 
 
 class CreateEvaluation(JobRequest):
@@ -56,10 +58,25 @@ class CreateEvaluation(JobRequest):
     max_samples: StrictInt | None = Field(
         default=None, ge=1, description="Take the first rows only."
     )
+    samples_per_item: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="Answers to each row, for avg@n, maj@n and pass@k; needs a temperature.",
+    )
     max_concurrency: StrictInt = Field(default=64, ge=1, le=1024)
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Of the vLLM server of a local model."
     )
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Self:
+        if self.samples_per_item > 1 and self.sampling.temperature == 0:
+            raise ValueError(
+                "samples_per_item above 1 needs sampling.temperature above 0: greedy samples of "
+                "an item are all alike"
+            )
+        return self
 
     @property
     def passing_score(self) -> float:
@@ -69,17 +86,38 @@ class CreateEvaluation(JobRequest):
         return self.grader.range[1] if isinstance(self.grader, ScoreModelGrader) else 1.0
 
 
+class ItemEstimate(Resource):
+    """A mean over items, with its standard error and its 95 % interval."""
+
+    mean: float
+    stderr: float
+    ci95: tuple[float, float]
+
+
 class EvaluationMetrics(Resource):
     """The outcome over all samples.
 
     ``accuracy`` counts a sample without an answer or a score as incorrect; ``errors`` is the number
-    of these. ``stderr`` is the standard error of the mean (n - 1 in the variance), ``ci95`` the
-    Wilson score interval. ``mean_score`` is the mean over the scored samples.
+    of these. With several samples per item it is avg@n. ``stderr`` is the standard error of the
+    mean (n - 1 in the variance), ``ci95`` the Wilson score interval; both are over items, since
+    samples of an item are alike. ``mean_score`` is the mean over the scored samples.
     """
 
     samples: int
     correct: int
     errors: int
+    items: int | None = Field(default=None, description="Rows of the file.")
+    samples_per_item: int = 1
+    unanswered: int = Field(default=0, description="Of the errors: the model gave no answer.")
+    unparsable: int = Field(
+        default=0, description="Graded answers in which a grader with golds found nothing."
+    )
+    pass_at_k: dict[str, ItemEstimate] | None = Field(
+        default=None, description="By k; unbiased. With several samples per item only."
+    )
+    majority: ItemEstimate | None = Field(
+        default=None, description="maj@n: the most frequent compared answer of an item is right."
+    )
     accuracy: float
     mean_score: float | None = None
     stderr: float
@@ -99,6 +137,7 @@ class Evaluation(JobState):
     grader: Grader
     pass_threshold: float | None = None
     sampling: Sampling
+    samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
 
 
@@ -116,6 +155,7 @@ class SampleResult(Resource):
     id: str
     object: Literal["evaluation.result"] = "evaluation.result"
     index: int = Field(description="Row of the file, counted from 0.")
+    sample: int = Field(default=0, description="Which of the row's samples, counted from 0.")
     gold: list[str]
     answer: str | None
     extracted: str | None = Field(default=None, description="What the grader compared.")

@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from services.contracts.evaluations import Evaluation, EvaluationMetrics
+from services.contracts.evaluations import Evaluation, EvaluationMetrics, ItemEstimate
 from services.contracts.exports import Export
 from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob
@@ -178,9 +178,17 @@ def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
     low, high = metrics.ci95
     return {
         "accuracy": f"{metrics.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f})",
-        "samples": f"{metrics.samples} ({metrics.correct} correct, {metrics.errors} unanswered)",
+        "majority": _estimate(metrics.majority) if metrics.majority else None,
+        **{f"pass@{k}": _estimate(each) for k, each in (metrics.pass_at_k or {}).items()},
+        "samples": f"{metrics.samples} ({metrics.correct} correct, {metrics.errors} without a "
+        f"grade, {metrics.unparsable} unparsable)",
         "tokens/s": number(metrics.tokens_per_second),
     }
+
+
+def _estimate(found: ItemEstimate) -> str:
+    low, high = found.ci95
+    return f"{found.mean:.4f} (95 % interval {low:.4f} to {high:.4f})"
 
 
 def event_line(event: Event) -> Text:

@@ -189,6 +189,27 @@ def test_requests_carry_sampling_and_the_key_which_is_never_on_disk(tmp_path: Pa
         assert b"sk-very-secret" not in file.read_bytes()
 
 
+def test_samples_of_an_item_have_seeds_of_their_own_and_survive_a_restart(tmp_path: Path) -> None:
+    with ChatServer() as server:
+        sampling = Sampling(temperature=0.7, seed=2**31 - 2)
+        job = job_of(tmp_path / "job", server, 5, samples_per_item=3, sampling=sampling)
+        job.run()
+        rows = {(row.index, row.sample): row for row in job.rows()}
+        (job.folder / RESULTS).write_text(
+            "".join(row.model_dump_json() + "\n" for row in list(rows.values())[:7])
+        )
+        (job.folder / RESULT).unlink()
+        job.run()
+    assert set(rows) == {(index, sample) for index in range(5) for sample in range(3)}
+    assert len(job.rows()) == 15
+    assert len(server.bodies) == 15 + 8
+    assert {body["seed"] for body in server.bodies} == {2**31 - 2, 2**31 - 1, 0}
+    metrics = job.metrics()
+    assert (metrics.items, metrics.samples, metrics.samples_per_item) == (5, 15, 3)
+    assert metrics.pass_at_k is not None
+    assert set(metrics.pass_at_k) == {"1", "2", "3"}
+
+
 @pytest.mark.parametrize(
     ("status", "code", "requests"),
     [(401, "endpoint_refused", 30), (404, "endpoint_refused", 30), (400, "request_rejected", 60)],

@@ -40,6 +40,7 @@ def evaluation_view(job: Job) -> Evaluation:
         grader=request.grader,
         pass_threshold=request.pass_threshold,
         sampling=request.sampling,
+        samples_per_item=request.samples_per_item,
         metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
         **state_fields(job),
     )

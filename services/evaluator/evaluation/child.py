@@ -8,12 +8,14 @@ may be killed at any time and restarted on the same folder.
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import EvaluationMetrics
+from services.contracts.graders import GoldGrader
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
@@ -46,14 +48,19 @@ async def evaluate(
     ``engine`` is entered only if samples are left. Safe to repeat on the same ``job_dir`` after a
     kill: graded samples are not asked again. Raises `TemperError`.
     """
-    total = _count(spec)
+    items, repeats = _count(spec), spec.samples_per_item
+    total = items * repeats
     results_path = job_dir / RESULTS
-    prepare(results_path, total)
-    totals = RunningTotals(seconds=seconds_of_earlier_attempts(job_dir))
+    prepare(results_path, items, repeats)
+    totals = RunningTotals(
+        repeats,
+        extracts=isinstance(spec.grader, GoldGrader),
+        seconds=seconds_of_earlier_attempts(job_dir),
+    )
     answered = bytearray(total)
     for row in read_rows(results_path):
         totals.add(row)
-        answered[row.index] = True
+        answered[row.index * repeats + row.sample] = True
     if totals.samples:
         reporter.message(f"{totals.samples} of {total} samples were answered in earlier attempts")
     if totals.samples < total:
@@ -70,7 +77,7 @@ async def evaluate(
                     system_prompt=spec.system_prompt,
                 )
                 await generation.run(
-                    (sample for sample in _samples(spec) if not answered[sample.index]),
+                    _unanswered(spec, answered),
                     min(spec.max_concurrency, total - totals.samples),
                     results.sync_forever(),
                     progress.report_forever(),
@@ -82,6 +89,15 @@ async def evaluate(
 
 def _samples(spec: EvaluationSpec) -> Iterator[EvaluationSample]:
     return islice(read_samples(spec.samples, gold_matcher(spec.grader)), spec.max_samples)
+
+
+def _unanswered(spec: EvaluationSpec, answered: bytearray) -> Iterator[EvaluationSample]:
+    """The samples to ask. Those of an item are adjacent: its prompt is then in the engine's
+    prefix cache."""
+    for item in _samples(spec):
+        for sample in range(spec.samples_per_item):
+            if not answered[item.index * spec.samples_per_item + sample]:
+                yield replace(item, sample=sample)
 
 
 def _count(spec: EvaluationSpec) -> int:

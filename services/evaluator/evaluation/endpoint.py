@@ -57,14 +57,21 @@ class Endpoint:
         self._client = client
         self._model = model
         self._settings = spec.sampling.model_dump()
+        self._seed = spec.sampling.seed
         if spec.chat_template_kwargs:
             self._settings["chat_template_kwargs"] = spec.chat_template_kwargs
         if stop_token_ids:
             self._settings["stop_token_ids"] = list(stop_token_ids)
 
-    async def ask(self, messages: Sequence[JsonObject]) -> Answer | Unanswered:
-        """Answer a conversation; an answer without text, such as a tool call, is empty."""
-        request = ChatRequest(model=self._model, messages=list(messages), **self._settings)
+    async def ask(self, messages: Sequence[JsonObject], sample: int) -> Answer | Unanswered:
+        """Answer a conversation; an answer without text, such as a tool call, is empty.
+
+        Every ``sample`` of a conversation has a seed of its own: with one seed all would be equal.
+        """
+        settings = self._settings
+        if sample and self._seed is not None:
+            settings = {**settings, "seed": (self._seed + sample) % 2**31}
+        request = ChatRequest(model=self._model, messages=list(messages), **settings)
         try:
             completion = await self._client.chat(request)
         except ServiceFailed as error:

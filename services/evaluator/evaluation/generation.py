@@ -18,8 +18,8 @@ from services.rewards.interface import Component, RewardFailed, Sample, Score
 class ChatModel(Protocol):
     """The model under evaluation. It retries by itself and returns failures instead of raising."""
 
-    async def ask(self, messages: Sequence[JsonObject]) -> Answer | Unanswered:
-        """Answer a conversation."""
+    async def ask(self, messages: Sequence[JsonObject], sample: int) -> Answer | Unanswered:
+        """Answer a conversation; ``sample`` is the number of its answers before this one."""
 
     async def watch(self) -> None:
         """Raise once the model is permanently gone; otherwise never return."""
@@ -68,7 +68,7 @@ class Generation:
     async def _ask_all(self, samples: Iterator[EvaluationSample]) -> None:
         # All tasks share one iterator, which bounds the concurrency.
         for sample in samples:
-            outcome = await self._model.ask(self._conversation(sample))
+            outcome = await self._model.ask(self._conversation(sample), sample.sample)
             if isinstance(outcome, Unanswered):
                 self._keep(_unanswered_row(sample, outcome))
                 self._watch.failed(outcome.failure)
@@ -112,6 +112,7 @@ class Grading:
             error = f"the answer was not graded: {failure.message}"
         return ResultRow(
             index=sample.index,
+            sample=sample.sample,
             gold=list(sample.gold),
             answer=answer.text,
             extracted=score.extracted if score else None,
@@ -130,6 +131,7 @@ class Grading:
 def _unanswered_row(sample: EvaluationSample, outcome: Unanswered) -> ResultRow:
     return ResultRow(
         index=sample.index,
+        sample=sample.sample,
         gold=list(sample.gold),
         answer=None,
         correct=None,

@@ -60,6 +60,7 @@ class EvaluationHandler:
                 system_prompt=request.system_prompt,
                 keep_reasoning=request.keep_reasoning,
                 max_samples=request.max_samples,
+                samples_per_item=request.samples_per_item,
                 max_concurrency=request.max_concurrency,
             )
         (job_dir / EVALUATION_SPEC).write_text(spec.model_dump_json())

@@ -3,7 +3,7 @@
 The file is an `AppendLog` of `ResultRow`, readable while it is written:
 
 - a line holds the fields of ``SampleResult`` except ``id``, which the reader assigns;
-- rows are in the order in which samples finished; an ``index`` occurs at most once;
+- rows are in the order in which samples finished; an ``index`` and ``sample`` occur at most once;
 - rows are only ever appended, so that a byte offset after a newline stays valid, with one
   exception: when a new attempt begins and the previous one left rows without a grade, the file is
   replaced by one without these rows, because their samples are asked again.
@@ -11,14 +11,14 @@ The file is an `AppendLog` of `ResultRow`, readable while it is written:
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from services.contracts.evaluations import EvaluationMetrics, SampleResult
+from services.contracts.evaluations import EvaluationMetrics, ItemEstimate, SampleResult
 from services.datasets.append_log import read_records
-from services.evaluator.statistics import proportion
+from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
 
 RESULTS = "results.jsonl"
 
@@ -29,26 +29,27 @@ class ResultRow(SampleResult):
     id: str = Field(default="", exclude=True)
 
 
-def prepare(path: Path, samples: int) -> None:
+def prepare(path: Path, items: int, samples_per_item: int = 1) -> None:
     """Make the file of earlier attempts, if there is one, ready for appending.
 
     Drops a torn last line, rows without a grade, unreadable rows (after a power loss), and rows
-    whose index is outside ``range(samples)`` or a duplicate. A kill in between leaves the file
+    whose index is outside ``range(items)``, or sample outside ``range(samples_per_item)``, or that
+    are duplicates. A kill in between leaves the file
     unchanged or ready.
     """
     if not path.exists():
         return
     kept_path = path.with_suffix(".partial")
-    seen = bytearray(samples)
+    seen = bytearray(items * samples_per_item)
     whole_bytes, dropped = 0, False
     with open(path, "r+b") as file, open(kept_path, "wb") as kept:
         for line in file:
             if not line.endswith(b"\n"):
                 break
             whole_bytes += len(line)
-            index = _answered_index(line)
-            if index is not None and 0 <= index < samples and not seen[index]:
-                seen[index] = True
+            place = _answered_place(line, items, samples_per_item)
+            if place is not None and not seen[place]:
+                seen[place] = True
                 kept.write(line)
             else:
                 dropped = True
@@ -67,28 +68,38 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
     return (row for _, row in read_records(path, ResultRow))
 
 
-def _answered_index(line: bytes) -> int | None:
+def _answered_place(line: bytes, items: int, samples_per_item: int) -> int | None:
     try:
         row = ResultRow.model_validate_json(line)
     except ValidationError:
         return None
-    return None if row.correct is None else row.index
+    wanted = 0 <= row.index < items and 0 <= row.sample < samples_per_item
+    return row.index * samples_per_item + row.sample if wanted and row.correct is not None else None
 
 
 @dataclass
 class RunningTotals:
     """Sums over rows, independent of their order.
 
-    ``seconds`` is the time spent generating, over all attempts.
+    ``seconds`` is the time spent generating, over all attempts. ``extracts``: the grader names what
+    it compared, so that an answer without it is unparsable.
     """
 
+    samples_per_item: int = 1
+    extracts: bool = False
     samples: int = 0
     correct: int = 0
     errors: int = 0
+    unanswered: int = 0
+    unparsable: int = 0
     score_sum: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
+    _repeated: RepeatedSamples = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._repeated = RepeatedSamples(self.samples_per_item)
 
     @property
     def unit(self) -> str:
@@ -123,19 +134,36 @@ class RunningTotals:
         """Count one row."""
         self.samples += 1
         self.correct += row.correct is True
-        self.errors += row.correct is None
-        if row.correct is not None:
+        self._repeated.add(row.index, correct=row.correct is True, answer=row.extracted)
+        if row.correct is None:
+            self.errors += 1
+            self.unanswered += row.answer is None
+        else:
             self.score_sum += float(row.correct) if row.score is None else row.score
+            self.unparsable += self.extracts and row.extracted is None
         self.prompt_tokens += row.prompt_tokens or 0
         self.completion_tokens += row.completion_tokens or 0
 
     def metrics(self) -> EvaluationMetrics:
         """The outcome; needs at least one sample."""
-        share = proportion(self.correct, self.samples)
+        share, majority = self._repeated.accuracy(), None
+        pass_at_k: dict[str, ItemEstimate] | None = None
+        if self.samples_per_item > 1:
+            pass_at_k = {
+                str(k): _on_the_wire(self._repeated.pass_at(k))
+                for k in shown_k(self.samples_per_item)
+            }
+            majority = self._repeated.majority()
         return EvaluationMetrics(
             samples=self.samples,
             correct=self.correct,
             errors=self.errors,
+            items=self._repeated.items,
+            samples_per_item=self.samples_per_item,
+            unanswered=self.unanswered,
+            unparsable=self.unparsable,
+            pass_at_k=pass_at_k,
+            majority=_on_the_wire(majority) if majority else None,
             accuracy=share.mean,
             mean_score=self.score_sum / self.answered if self.answered else None,
             stderr=share.stderr,
@@ -145,3 +173,7 @@ class RunningTotals:
             generation_seconds=self.seconds,
             tokens_per_second=self.completion_tokens / self.seconds if self.seconds else 0.0,
         )
+
+
+def _on_the_wire(estimate: Estimate) -> ItemEstimate:
+    return ItemEstimate(**asdict(estimate))

@@ -15,18 +15,19 @@ from services.rewards.graders.gold import Matcher, matcher
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSample:
-    """One row of an evaluation file.
+    """One row of an evaluation file, to be answered once.
 
-    ``index`` counts samples from 0. ``messages`` are ready to be sent to a chat endpoint: a
-    ``prompt`` has become one user message, and keys that were null are gone. ``gold`` is empty for
-    graders that need none; numbers are written as JSON writes them. ``extra`` is every other key of
-    the row, unchanged.
+    ``index`` counts rows from 0, ``sample`` the answers to one row. ``messages`` are ready to be
+    sent to a chat endpoint: a ``prompt`` has become one user message, and keys that were null are
+    gone. ``gold`` is empty for graders that need none; numbers are written as JSON writes them.
+    ``extra`` is every other key of the row, unchanged.
     """
 
     index: int
     messages: tuple[JsonObject, ...]
     gold: tuple[str, ...]
     extra: JsonObject
+    sample: int = 0
 
 
 def gold_matcher(grader: Grader) -> Matcher | None:

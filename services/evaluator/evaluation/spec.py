@@ -40,4 +40,5 @@ class EvaluationSpec(_Strict):
     )
     keep_reasoning: bool = Field(default=False, description="Grade the reasoning, too.")
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
+    samples_per_item: int = Field(default=1, ge=1)
     max_concurrency: int = Field(default=64, ge=1, le=1024)

@@ -141,6 +141,15 @@ def test_the_default_passing_score_is_the_highest_score() -> None:
     assert graded.passing_score == 3.0
 
 
+def test_several_samples_of_an_item_need_a_temperature() -> None:
+    body = {"model": "base", "file": "file-1", "samples_per_item": 4}
+
+    with pytest.raises(ValueError, match=r"sampling\.temperature"):
+        CreateEvaluation.model_validate(body)
+    accepted = CreateEvaluation.model_validate(body | {"sampling": {"temperature": 0.7}})
+    assert accepted.samples_per_item == 4
+
+
 def test_the_mean_score_is_over_scored_samples() -> None:
     totals = RunningTotals()
     totals.add(grade(ALIKE, "Pariz"))

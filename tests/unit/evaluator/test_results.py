@@ -10,6 +10,7 @@ from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.results import (
     RESULTS,
     ResultRow,
+    RunningTotals,
     prepare,
     read_rows,
 )
@@ -90,3 +91,65 @@ def test_a_valid_file_is_left_unchanged(path: Path) -> None:
 def test_there_are_no_rows_before_the_first_attempt(path: Path) -> None:
     prepare(path, 3)
     assert indexes(path) == []
+
+
+def sample(index: int, number: int, extracted: str | None, gold: str = "4") -> ResultRow:
+    return ResultRow(
+        index=index,
+        sample=number,
+        gold=[gold],
+        answer=extracted or "",
+        extracted=extracted,
+        correct=extracted == gold,
+    )
+
+
+def test_every_sample_of_an_item_has_a_row_of_its_own(path: Path) -> None:
+    write(path, sample(0, 0, "4"), sample(0, 1, "5"), sample(0, 0, "6"), sample(1, 2, "4"))
+
+    prepare(path, 2, samples_per_item=2)
+
+    assert [(each.index, each.sample, each.extracted) for each in read_rows(path)] == [
+        (0, 0, "4"),
+        (0, 1, "5"),
+    ]
+
+
+def test_a_row_written_before_samples_were_numbered_is_the_first(path: Path) -> None:
+    write(path, row(1))
+    path.write_bytes(path.read_bytes().replace(b'"sample":0,', b""))
+
+    prepare(path, 2, samples_per_item=3)
+
+    assert [(each.index, each.sample) for each in read_rows(path)] == [(1, 0)]
+
+
+def test_metrics_of_several_samples_are_over_items() -> None:
+    totals = RunningTotals(3, extracts=True)
+    for index, answers in enumerate((["4", "4", "5"], ["5", None, "5"])):
+        for number, extracted in enumerate(answers):
+            totals.add(sample(index, number, extracted))
+
+    metrics = totals.metrics()
+
+    assert (metrics.items, metrics.samples_per_item, metrics.samples) == (2, 3, 6)
+    assert (metrics.accuracy, metrics.unparsable, metrics.errors) == (pytest.approx(1 / 3), 1, 0)
+    assert metrics.stderr == pytest.approx(1 / 3)  # of the item means 2/3 and 0
+    assert metrics.majority is not None
+    assert metrics.majority.mean == 0.5
+    assert metrics.pass_at_k is not None
+    means = {k: each.mean for k, each in metrics.pass_at_k.items()}
+    assert means == {"1": pytest.approx(1 / 3), "2": 0.5, "3": 0.5}
+
+
+def test_missing_answers_and_missing_grades_are_counted_apart() -> None:
+    totals = RunningTotals(extracts=True)
+    totals.add(unanswered(0))
+    totals.add(ResultRow(index=1, gold=["4"], answer="4", correct=None, error="no judge"))
+    totals.add(sample(2, 0, None))
+    totals.add(sample(3, 0, "4"))
+
+    metrics = totals.metrics()
+
+    assert (metrics.errors, metrics.unanswered, metrics.unparsable) == (2, 1, 1)
+    assert (metrics.accuracy, metrics.pass_at_k, metrics.majority) == (0.25, None, None)

@@ -1,0 +1,147 @@
+"""Accuracy, pass@k and majority votes of items that were answered several times.
+
+Samples of one item are alike, so uncertainty is over items (clusters), not over samples: see
+`bounded_mean`. A sample without a grade counts as wrong.
+"""
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+_Z95 = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over items, its standard error and its 95 % interval."""
+
+    mean: float
+    stderr: float
+    ci95: tuple[float, float]
+
+
+def bounded_mean(totals: Sequence[float], sizes: Sequence[int], samples: int) -> Estimate:
+    """The mean of values in [0, 1] that come in clusters: ``totals`` are the clusters' sums.
+
+    ``stderr`` is that of a mean over clusters (W. G. Cochran, "Sampling Techniques", 1977).
+    ``ci95`` is Wilson's score interval at the effective sample size, as E. L. Korn and B. I.
+    Graubard, "Confidence Intervals for Proportions with Small Expected Number of Positive Counts
+    Estimated from Survey Data", Survey Methodology 24 (1998), use it: at most ``samples``, and the
+    number of clusters when all values are 0 or all are 1. With clusters of one 0/1 value each it is
+    the ordinary Wilson interval.
+    """
+    clusters, number = len(totals), sum(sizes)
+    if not clusters or len(sizes) != clusters:
+        raise ValueError(f"{clusters} sums of {len(sizes)} clusters have no mean")
+    mean = math.fsum(totals) / number
+    squares = math.fsum(
+        (total - mean * size) ** 2 for total, size in zip(totals, sizes, strict=True)
+    )
+    variance = squares / number**2
+    if clusters == 1:
+        # Between-item variance cannot be seen: what is left is that within the item.
+        stderr = math.sqrt(mean * (1 - mean) / (samples - 1)) if samples > 1 else 0.0
+        return Estimate(mean, stderr, _wilson(mean, samples))
+    stderr = math.sqrt(variance * clusters / (clusters - 1))
+    if mean in (0.0, 1.0):
+        effective = float(clusters)
+    else:
+        spread = mean * (1 - mean)
+        effective = spread / max(variance, spread / samples)
+    return Estimate(mean, stderr, _wilson(mean, effective))
+
+
+def _wilson(mean: float, samples: float) -> tuple[float, float]:
+    z2 = _Z95**2
+    center = mean + z2 / (2 * samples)
+    half = _Z95 * math.sqrt(mean * (1 - mean) / samples + z2 / (4 * samples**2))
+    scale = 1 + z2 / samples
+    # The ends are exact where rounding would leave them a hair off.
+    low = 0.0 if mean == 0 else (center - half) / scale
+    high = 1.0 if mean == 1 else (center + half) / scale
+    return low, high
+
+
+def pass_at_k(samples: int, correct: int, k: int) -> float:
+    """The probability that at least one of ``k`` of an item's samples is correct.
+
+    The unbiased estimator of M. Chen et al., "Evaluating Large Language Models Trained on Code"
+    (2021), arXiv:2107.03374, as their product, which does not overflow.
+    """
+    if not (0 <= correct <= samples and 1 <= k <= samples):
+        raise ValueError(f"pass@{k} is undefined for {correct} correct of {samples} samples")
+    if samples - correct < k:
+        return 1.0
+    return 1.0 - math.prod(1 - k / each for each in range(samples - correct + 1, samples + 1))
+
+
+def shown_k(samples: int) -> list[int]:
+    """The k of which pass@k is reported: powers of two below ``samples``, and ``samples``."""
+    powers = [2**power for power in range(samples.bit_length()) if 2**power < samples]
+    return [*powers, samples]
+
+
+class RepeatedSamples:
+    """Counts the samples of items, in any order; items are numbered from 0.
+
+    Answers vote by the text that the grader compared. The majority vote of an item is right if its
+    most frequent answer is; of several equally frequent ones, the share that is right counts. A
+    sample without such a text does not vote, and an item without votes is wrong.
+    """
+
+    def __init__(self, samples_per_item: int = 1) -> None:
+        self._votes: dict[int, dict[int, tuple[int, bool]]] | None = (
+            {} if samples_per_item > 1 else None
+        )
+        self._samples, self._correct = array("H"), array("H")
+
+    def add(self, item: int, *, correct: bool, answer: str | None) -> None:
+        """Count one sample."""
+        missing = item + 1 - len(self._samples)
+        if missing > 0:
+            for counts in (self._samples, self._correct):
+                counts.frombytes(bytes(missing * counts.itemsize))
+        self._samples[item] += 1
+        self._correct[item] += correct
+        if self._votes is not None and answer is not None:
+            votes = self._votes.setdefault(item, {})
+            # Hashes keep the memory small; 64 bits make a collision within an item negligible.
+            count, _ = votes.get(hash(answer), (0, False))
+            votes[hash(answer)] = (count + 1, correct)
+
+    @property
+    def items(self) -> int:
+        """Items with at least one sample."""
+        return sum(1 for number in self._samples if number)
+
+    def accuracy(self) -> Estimate:
+        """The mean over all samples, avg@n; needs at least one."""
+        seen = self._seen()
+        correct = [float(self._correct[item]) for item in seen]
+        sizes = [self._samples[item] for item in seen]
+        return bounded_mean(correct, sizes, sum(sizes))
+
+    def pass_at(self, k: int) -> Estimate:
+        """The mean of pass@k over the items that have ``k`` samples; needs at least one."""
+        seen = [item for item in self._seen() if self._samples[item] >= k]
+        values = [pass_at_k(self._samples[item], self._correct[item], k) for item in seen]
+        return bounded_mean(values, [1] * len(seen), sum(self._samples))
+
+    def majority(self) -> Estimate | None:
+        """The share of items whose majority vote is right; None if no sample voted."""
+        if not self._votes:
+            return None
+        seen = self._seen()
+        values = [_majority(self._votes.get(item, {})) for item in seen]
+        return bounded_mean(values, [1] * len(seen), len(seen))
+
+    def _seen(self) -> list[int]:
+        return [item for item, number in enumerate(self._samples) if number]
+
+
+def _majority(votes: dict[int, tuple[int, bool]]) -> float:
+    most = max((count for count, _ in votes.values()), default=0)
+    leading = [correct for count, correct in votes.values() if count == most]
+    return sum(leading) / len(leading) if leading else 0.0
