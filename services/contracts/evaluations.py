@@ -141,6 +141,9 @@ class Evaluation(JobState):
     metrics: EvaluationMetrics | None = None
 
 
+ResultOrder = Literal["completion", "input"]
+"""The order of a list of rows: as they finish, or as in the file (and by sample)."""
+
 ResultOutcome = Literal["correct", "wrong", "failed"]
 """How a row ended: ``failed`` is without an answer or a score."""
 

@@ -102,7 +102,7 @@ def show(
     """Show the metrics of an evaluation and its rows: gold, answer, or why there is no grade."""
     out = Output(as_json)
     with connect() as client:
-        rows = client.evaluations.results(job_id, outcome=only, text=text, most=most)
+        rows = client.evaluations.results(job_id, outcome=only, text=text, order="input", most=most)
         evaluation = client.evaluations.get(job_id)
     if as_json:
         out.document(rows)
@@ -117,7 +117,8 @@ def show(
 def _result_row(result: SampleResult) -> tuple[str, ...]:
     outcome = "failed" if result.correct is None else "correct" if result.correct else "wrong"
     compared = result.error or result.extracted or result.answer or ""
-    return str(result.index), outcome, _short(" | ".join(result.gold)), _short(compared)
+    row = f"{result.index}.{result.sample}" if result.sample else str(result.index)
+    return row, outcome, _short(" | ".join(result.gold)), _short(compared)
 
 
 def _short(text: str) -> str:

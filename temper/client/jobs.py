@@ -12,6 +12,7 @@ from services.contracts.comparisons import CompareEvaluations, EvaluationCompari
 from services.contracts.evaluations import (
     CreateEvaluation,
     Evaluation,
+    ResultOrder,
     ResultOutcome,
     SampleResult,
 )
@@ -178,11 +179,12 @@ class Evaluations(JobResource[CreateEvaluation, Evaluation]):
         *,
         outcome: ResultOutcome | None = None,
         text: str | None = None,
+        order: ResultOrder = "completion",
         most: int = 20,
     ) -> Page[SampleResult]:
-        """Return up to ``most`` rows, in the order in which they finished."""
+        """Return up to ``most`` rows, as they finished or in the order of the file."""
         path = _path(self.path, evaluation_id, "results")
-        given = {"outcome": outcome, "text": text}
+        given = {"outcome": outcome, "text": text, "order": order}
         query = {name: value for name, value in given.items() if value is not None}
         return pages.page(self._transport, path, Page[SampleResult], query, most)
 

@@ -2,23 +2,29 @@
 
 The file is appended to by whole lines while it is read, in the order in which samples finish. A
 result's id encodes the offset after its line, so that the next page starts without reading
-earlier ones.
+earlier ones. Pages in the order of the input find their rows by an order that is read once per
+state of the file; rows that finish between two pages are then missed if they belong before.
 """
 
 import json
+import os
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from os import SEEK_END
 from pathlib import Path
 from typing import IO
 
 from services.contracts.base import Page
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluations import ResultOutcome, SampleResult
+from services.contracts.evaluations import ResultOrder, ResultOutcome, SampleResult
 from services.core.web.paging import page_of
 
 RESULTS = "results.jsonl"
+_BLOCK = 65_536
 _RESULT_ID = re.compile(r"evalres-(?P<position>[0-9]{1,15})")
 
 
@@ -46,24 +52,76 @@ EVERY_RESULT = ResultFilter()
 
 
 def list_results(
-    job_dir: Path, *, after: str | None, limit: int, where: ResultFilter = EVERY_RESULT
+    job_dir: Path,
+    *,
+    after: str | None,
+    limit: int,
+    where: ResultFilter = EVERY_RESULT,
+    order: ResultOrder = "completion",
 ) -> Page[SampleResult]:
-    """Up to ``limit`` wanted results after ``after``, oldest first."""
+    """Up to ``limit`` wanted results after ``after``."""
     position = _position(after)
+    rows = _finished if order == "completion" else _in_input_order
     results: list[SampleResult] = []
     try:
         with open(job_dir / RESULTS, "rb") as file:
-            _go_to(file, position)
-            while len(results) <= limit and (line := file.readline()).endswith(b"\n"):
-                position += len(line)
-                fields = json.loads(line)
-                result = SampleResult(id=f"evalres-{position}", **fields)
-                if where.accepts(result):
-                    results.append(result)
+            _check(file, position)
+            wanted = (row for row in rows(file, job_dir / RESULTS, position) if where.accepts(row))
+            results.extend(islice(wanted, limit + 1))
     except FileNotFoundError:
         if position:
             raise _unknown_result() from None
     return page_of(results[:limit], len(results) > limit)
+
+
+def _finished(file: IO[bytes], _path: Path, position: int) -> Iterator[SampleResult]:
+    file.seek(position)
+    while (line := file.readline()).endswith(b"\n"):
+        position += len(line)
+        yield _result(line, position)
+
+
+def _in_input_order(file: IO[bytes], path: Path, position: int) -> Iterator[SampleResult]:
+    state = os.fstat(file.fileno())
+    places = _order(path, state.st_ino, state.st_size)
+    begin = 0
+    if position:
+        file.seek(_line_start(file, position))
+        last = _result(file.readline(), position)
+        begin = bisect_right(places, (last.index, last.sample, position))
+    for _, _, start in places[begin:]:
+        file.seek(start)
+        line = file.readline()
+        yield _result(line, start + len(line))
+
+
+def _line_start(file: IO[bytes], end: int) -> int:
+    """Where the line begins that ends at ``end``."""
+    start = end - 1
+    while start > 0:
+        begin = max(0, start - _BLOCK)
+        file.seek(begin)
+        found = file.read(start - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        start = begin
+    return 0
+
+
+@lru_cache(maxsize=4)
+def _order(path: Path, _inode: int, size: int) -> list[tuple[int, int, int]]:
+    """Row, sample and start of each complete line of the first ``size`` bytes, sorted."""
+    places, start = [], 0
+    with open(path, "rb") as file:
+        while start < size and (line := file.readline()).endswith(b"\n"):
+            found = json.loads(line)
+            places.append((int(found["index"]), int(found.get("sample", 0)), start))
+            start += len(line)
+    return sorted(places)
+
+
+def _result(line: bytes, end: int) -> SampleResult:
+    return SampleResult(id=f"evalres-{end}", **json.loads(line))
 
 
 def read_results(job_dir: Path) -> Iterator[SampleResult]:
@@ -85,8 +143,8 @@ def _position(after: str | None) -> int:
     return int(match["position"])
 
 
-def _go_to(file: IO[bytes], position: int) -> None:
-    """Seek past the line ending at ``position``."""
+def _check(file: IO[bytes], position: int) -> None:
+    """Raise `InvalidRequest` unless a line ends at ``position``."""
     if position == 0:
         return
     if position > file.seek(0, SEEK_END):

@@ -23,6 +23,7 @@ from services.contracts.errors import (
 from services.contracts.evaluations import (
     CreateEvaluation,
     Evaluation,
+    ResultOrder,
     ResultOutcome,
     SampleResult,
 )
@@ -79,14 +80,17 @@ def results(
         str | None,
         Query(min_length=1, max_length=1_000, description="Only answers with this text."),
     ] = None,
+    order: ResultOrder = "completion",
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[SampleResult]:
-    """List the samples so far, in the order in which they finished."""
+    """List the samples so far, in the order in which they finished or in that of the file."""
     with gateway.database.read() as session:
         get_job(session, job_id, KIND)
     where = ResultFilter(outcome, text)
-    return list_results(gateway.artifacts.job(job_id), after=after, limit=limit, where=where)
+    return list_results(
+        gateway.artifacts.job(job_id), after=after, limit=limit, where=where, order=order
+    )
 
 
 @router.post(

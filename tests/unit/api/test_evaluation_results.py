@@ -137,6 +137,38 @@ def test_filtered_pages_hold_every_wanted_row_once(
     assert [row.index for row in found] == expected
 
 
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_pages_in_the_order_of_the_input(tmp_path: Path, limit: int) -> None:
+    places = [(2, 0), (0, 1), (1, 0), (0, 0), (2, 1), (10, 0)]
+    rows = [
+        SampleResult(id="", index=index, sample=sample, gold=[], answer="x" * size, correct=True)
+        for size, (index, sample) in zip((5, 200_000, 0, 7, 65_536, 1), places, strict=True)
+    ]
+    write(tmp_path, b"".join(row.model_dump_json(exclude={"id"}).encode() + b"\n" for row in rows))
+
+    found, after = [], None
+    for _ in range(len(places)):
+        page = list_results(tmp_path, after=after, limit=limit, order="input")
+        found += page.data
+        after = page.last_id if page.has_more else after
+        if not page.has_more:
+            break
+
+    assert [(row.index, row.sample) for row in found] == sorted(places)
+    in_order_of_completion = {row.id: row.index for row in read_all(tmp_path, 100)}
+    assert {row.id: row.index for row in found} == in_order_of_completion
+
+
+def test_a_row_that_finishes_later_has_its_place_in_the_input(tmp_path: Path) -> None:
+    write(tmp_path, line(2) + line(0))
+    first = list_results(tmp_path, after=None, limit=1, order="input")
+    write(tmp_path, line(2) + line(0) + line(1) + line(3)[:-1])
+
+    rest = list_results(tmp_path, after=first.last_id, limit=9, order="input")
+
+    assert [row.index for row in first.data + rest.data] == [0, 1, 2]
+
+
 @settings(deadline=None)
 @given(
     answers=st.lists(st.text(max_size=20), max_size=8),
