@@ -126,14 +126,16 @@ def test_a_row_written_before_samples_were_numbered_is_the_first(path: Path) -> 
 
 def test_metrics_of_several_samples_are_over_items() -> None:
     totals = RunningTotals(3, extracts=True)
-    for index, answers in enumerate((["4", "4", "5"], ["5", None, "5"])):
+    items: list[list[str | None]] = [["4", "4", "5"], ["5", None, "5"]]
+    for index, answers in enumerate(items):
         for number, extracted in enumerate(answers):
             totals.add(sample(index, number, extracted))
 
     metrics = totals.metrics()
 
     assert (metrics.items, metrics.samples_per_item, metrics.samples) == (2, 3, 6)
-    assert (metrics.accuracy, metrics.unparsable, metrics.errors) == (pytest.approx(1 / 3), 1, 0)
+    assert metrics.accuracy == pytest.approx(1 / 3)
+    assert (metrics.unparsable, metrics.errors) == (1, 0)
     assert metrics.stderr == pytest.approx(1 / 3)  # of the item means 2/3 and 0
     assert metrics.majority is not None
     assert metrics.majority.mean == 0.5
