@@ -45,7 +45,7 @@ def test_programs_that_compute_wait_for_each_other(small: Sandbox) -> None:
 
 
 def test_many_sleepers_and_many_short_programs_are_all_served(small: Sandbox) -> None:
-    count = 30
+    count = 100
     codes = [f"import time\ntime.sleep(1)\nprint({n})" for n in range(count)]
     codes += [f"print({n})" for n in range(count)]
 
