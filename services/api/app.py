@@ -23,6 +23,7 @@ from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
 from services.api.jobs.artifacts import router as artifacts
+from services.api.jobs.curves import router as curves
 from services.api.jobs.removal import Retention
 from services.api.jobs.routes import router as jobs
 from services.api.merges.routes import models as model_merges
@@ -97,7 +98,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     serving = (inference, model_deployments, servings)
     training = (models, model_merges, merges, model_exports, exports, graders, fine_tuning)
     generation = (evaluations, rollouts, batches, campaigns, *TRAJECTORIES)
-    others = (files, indexing, jobs, artifacts, dashboard)
+    others = (files, indexing, jobs, curves, artifacts, dashboard)
     for router in (*proxies, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)

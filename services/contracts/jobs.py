@@ -107,6 +107,20 @@ class Event(Resource):
     data: JsonObject | None = None
 
 
+class Curve(Resource):
+    """Values of a metric at increasing steps."""
+
+    steps: list[int]
+    values: list[float]
+
+
+class Curves(Resource):
+    """The metrics of a job over its steps."""
+
+    object: Literal["job.metrics"] = "job.metrics"
+    metrics: dict[str, Curve]
+
+
 class Artifact(Resource):
     """A file of a job's folder; ``id`` is its path relative to the folder."""
 

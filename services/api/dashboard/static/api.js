@@ -38,12 +38,18 @@ export function withQuery(path, parameters) {
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 }
 
+/** The latest events of a job, newest first. */
+export async function latestEvents(jobId, limit, signal) {
+  return (await request(`/v1/jobs/${jobId}/events?limit=${limit}`, { signal })).data;
+}
+
 /**
- * Follow a job's events until it ends or `signal` is aborted. A broken stream goes on behind the
- * last event. `onState` is told "live", "reconnecting" and "ended".
+ * Follow a job's events behind the one with id `after` (null: all) until it ends or `signal` is
+ * aborted. A broken stream goes on behind the last event. `onState` is told "live",
+ * "reconnecting" and "ended".
  */
-export function followEvents(jobId, onEvent, onState, signal) {
-  let last = null;
+export function followEvents(jobId, after, onEvent, onState, signal) {
+  let last = after;
   let wait = RETRY_FIRST;
   let source;
   let timer;

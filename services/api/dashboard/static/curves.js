@@ -1,16 +1,27 @@
 // Curves of metrics over steps, of one job or of several over each other.
 
 import uPlot from "./vendor/uPlot.js";
+import { request } from "./api.js";
 import { field, h } from "./dom.js";
 import { number } from "./format.js";
 
 const COLORS = ["#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be123c", "#4d7c0f"];
 const HEIGHT = 220;
 
-/** The metrics of a job: step and values of each name, filled by its events. */
+const POINTS = 1000;
+
+/** The metrics of a job: values by step of each name. */
 export class Metrics {
   constructor() {
     this.series = new Map();
+  }
+
+  /** Load what the job has reported so far, thinned. */
+  async load(jobId, signal) {
+    const { metrics } = await request(`/v1/jobs/${jobId}/metrics?points=${POINTS}`, { signal });
+    for (const [name, { steps, values }] of Object.entries(metrics)) {
+      this.series.set(name, new Map(steps.map((step, index) => [step, values[index]])));
+    }
   }
 
   /** Take in an event; returns whether it held metrics. */

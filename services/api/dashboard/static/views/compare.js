@@ -1,6 +1,6 @@
 // Curves of several jobs over each other, and where their configurations differ.
 
-import { followEvents } from "../api.js";
+import { followEvents, latestEvents } from "../api.js";
 import { Charts, Metrics } from "../curves.js";
 import { field, h } from "../dom.js";
 
@@ -8,6 +8,7 @@ export function compareView({ place, signal, query, go }) {
   const ids = (query.get("jobs") ?? "").split(",").map((id) => id.trim()).filter((id) => /^[\w-]+$/.test(id));
   const wanted = h("input", { value: ids.join(","), size: 60, placeholder: "ftjob-...,ftjob-..." });
   const charts = new Charts(signal);
+  const problems = h("div");
 
   function submit(event) {
     event.preventDefault();
@@ -17,11 +18,19 @@ export function compareView({ place, signal, query, go }) {
   place.append(
     h("h1", {}, "Compare"),
     h("form", { class: "row", onsubmit: submit }, field("Jobs, separated by commas", wanted), h("button", {}, "Compare")),
+    problems,
     charts.element,
   );
   for (const id of new Set(ids)) {
     const metrics = new Metrics();
     charts.runs.set(id, metrics);
-    followEvents(id, (event) => { if (metrics.add(event)) charts.update(); }, () => {}, signal);
+    follow(id, metrics, charts, signal).catch((error) => problems.append(h("p", { class: "error", role: "alert" }, `${id}: ${error.message}`)));
   }
+}
+
+async function follow(id, metrics, charts, signal) {
+  const [last] = await latestEvents(id, 1, signal);
+  await metrics.load(id, signal);
+  charts.update();
+  followEvents(id, last?.id ?? null, (event) => { if (metrics.add(event)) charts.update(); }, () => {}, signal);
 }

@@ -1,6 +1,6 @@
 // One job: state, actions, curves, events, configuration and files, live.
 
-import { followEvents, poll, request } from "../api.js";
+import { followEvents, latestEvents, poll, request } from "../api.js";
 import { Charts, Metrics } from "../curves.js";
 import { facts, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, number, time, took } from "../format.js";
@@ -8,6 +8,7 @@ import { progress, status } from "./jobs.js";
 
 const REFRESH_SECONDS = 1;
 const LOG_LINES = 500;
+const LATEST = 100;
 const ROUTES = {
   fine_tuning: "/v1/fine_tuning/jobs",
   evaluation: "/v1/evaluations",
@@ -47,17 +48,23 @@ export async function jobView({ place, signal }, id) {
   let watching = new AbortController();
 
   /** Follow the job to its end; begun again after an action, which may set an ended job going. */
-  function watch() {
+  async function watch() {
     watching.abort();
     watching = new AbortController();
     const ends = AbortSignal.any([signal, watching.signal]);
     const tell = (text) => { connection.textContent = `(${text})`; };
+    const takeIn = (event) => take(event, metrics, charts, lines);
     lines.replaceChildren();
-    followEvents(id, (event) => take(event, metrics, charts, lines), tell, ends);
+    // First the events: what they do not tell any more, the curves hold.
+    const latest = await latestEvents(id, LATEST, ends);
+    await metrics.load(id, ends);
+    latest.toReversed().forEach(takeIn);
+    charts.update();
+    followEvents(id, latest[0]?.id ?? null, takeIn, tell, ends);
     poll(REFRESH_SECONDS, () => refresh(id, { state, details, files, watch }, job.kind, ends), (error) => tell(error.message), ends);
   }
 
-  watch();
+  await watch();
 }
 
 function take(event, metrics, charts, lines) {
@@ -110,7 +117,7 @@ function actions(job, done) {
         event.target.disabled = true;
         try {
           await request(`/v1/jobs/${job.id}/${action}`, { method: "POST" });
-          done();
+          await done();
         } catch (error) {
           problem.textContent = error.message;
           event.target.disabled = false;

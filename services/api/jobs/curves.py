@@ -1,0 +1,140 @@
+"""A job's metrics over its steps, thinned to as many points as a plot can show."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from services.api.context import Gateway
+from services.api.jobs.artifacts import open_artifact
+from services.contracts.errors import AuthenticationFailed, NotFound
+from services.contracts.jobs import Curve, Curves
+from services.core.jobs.store import get_job
+from services.core.process.reporter import METRICS
+from services.core.web.auth import Principal
+from services.core.web.errors import documented_errors
+
+router = APIRouter(
+    prefix="/v1/jobs/{job_id}/metrics",
+    tags=["jobs"],
+    responses=documented_errors(AuthenticationFailed),
+)
+
+POINTS_OF_BUCKET = 4
+MAX_LINE_BYTES = 1 << 16
+MAX_METRICS = 1000
+MAX_STEP = 2**53
+MAX_VALUE = sys.float_info.max
+_NOT_METRICS = frozenset({"step", "time"})
+
+Points = Annotated[
+    int, Query(ge=POINTS_OF_BUCKET, le=10_000, description="Most points of each metric.")
+]
+
+
+@router.get(
+    "", summary="Show a job's metrics over its steps", responses=documented_errors(NotFound)
+)
+def curves(gateway: Gateway, _principal: Principal, job_id: str, points: Points = 1000) -> Curves:
+    """The metrics that a job has reported so far, with the extremes of every stretch of steps."""
+    with gateway.database.read() as session:
+        get_job(session, job_id)
+    try:
+        path = open_artifact(gateway.artifacts.job(job_id), METRICS)
+    except NotFound:  # nothing has been reported yet
+        return Curves(metrics={})
+    return read_curves(path, points)
+
+
+def read_curves(path: Path, points: int) -> Curves:
+    """Thin the metrics of a file in one pass, in memory bounded by the points."""
+    thinned: dict[str, ThinnedCurve] = {}
+    for step, values in _records(path):
+        for name, value in values.items():
+            if name not in thinned:
+                if len(thinned) == MAX_METRICS:
+                    continue
+                thinned[name] = ThinnedCurve(points)
+            thinned[name].add(step, value)
+    return Curves(metrics={name: curve.result() for name, curve in sorted(thinned.items())})
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """First, lowest, highest and last point of some steps."""
+
+    first: tuple[int, float]
+    low: tuple[int, float]
+    high: tuple[int, float]
+    last: tuple[int, float]
+
+    def merge(self, other: "_Bucket") -> None:
+        """Take in another bucket; of two points at one step the other's counts."""
+        self.first = min(other.first, self.first, key=lambda point: point[0])
+        self.low = min(other.low, self.low, key=lambda point: point[1])
+        self.high = max(other.high, self.high, key=lambda point: point[1])
+        self.last = max(other.last, self.last, key=lambda point: point[0])
+
+
+class ThinnedCurve:
+    """At most ``points`` points of a metric: M4, which draws the same line as all points at one
+    bucket a pixel (U. Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation",
+    PVLDB 7(10), 2014).
+
+    A bucket's width in steps doubles whenever there are too many.
+    """
+
+    def __init__(self, points: int) -> None:
+        self._most = points // POINTS_OF_BUCKET
+        self._width = 1
+        self._buckets: dict[int, _Bucket] = {}
+
+    def add(self, step: int, value: float) -> None:
+        """Take in a point."""
+        point = step, value
+        self._put(step // self._width, _Bucket(point, point, point, point))
+        while len(self._buckets) > self._most:
+            self._width *= 2
+            buckets, self._buckets = self._buckets, {}
+            for index, bucket in buckets.items():
+                self._put(index // 2, bucket)
+
+    def _put(self, index: int, bucket: _Bucket) -> None:
+        if index in self._buckets:
+            self._buckets[index].merge(bucket)
+        else:
+            self._buckets[index] = bucket
+
+    def result(self) -> Curve:
+        """The kept points in the order of their steps."""
+        kept: dict[int, float] = {}
+        for bucket in self._buckets.values():
+            # An earlier attempt's value of a step may be an extreme; the latest one counts.
+            kept |= dict([bucket.low, bucket.high, bucket.first, bucket.last])
+        steps = sorted(kept)
+        return Curve(steps=steps, values=[kept[step] for step in steps])
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, float]]]:
+    """Step and metrics of each readable line; a child may be writing the last one."""
+    with open(path, "rb") as file:
+        while line := file.readline(MAX_LINE_BYTES):
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            step = record.get("step") if isinstance(record, dict) else None
+            if type(step) is int and 0 <= step <= MAX_STEP:
+                yield step, _finite(record)
+
+
+def _finite(record: dict[str, Any]) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in record.items()
+        if name not in _NOT_METRICS and type(value) in (int, float) and abs(value) <= MAX_VALUE
+    }

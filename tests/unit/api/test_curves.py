@@ -1,0 +1,78 @@
+"""Metrics thinned for a plot: no extreme is lost, and the number of points is bounded."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.api.jobs.curves import ThinnedCurve, read_curves
+from services.contracts.jobs import Curve
+
+VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
+
+
+def thinned(values: list[float], points: int) -> Curve:
+    curve = ThinnedCurve(points)
+    for step, value in enumerate(values):
+        curve.add(step, value)
+    return curve.result()
+
+
+@given(values=st.lists(VALUES, min_size=1, max_size=300), points=st.integers(4, 400))
+def test_extremes_ends_and_the_bound_are_kept(values: list[float], points: int) -> None:
+    curve = thinned(values, points)
+
+    assert len(curve.steps) <= points
+    assert curve.steps == sorted(set(curve.steps))
+    assert all(values[step] == value for step, value in zip(curve.steps, curve.values, strict=True))
+    assert (min(curve.values), max(curve.values)) == (min(values), max(values))
+    assert (curve.steps[0], curve.steps[-1]) == (0, len(values) - 1)
+
+
+def test_few_points_stay_as_they_are() -> None:
+    assert thinned([3.0, 1.0, 2.0], 100) == Curve(steps=[0, 1, 2], values=[3.0, 1.0, 2.0])
+
+
+def test_a_step_that_was_repeated_counts_as_the_latest_attempt_reported_it() -> None:
+    curve = ThinnedCurve(100)
+    for step, value in [(1, 5.0), (2, 9.0), (2, 4.0), (3, 3.0)]:
+        curve.add(step, value)
+
+    assert curve.result() == Curve(steps=[1, 2, 3], values=[5.0, 4.0, 3.0])
+
+
+def test_a_file_of_metrics_becomes_curves_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = [{"step": 1, "time": 5.0, "loss": 2.0}, {"step": 2, "loss": 1.0, "reward": 0.5}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    assert read_curves(path, 100).metrics == {
+        "loss": Curve(steps=[1, 2], values=[2.0, 1.0]),
+        "reward": Curve(steps=[2], values=[0.5]),
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"[1]",
+        b"not json",
+        b'{"loss": 1}',
+        b'{"step": -1, "loss": 1}',
+        b'{"step": 1e400, "loss": 1}',
+        b'{"step": 1, "loss": null}',
+        b'{"step": 1, "loss": NaN}',
+        b'{"step": 1, "loss": Infinity}',
+        b'{"step": 1, "loss": ' + b"9" * 400 + b"}",
+        b'{"step": 1, "loss": "1"}',
+        b'{"step": 1, "loss": 1',
+    ],
+)
+def test_lines_without_a_number_are_left_out(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 0, "loss": 7}\n' + line + b'\n{"step": 2, "loss": 8}\n')
+
+    assert read_curves(path, 100).metrics["loss"] == Curve(steps=[0, 2], values=[7.0, 8.0])
