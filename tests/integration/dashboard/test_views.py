@@ -119,3 +119,18 @@ def test_no_path_leads_out_of_the_dashboard(gateway: GatewayClient, path: str) -
     answer = gateway.http.get(path)
 
     assert "GatewayContext" not in answer.text
+
+
+def test_a_page_goes_on_after_the_gateway_was_away(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("forever")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    events = page.get_by_label("Events, newest last")
+    expect(events).to_contain_text("Step 1:")
+
+    page.context.set_offline(True)
+    page.context.set_offline(False)
+
+    latest = gateway.events(job_id)[-1]["data"] or {}
+    later = latest.get("step", 0) + 200
+    expect(events).to_contain_text(f"Step {later}:")
+    gateway.cancel(job_id)

@@ -1,0 +1,75 @@
+"""Trajectories in a browser: the list with its filters, a conversation, and hostile replies."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from services.contracts.trajectories import CallOutcome
+from services.rollouts.log.log import IndexedLog
+from tests.support.gateway import GatewayClient
+from tests.support.trajectories import call, trajectory
+
+HOSTILE = "<script>document.title='broken'</script>\u202e</pre><img src=x>"
+LONG = "x" * 60_000
+
+
+@pytest.fixture(scope="module")
+def job(gateway: GatewayClient) -> str:
+    """A rollout job with four trajectories of two prompts."""
+    gateway.submit("succeed")  # registers the model
+    body = {"model": "base", "prompts": [{"question": "1+1=", "gold": 2}]}
+    answer = gateway.http.post("/v1/rollouts", json=body)
+    assert answer.status_code == 200, answer.text
+    job_id = str(answer.json()["id"])
+    folder = gateway.home / "jobs" / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    with IndexedLog(folder) as log:
+        log.append(trajectory(0, 0, reward=1.0, calls=[call(shown=HOSTILE)]))
+        log.append(trajectory(0, 1, reward=-1.0, calls=[call(shown=LONG)]))
+        log.append(trajectory(1, 0, reward=0.25))
+        log.append(trajectory(1, 1, calls=[call("python", CallOutcome.TIMED_OUT)]))
+    return job_id
+
+
+def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
+    page.goto(str(gateway.http.base_url.join(path)))
+
+
+def test_trajectories_are_filtered_and_opened(page: Page, gateway: GatewayClient, job: str) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}")
+    page.get_by_role("link", name="Trajectories").click()
+
+    expect(page.get_by_role("row")).to_have_count(5)
+    page.get_by_label("Reward from").fill("0.5")
+    page.get_by_label("Reward from").press("Enter")
+    expect(page.get_by_role("row")).to_have_count(2)
+    expect(page).to_have_url(re.compile("min_reward=0.5"))
+    page.get_by_role("link", name="traj-0-0").click()
+    expect(page.get_by_text("question 0")).to_be_visible()
+
+
+def test_a_conversation_shows_calls_and_the_group(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0")
+
+    expect(page.get_by_text("search: answered")).to_be_visible()
+    expect(page.get_by_text("<script>document.title")).to_be_visible()
+    assert page.locator("main img").count() == 0
+    assert "broken" not in page.title()
+    expect(page.get_by_text("(+1 to the mean)")).to_be_visible()
+    expect(page.locator("canvas")).to_be_visible()
+    page.get_by_role("link", name="sample 1").click()
+    expect(page).to_have_url(re.compile("traj-0-1$"))
+
+
+def test_a_long_reply_is_cut_until_it_is_asked_for(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-1")
+
+    reply = page.locator(".turn.tool pre")
+    expect(reply).to_have_text("x" * 20_000)
+    page.get_by_role("button", name="Show all 60,000 characters").click()
+    expect(reply).to_have_text(LONG)
