@@ -8,11 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from services.contracts.evaluations import SampleResult
-from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
-from services.core.jobs.store import get_job, move_job
 from temper.cli.main import main
+from tests.support.evaluations import SucceededEvaluations
 
 
 @pytest.fixture(scope="module")
@@ -35,46 +33,14 @@ def upload(http: httpx.Client) -> str:
 
 
 @pytest.fixture
-def succeeded(http: httpx.Client, database: Database, home: Path, file_id: str) -> "Succeeded":
-    return Succeeded(http, database, home, file_id)
-
-
-class Succeeded:
-    """Makes evaluations that have succeeded with the given rows."""
-
-    def __init__(self, http: httpx.Client, database: Database, home: Path, file_id: str) -> None:
-        self._http = http
-        self._database = database
-        self._home = home
-        self.file_id = file_id
-
-    def evaluation(self, correct: str, **fields: object) -> str:
-        """One row per character: 1 correct, 0 wrong, ``-`` without an answer."""
-        body = {"model": "base", "file": self.file_id, **fields}
-        job_id = str(self._http.post("/v1/evaluations", json=body).json()["id"])
-        rows = [
-            SampleResult(
-                id="",
-                index=index,
-                gold=["2"],
-                answer=None if mark == "-" else mark,
-                correct=None if mark == "-" else mark == "1",
-                score=None if mark == "-" else int(mark) * index / len(correct),
-            )
-            for index, mark in enumerate(correct)
-        ]
-        folder = self._home / "jobs" / job_id
-        folder.mkdir(parents=True)
-        lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in reversed(rows)]
-        (folder / "results.jsonl").write_text("".join(lines))
-        for status in (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.SUCCEEDED):
-            with self._database.write() as session:
-                move_job(session, get_job(session, job_id), status, f"now {status}")
-        return job_id
+def succeeded(
+    http: httpx.Client, database: Database, home: Path, file_id: str
+) -> SucceededEvaluations:
+    return SucceededEvaluations(http, database, home, file_id)
 
 
 def test_candidates_are_tested_against_the_baseline_on_the_same_items(
-    http: httpx.Client, succeeded: Succeeded
+    http: httpx.Client, succeeded: SucceededEvaluations
 ) -> None:
     baseline = succeeded.evaluation("1100-0000")
     better = succeeded.evaluation("101111111")
@@ -96,7 +62,7 @@ def test_candidates_are_tested_against_the_baseline_on_the_same_items(
 
 
 def test_scores_are_compared_without_ungraded_items(
-    http: httpx.Client, succeeded: Succeeded
+    http: httpx.Client, succeeded: SucceededEvaluations
 ) -> None:
     baseline, candidate = succeeded.evaluation("11-0"), succeeded.evaluation("1011")
 
@@ -112,7 +78,7 @@ def test_scores_are_compared_without_ungraded_items(
 
 
 def test_evaluations_without_the_same_items_or_grader_are_refused(
-    http: httpx.Client, succeeded: Succeeded
+    http: httpx.Client, succeeded: SucceededEvaluations
 ) -> None:
     baseline = succeeded.evaluation("11")
     path = f"/v1/evaluations/{baseline}/compare"
@@ -138,7 +104,7 @@ def test_evaluations_without_the_same_items_or_grader_are_refused(
 
 
 def test_the_command_prints_the_difference_and_the_items_that_changed(
-    succeeded: Succeeded,
+    succeeded: SucceededEvaluations,
     url: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

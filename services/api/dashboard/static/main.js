@@ -3,9 +3,11 @@
 import { ApiError, request } from "./api.js";
 import { h } from "./dom.js";
 import { compareView } from "./views/compare.js";
+import { evaluationsView } from "./views/evaluations.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
 import { modelsView } from "./views/models.js";
+import { resultsView } from "./views/results.js";
 import { signInView } from "./views/sign_in.js";
 import { trajectoriesView } from "./views/trajectories.js";
 import { trajectoryView } from "./views/trajectory.js";
@@ -16,7 +18,9 @@ const VIEWS = [
   [/^\/ui\/jobs\/([\w-]+)$/, jobView],
   [/^\/ui\/jobs\/([\w-]+)\/trajectories$/, trajectoriesView],
   [/^\/ui\/jobs\/([\w-]+)\/trajectories\/([\w:-]+)$/, trajectoryView],
+  [/^\/ui\/jobs\/([\w-]+)\/results$/, resultsView],
   [/^\/ui\/compare$/, compareView],
+  [/^\/ui\/evaluations$/, evaluationsView],
   [/^\/ui\/models$/, modelsView],
   [/^\/ui\/workers$/, workersView],
 ];

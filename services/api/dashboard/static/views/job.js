@@ -80,7 +80,7 @@ async function refresh(id, parts, kind, signal) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   show(parts.state, summary(job), actions(job, parts.watch), failure(job));
   const whole = kind in ROUTES ? await request(`${ROUTES[kind]}/${id}`, { signal }) : job;
-  show(parts.details, properties(whole), trajectoriesLink(job, whole));
+  show(parts.details, properties(whole), linksOf(job, whole));
   const artifacts = await request(`/v1/jobs/${id}/artifacts?limit=100`, { signal });
   show(parts.files, table("Files of the job's folder", FILES(id), artifacts.data, "No files yet."));
   return !isFinal(job);
@@ -127,7 +127,9 @@ function actions(job, done) {
   return h("div", { class: "row" }, buttons, h("a", { href: `/ui/compare?jobs=${job.id}` }, "compare"), problem);
 }
 
-function trajectoriesLink(job, whole) {
+/** The views of what a job of this kind has beside its curves. */
+function linksOf(job, whole) {
+  if (job.kind === "evaluation") return h("p", {}, h("a", { href: `/ui/jobs/${job.id}/results` }, "Answers"));
   const has = job.kind === "rollout" || ["reinforcement", "ppo", "distillation"].includes(whole.method?.type);
   return has ? h("p", {}, h("a", { href: `/ui/jobs/${job.id}/trajectories` }, "Trajectories")) : null;
 }

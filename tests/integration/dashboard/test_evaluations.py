@@ -1,0 +1,56 @@
+"""Evaluations in a browser: their list, a comparison of two, and their answers."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from services.core.db.engine import Database
+from tests.support.evaluations import SucceededEvaluations
+from tests.support.gateway import GatewayClient
+
+
+@pytest.fixture(scope="module")
+def evaluations(gateway: GatewayClient) -> Iterator[tuple[str, str]]:
+    """Two evaluations of the same nine items."""
+    gateway.submit("succeed")  # registers the model
+    files = {"file": ("evals.jsonl", b'{"prompt": "1+1=", "gold": "2"}\n')}
+    made = gateway.http.post("/v1/files", files=files, data={"purpose": "evals"})
+    database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
+    file_id = str(made.json()["id"])
+    succeeded = SucceededEvaluations(gateway.http, database, gateway.home, file_id)
+    yield succeeded.evaluation("1100-0000"), succeeded.evaluation("101111111")
+    database.close()
+
+
+def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
+    page.goto(str(gateway.http.base_url.join(path)))
+
+
+def test_two_evaluations_are_compared_on_the_same_items(
+    page: Page, gateway: GatewayClient, evaluations: tuple[str, str]
+) -> None:
+    baseline, candidate = evaluations
+    open_view(page, gateway, "/ui/evaluations")
+    page.get_by_label(f"Compare {baseline}").check()
+    page.get_by_label(f"Compare {candidate}").check()
+    page.get_by_role("button", name="Compare 2 with the first").click()
+
+    compared = page.get_by_role("region", name="Paired on the same items")
+    expect(compared).to_contain_text(candidate)
+    expect(compared).to_contain_text("+66.7 %")
+    compared.get_by_text("7", exact=True).click()
+    expect(compared).to_contain_text("rows 2, 3, 4, 5, 6, 7, 8")
+    expect(page).to_have_url(re.compile(f"compare={baseline}(,|%2C){candidate}"))
+
+
+def test_answers_are_shown_by_grade(
+    page: Page, gateway: GatewayClient, evaluations: tuple[str, str]
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{evaluations[0]}/results")
+
+    expect(page.get_by_text("9 of the 9 answers loaded")).to_be_visible()
+    page.get_by_label("Grade").select_option("failed")
+    expect(page.get_by_text("1 of the 9 answers loaded")).to_be_visible()
+    expect(page.get_by_role("row")).to_have_count(2)

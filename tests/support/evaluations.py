@@ -1,0 +1,44 @@
+"""Evaluations that have succeeded, for tests of what shows and compares them."""
+
+from pathlib import Path
+
+import httpx
+
+from services.contracts.evaluations import SampleResult
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database
+from services.core.jobs.store import get_job, move_job
+
+
+class SucceededEvaluations:
+    """Makes evaluations that have succeeded with the given rows."""
+
+    def __init__(self, http: httpx.Client, database: Database, home: Path, file_id: str) -> None:
+        self._http = http
+        self._database = database
+        self._home = home
+        self.file_id = file_id
+
+    def evaluation(self, correct: str, **fields: object) -> str:
+        """One row per character: 1 correct, 0 wrong, ``-`` without an answer."""
+        body = {"model": "base", "file": self.file_id, **fields}
+        job_id = str(self._http.post("/v1/evaluations", json=body).json()["id"])
+        rows = [
+            SampleResult(
+                id="",
+                index=index,
+                gold=["2"],
+                answer=None if mark == "-" else mark,
+                correct=None if mark == "-" else mark == "1",
+                score=None if mark == "-" else int(mark) * index / len(correct),
+            )
+            for index, mark in enumerate(correct)
+        ]
+        folder = self._home / "jobs" / job_id
+        folder.mkdir(parents=True)
+        lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in reversed(rows)]
+        (folder / "results.jsonl").write_text("".join(lines))
+        for status in (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.SUCCEEDED):
+            with self._database.write() as session:
+                move_job(session, get_job(session, job_id), status, f"now {status}")
+        return job_id
