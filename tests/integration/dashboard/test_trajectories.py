@@ -38,7 +38,7 @@ def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
 
 def test_trajectories_are_filtered_and_opened(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}")
-    page.get_by_role("link", name="Trajectories").click()
+    page.get_by_role("link", name="Trajectories", exact=True).click()
 
     expect(page.get_by_role("row")).to_have_count(5)
     page.get_by_label("Reward from").fill("0.5")
