@@ -197,8 +197,10 @@ class LearnerClient:
         reader, _ = await self._connection()
         try:
             line = await reader.readline()
-        except (ConnectionError, ValueError) as error:
-            raise self._failure(f"the connection to the learner broke: {error}") from error
+        except ConnectionError as error:  # it died with a request that it had not read
+            raise await self._death() from error
+        except ValueError as error:
+            raise self._failure(f"the learner's answer is too long: {error}") from error
         if not line.endswith(b"\n"):
             raise await self._death()
         return line

@@ -94,6 +94,30 @@ def test_dead_learner_costs_an_attempt_and_shows_its_log_tail(
     assert error.log_tail[-1] == "the learner says something"
 
 
+@pytest.mark.parametrize("moment", ["before it is asked", "with the question unread"])
+def test_learner_killed_while_it_waits_costs_an_attempt(
+    learner: LearnerClient, moment: str
+) -> None:
+    async def asking() -> None:
+        before = children()
+        async with learner:
+            (process,) = [each for each in children() - before if not each.children()]
+            if moment == "before it is asked":
+                process.kill()
+                process.wait(60)
+                await learner.probe([[1, 2]])
+            process.suspend()
+            question = asyncio.create_task(learner.probe([[1, 2]]))
+            await asyncio.sleep(0)  # sends it
+            process.kill()
+            await question
+
+    with pytest.raises(LearnerFailed) as raised:
+        asyncio.run(asking())
+    assert raised.value.message == "the learner was ended by signal 9"
+    assert raised.value.retryable
+
+
 def test_error_reported_by_the_learner_is_kept(learner: LearnerClient, tmp_path: Path) -> None:
     (tmp_path / BEHAVIOR).write_text("fail")
     error = ask(learner)
