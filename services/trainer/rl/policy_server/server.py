@@ -141,9 +141,14 @@ class PolicyServer:
             return ServerSync(paused, difference, problem)
 
     async def sleep(self) -> None:
-        """Release GPU memory until `wake` or `load`; requests wait."""
+        """Release GPU memory until `wake` or `load`; requests wait. A process that cannot is
+        restarted first."""
         async with self._gate.exclusive():
-            await self._handle.control.sleep()
+            try:
+                await self._handle.control.sleep()
+            except EngineFailed:
+                await self._restart()
+                await self._handle.control.sleep()
             self._asleep = True
 
     async def wake(self) -> None:

@@ -245,6 +245,30 @@ def test_requests_wait_while_the_engine_sleeps(
     asyncio.run(play())
 
 
+def test_engine_that_cannot_be_put_to_sleep_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = ServerHandle.start
+
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch) as given:
+
+            async def repaired(*which: Any) -> ServerHandle:
+                given.faults.refuses.clear()
+                return await start(*which)
+
+            monkeypatch.setattr(ServerHandle, "start", repaired)
+            given.faults.refuses.add("/sleep")
+
+            await given.engine.sleep()
+            await given.engine.wake()
+
+            await given.engine.generate(PROMPT, TURN)
+            assert len(given.servers) == 2
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize("way", ["wake", "load"])
 def test_engine_that_does_not_wake_up_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
