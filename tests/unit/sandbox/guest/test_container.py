@@ -2,10 +2,13 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
+from services.core.process.runtimes import REPOSITORY
 from services.sandbox.guest import container, syscalls
 
 USER = 1_500_000_000
@@ -14,7 +17,21 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 
 def test_a_helper_answers_as_the_user() -> None:
-    assert container._ask_as(USER, lambda: str(os.getuid())) == str(USER)
+    # In a process of its own: slots have one thread, and a fork of several may hang in setresuid.
+    program = f"""import os
+from services.sandbox.guest import container
+print(container._ask_as({USER}, lambda: str(os.getuid())))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    assert done.stdout == f"{USER}\n"
 
 
 def test_a_stopped_helper_is_given_up_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
