@@ -115,6 +115,11 @@ class _Exchange:
     async def relay(self, head: Message, answer: aiohttp.ClientResponse, send: Send) -> None:
         """Pass the response on, its own head first, and end the call."""
         try:
+            if answer.content.is_eof():  # as of small ones: nothing is left to wait for
+                await send(head)
+                body = {"type": "http.response.body", "body": answer.content.read_nowait()}
+                await send(body)
+                return
             with suppress(ClientGone):
                 await while_connected(self._body.after, self._relayed(head, answer, send))
         finally:
