@@ -33,6 +33,21 @@ class Sampling(Request):
     )
 
 
+class JsonPrediction(Request):
+    """A value of the JSON in an answer, which is graded in place of the answer."""
+
+    path: Annotated[str, StringConstraints(max_length=200)] = Field(
+        default="label", description="Dotted path of fields and list indexes; empty: all of it."
+    )
+    reasoning_ends: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = (
+        Field(default=None, min_length=1, max_length=10, description="Tags that end reasoning.")
+    )
+
+
+ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
+"""What became of an answer that should contain JSON."""
+
+
 class CreateEvaluation(JobRequest):
     """The body of POST /v1/evaluations."""
 
@@ -55,6 +70,9 @@ class CreateEvaluation(JobRequest):
     keep_reasoning: bool = Field(
         default=False, description="Grade the whole text, not what follows the reasoning."
     )
+    prediction: JsonPrediction | None = Field(
+        default=None, description="Grade a value of the JSON in the answer; none is wrong."
+    )
     max_samples: StrictInt | None = Field(
         default=None, ge=1, description="Take the first rows only."
     )
@@ -68,6 +86,12 @@ class CreateEvaluation(JobRequest):
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Of the vLLM server of a local model."
     )
+
+    @model_validator(mode="after")
+    def _one_view_of_answers(self) -> Self:
+        if self.prediction is not None and self.keep_reasoning:
+            raise ValueError("prediction reads JSON behind the reasoning: without keep_reasoning")
+        return self
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:
@@ -111,6 +135,9 @@ class EvaluationMetrics(Resource):
     unanswered: int = Field(default=0, description="Of the errors: the model gave no answer.")
     unparsable: int = Field(
         default=0, description="Graded answers in which a grader with golds found nothing."
+    )
+    parsing: dict[ParsingOutcome, int] | None = Field(
+        default=None, description="Answers by what became of their JSON, if that was graded."
     )
     pass_at_k: dict[str, ItemEstimate] | None = Field(
         default=None, description="By k; unbiased. With several samples per item only."
@@ -162,6 +189,7 @@ class SampleResult(Resource):
     gold: list[str]
     answer: str | None
     extracted: str | None = Field(default=None, description="What the grader compared.")
+    parsing: ParsingOutcome | None = None
     score: float | None = None
     correct: bool | None
     finish_reason: str | None = None

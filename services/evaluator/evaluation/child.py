@@ -71,7 +71,12 @@ async def evaluate(
             with AppendLog[ResultRow](results_path) as results:
                 generation = Generation(
                     model,
-                    Grading(grader, spec.pass_threshold, keep_reasoning=spec.keep_reasoning),
+                    Grading(
+                        grader,
+                        spec.pass_threshold,
+                        keep_reasoning=spec.keep_reasoning,
+                        prediction=spec.prediction,
+                    ),
                     results,
                     totals,
                     system_prompt=spec.system_prompt,

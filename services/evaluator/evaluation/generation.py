@@ -1,17 +1,20 @@
 """Generates and grades answers to the samples of a file with bounded concurrency."""
 
 import asyncio
+import json
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
+from services.contracts.evaluations import JsonPrediction, ParsingOutcome
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.failures import FailureWatch, first_error
+from services.metrics.extraction import REASONING_ENDS, Outcome, at_path, extract_json
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 
 
@@ -89,33 +92,37 @@ class Generation:
 class Grading:
     """Grades answers: correct from a score of ``pass_threshold``.
 
-    ``keep_reasoning``: graders see the whole text of an answer.
+    Graders see the text behind the reasoning; with ``keep_reasoning`` all of it, and with
+    ``prediction`` a value of its JSON. An answer without that value is wrong.
     """
 
     def __init__(
-        self, grader: Component, pass_threshold: float, *, keep_reasoning: bool = False
+        self,
+        grader: Component,
+        pass_threshold: float,
+        *,
+        keep_reasoning: bool = False,
+        prediction: JsonPrediction | None = None,
     ) -> None:
         self._grader = grader
         self._pass_threshold = pass_threshold
         self._keep_reasoning = keep_reasoning
+        self._prediction = prediction
 
     async def row(self, sample: EvaluationSample, answer: Answer) -> ResultRow:
         """The graded answer; without a score, the reason is its ``error``."""
-        graded = Sample.of_answer(answer.text, sample.messages, sample.gold, sample.extra)
-        if self._keep_reasoning:
-            graded = replace(graded, keeps_reasoning=True)
-        score: Score | None = None
+        text, parsing = self._graded_text(answer.text)
+        score: Score | None = Score(0.0)
         error: str | None = None
-        try:
-            score = await self._grader.score(graded)
-        except RewardFailed as failure:
-            error = f"the answer was not graded: {failure.message}"
+        if text is not None:
+            score, error = await self._score(sample, text)
         return ResultRow(
             index=sample.index,
             sample=sample.sample,
             gold=list(sample.gold),
             answer=answer.text,
             extracted=score.extracted if score else None,
+            parsing=parsing,
             score=score.value if score else None,
             correct=score.value >= self._pass_threshold if score else None,
             error=error,
@@ -126,6 +133,31 @@ class Grading:
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
         )
+
+    def _graded_text(self, answer: str) -> tuple[str | None, ParsingOutcome | None]:
+        """What is graded, and what became of the JSON if that is asked for."""
+        if self._prediction is None:
+            return answer, None
+        ends = self._prediction.reasoning_ends or REASONING_ENDS
+        extraction = extract_json(answer, ends)
+        outcome: ParsingOutcome = extraction.outcome.value
+        if extraction.outcome is not Outcome.PARSED:
+            return None, outcome
+        try:
+            value = at_path(extraction.value, self._prediction.path)
+        except LookupError:
+            return None, outcome
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), outcome
+
+    async def _score(self, sample: EvaluationSample, text: str) -> tuple[Score | None, str | None]:
+        """The score of a text, or why there is none."""
+        graded = Sample.of_answer(text, sample.messages, sample.gold, sample.extra)
+        if self._keep_reasoning or self._prediction is not None:
+            graded = replace(graded, keeps_reasoning=True)
+        try:
+            return await self._grader.score(graded), None
+        except RewardFailed as failure:
+            return None, f"the answer was not graded: {failure.message}"
 
 
 def _unanswered_row(sample: EvaluationSample, outcome: Unanswered) -> ResultRow:

@@ -59,6 +59,7 @@ class EvaluationHandler:
                 chat_template_kwargs=request.chat_template_kwargs,
                 system_prompt=request.system_prompt,
                 keep_reasoning=request.keep_reasoning,
+                prediction=request.prediction,
                 max_samples=request.max_samples,
                 samples_per_item=request.samples_per_item,
                 max_concurrency=request.max_concurrency,

@@ -10,13 +10,19 @@ The file is an `AppendLog` of `ResultRow`, readable while it is written:
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from services.contracts.evaluations import EvaluationMetrics, ItemEstimate, SampleResult
+from services.contracts.evaluations import (
+    EvaluationMetrics,
+    ItemEstimate,
+    ParsingOutcome,
+    SampleResult,
+)
 from services.datasets.append_log import read_records
 from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
 
@@ -96,6 +102,7 @@ class RunningTotals:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
+    _parsing: Counter[ParsingOutcome] = field(default_factory=Counter)
     _repeated: RepeatedSamples = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,6 +148,8 @@ class RunningTotals:
         else:
             self.score_sum += float(row.correct) if row.score is None else row.score
             self.unparsable += self.extracts and row.extracted is None
+        if row.parsing is not None:
+            self._parsing[row.parsing] += 1
         self.prompt_tokens += row.prompt_tokens or 0
         self.completion_tokens += row.completion_tokens or 0
 
@@ -162,6 +171,7 @@ class RunningTotals:
             samples_per_item=self.samples_per_item,
             unanswered=self.unanswered,
             unparsable=self.unparsable,
+            parsing=dict(self._parsing) or None,
             pass_at_k=pass_at_k,
             majority=_on_the_wire(majority) if majority else None,
             accuracy=share.mean,

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.evaluations import Sampling
+from services.contracts.evaluations import JsonPrediction, Sampling
 from services.contracts.graders import Grader
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
@@ -39,6 +39,7 @@ class EvaluationSpec(_Strict):
         default=None, description="Prepended to every conversation without a system prompt."
     )
     keep_reasoning: bool = Field(default=False, description="Grade the reasoning, too.")
+    prediction: JsonPrediction | None = Field(default=None, description="Grade JSON alone.")
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     samples_per_item: int = Field(default=1, ge=1)
     max_concurrency: int = Field(default=64, ge=1, le=1024)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from services.contracts.evaluations import CreateEvaluation
+from services.contracts.evaluations import CreateEvaluation, JsonPrediction
 from services.contracts.graders import Grader
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.endpoint import Answer
@@ -33,13 +33,15 @@ def grade(
     environment: OperatorEnvironment | None = None,
     *,
     keep: bool = False,
+    path: str | None = None,
 ) -> ResultRow:
     async def run() -> ResultRow:
         async with AsyncExitStack() as stack:
             factory = RewardFactory(environment or OperatorEnvironment(attempts=1), stack)
             component = await factory.component(_GRADER.validate_python(grader), "grader")
             answer = Answer(text, "stop", 1, 1, 1, 0.1)
-            grading = Grading(component, pass_threshold, keep_reasoning=keep)
+            prediction = JsonPrediction(path=path) if path is not None else None
+            grading = Grading(component, pass_threshold, keep_reasoning=keep, prediction=prediction)
             return await grading.row(SAMPLE, answer)
 
     return asyncio.run(run())
@@ -160,3 +162,46 @@ def test_the_mean_score_is_over_scored_samples() -> None:
     assert metrics.mean_score == pytest.approx(0.9)
     assert metrics.accuracy == pytest.approx(1 / 3)
     assert metrics.errors == 1
+
+
+FENCED = '<think>{"label": "Lyon"}</think>\n```json\n{"label": "Paris"}\n```'
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "correct", "parsing"),
+    [
+        (
+            '<think>{"label": "Lyon"}</think>\n```json\n{"label": "Paris"}\n```',
+            "label",
+            True,
+            "parsed",
+        ),
+        ('It is {"city": {"names": ["Lyon", "Paris"]}}.', "city.names.1", True, "parsed"),
+        ('{"label": "Lyon"}', "label", False, "parsed"),
+        ('{"city": "Paris"}', "label", False, "parsed"),
+        ("Paris", "label", False, "no_json"),
+        ('{"label": Paris}', "label", False, "invalid_json"),
+    ],
+)
+def test_a_prediction_is_read_from_json(text: str, path: str, correct: bool, parsing: str) -> None:
+    row = grade(CHECK, text, path=path)
+
+    assert (row.correct, row.parsing, row.error) == (correct, parsing, None)
+    assert row.answer == text
+
+
+def test_other_values_than_text_are_graded_as_json() -> None:
+    row = grade(CHECK | {"reference": "[1, 2]"}, '{"label": [1, 2]}', path="label")
+
+    assert row.correct
+
+
+def test_outcomes_of_parsing_are_counted() -> None:
+    totals = RunningTotals()
+    for text in ('{"label": "Paris"}', "Paris", "Lyon"):
+        totals.add(grade(CHECK, text, path="label"))
+
+    metrics = totals.metrics()
+
+    assert metrics.parsing == {"parsed": 1, "no_json": 2}
+    assert (metrics.correct, metrics.errors) == (1, 0)
