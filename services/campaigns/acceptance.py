@@ -2,36 +2,26 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from services.contracts.campaigns import Comparison
-
-RESAMPLES = 10_000
-SEED = 0
+from services.metrics import paired
 
 
 def compare(
     scores: Mapping[int, float], best: Mapping[int, float], *, higher_is_better: bool
 ) -> Comparison:
-    """Compare scores by item with those of the best model.
+    """Compare scores by item with those of the best model, as evaluations are compared.
 
-    The interval is the percentile bootstrap of the mean paired difference (B. Efron and R. J.
-    Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13), resampled from a fixed seed.
-    The model improves if the whole interval lies above zero.
+    The model improves if the whole interval of the mean difference is above zero.
     """
     if not scores or scores.keys() != best.keys():
         raise ValueError("the scores are not those of the same items")
-    sign = 1.0 if higher_is_better else -1.0
-    differences = sign * np.array([scores[item] - best[item] for item in sorted(scores)])
-    random = np.random.default_rng(SEED)
-    count = len(differences)
-    means = np.array(
-        [differences[random.integers(0, count, count)].mean() for _ in range(RESAMPLES)]
-    )
-    low, high = (float(each) for each in np.quantile(means, [0.025, 0.975]))
+    items = sorted(scores)
+    before, after = [best[item] for item in items], [scores[item] for item in items]
+    found = paired.compare(before, after) if higher_is_better else paired.compare(after, before)
     return Comparison(
-        samples=count,
-        difference=float(differences.mean()),
-        ci95=(low, high),
-        improves=low > 0,
+        samples=len(items),
+        difference=found.difference,
+        ci95=found.ci95,
+        p_value=found.p_value,
+        improves=found.ci95[0] > 0,
     )

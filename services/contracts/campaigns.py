@@ -109,12 +109,14 @@ class Failure(StrEnum):
 class Comparison(Resource):
     """The paired difference to the best model so far, in the direction of improvement.
 
-    ``ci95`` is a percentile bootstrap interval of the mean difference per item.
+    ``ci95`` is the interval of the mean difference per item, and ``p_value`` that of the paired
+    test, as in comparisons of evaluations.
     """
 
     samples: int
     difference: float
     ci95: tuple[float, float]
+    p_value: float | None = None
     improves: bool
 
 
