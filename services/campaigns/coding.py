@@ -3,7 +3,6 @@
 import re
 
 from services.campaigns import prompts
-from services.campaigns.contamination import Contamination
 from services.campaigns.history import code_of
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Code, Failed, Proposal
@@ -12,6 +11,7 @@ from services.campaigns.script import check_script, read_rows, run_script
 from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import TrainingSettings, read_settings
 from services.contracts.campaigns import Failure
+from services.metrics.contamination import Contamination
 
 _BLOCK = re.compile(r"```(python|yaml)[ \t]*\n(.*?)```", re.DOTALL)
 

@@ -5,7 +5,6 @@ Finished steps return their recorded output, so that it goes on where it left of
 
 from services.campaigns.benchmark import Parts
 from services.campaigns.coding import write_code
-from services.campaigns.contamination import Contamination
 from services.campaigns.feedback import judge
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.history import best_loop, measurement_of, tried
@@ -17,6 +16,7 @@ from services.campaigns.running import run_experiment
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.campaigns import CampaignResult, StepName
 from services.contracts.errors import JobFailed
+from services.metrics.contamination import Contamination
 
 
 def advance(run: CampaignRun) -> CampaignResult:

@@ -1,7 +1,6 @@
 """Running: all data, a fine-tuning job, and the measurement of its model."""
 
 from services.campaigns.benchmark import Parts, write_rows
-from services.campaigns.contamination import Contamination
 from services.campaigns.effects import Effect
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.measurement import measure
@@ -13,6 +12,7 @@ from services.contracts.campaigns import Failure
 from services.contracts.failures import FailureCode
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobError, JobStatus
+from services.metrics.contamination import Contamination
 
 _KINDS = {
     FailureCode.OUT_OF_MEMORY: Failure.OUT_OF_MEMORY,

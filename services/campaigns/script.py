@@ -8,13 +8,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.campaigns.contamination import Contamination
 from services.campaigns.effects import Effect
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.campaigns import Failure
 from services.contracts.sandbox import CommandStatus, Language, RunCodeRequest, RunCodeResponse
 from services.inference.clients.json_service import JsonService, Retries, ServiceFailed
+from services.metrics.contamination import Contamination
 
 SCRIPT, DATA = "process_data.py", "data.json"
 RUN_SECONDS = 300.0

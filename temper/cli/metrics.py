@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import yaml
@@ -19,10 +19,12 @@ from services.metrics.tool_calls import (
     Strict,
     measure,
 )
+from temper.cli.contamination import contamination
+from temper.cli.json_values import InvalidInput, read_values
 from temper.cli.output import Output
-from temper.client import ClientError
 
 app = typer.Typer(help="Metrics of files with labels and predictions, computed here.")
+app.command("contamination")(contamination)
 
 Labels = Annotated[
     Path,
@@ -56,12 +58,6 @@ AnswerPath = Annotated[
 ]
 AllRows = Annotated[bool, typer.Option("--all", help="List all rows, not only the wrong ones.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON document.")]
-
-
-class InvalidInput(ClientError):
-    """A file given to the command cannot be used."""
-
-    code = "invalid_input"
 
 
 class _Composite(BaseModel):
@@ -98,7 +94,7 @@ def tool_calls(
     if target is not None and target.suffix not in WRITERS:
         raise typer.BadParameter(f"-o: a report is one of {', '.join(WRITERS)}")
     try:
-        rows = pair_rows(_read(labels), _read(predictions), path)
+        rows = pair_rows(list(read_values(labels)), list(read_values(predictions)), path)
     except InvalidCalls as error:
         raise InvalidInput(str(error)) from error
     composites = _read_composites(composite) if composite else ()
@@ -139,33 +135,6 @@ def _cell(value: str | float | None) -> str:
 
 def _share(strict: Strict) -> str:
     return f"{strict.hits} of {strict.total}"
-
-
-def _read(file: Path) -> list[Any]:
-    """The values of a JSON list, or of JSON lines."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{file}: not UTF-8 (byte {error.start})") from error
-    if text.lstrip()[:1] == "[":
-        try:
-            whole = json.loads(text)
-        except json.JSONDecodeError:
-            pass  # lines of lists also begin with a bracket
-        else:
-            return whole if isinstance(whole, list) else [whole]
-    return [_line(file, number, line) for number, line in _lines(text)]
-
-
-def _lines(text: str) -> list[tuple[int, str]]:
-    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-
-
-def _line(file: Path, number: int, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{file}: line {number} is not JSON: {error.msg}") from error
 
 
 def _read_composites(file: Path) -> tuple[CompositeKey, ...]:

@@ -1,0 +1,50 @@
+"""JSON lists and JSON lines given to a command: their values, one by one."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from temper.client import ClientError
+
+
+class InvalidInput(ClientError):
+    """A file given to the command cannot be used."""
+
+    code = "invalid_input"
+
+
+def read_values(file: Path) -> Iterator[Any]:
+    """The values of a JSON list, or of JSON lines; lines are read as they are asked for.
+
+    Raises `InvalidInput` that names the file and the line at fault.
+    """
+    try:
+        with file.open(encoding="utf-8-sig") as lines:
+            begins_list = _first_character(lines) == "["
+        if begins_list:
+            # Lines of lists also begin with a bracket.
+            try:
+                whole = json.loads(file.read_text(encoding="utf-8-sig"))
+            except json.JSONDecodeError:
+                pass
+            else:
+                yield from whole
+                return
+        with file.open(encoding="utf-8-sig", newline="\n") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _line(file, number, line)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{file}: not UTF-8 (byte {error.start})") from error
+
+
+def _first_character(lines: Iterator[str]) -> str:
+    return next((line.lstrip()[0] for line in lines if line.strip()), "")
+
+
+def _line(file: Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{file}: line {number} is not JSON: {error.msg}") from error

@@ -1,0 +1,67 @@
+"""Finding benchmark items in training rows."""
+
+from services.metrics.contamination import (
+    LISTED_ROWS,
+    ContaminatedItem,
+    Contamination,
+    Overlap,
+    find_contamination,
+)
+
+LONG = "A train leaves the station at noon and travels for three hours at sixty miles an hour."
+
+
+def test_an_equal_text_is_found_whatever_its_case_and_spaces() -> None:
+    items = Contamination(["What is 1 plus 2?"])
+
+    assert items.holds("what is  1 plus 2 ?")
+    assert not items.holds("What is 1 plus 3?")
+
+
+def test_a_long_question_is_found_inside_another_text() -> None:
+    items = Contamination([LONG])
+
+    assert items.holds(f"Solve this. {LONG} Answer in words.")
+    assert not items.holds("A train leaves the station at noon and then it rains all day.")
+
+
+def test_a_short_question_is_not_found_inside_another_text() -> None:
+    assert not Contamination(["Why?"]).holds("Why? Because it is so.")
+
+
+def test_a_question_without_words_is_in_no_text() -> None:
+    items = Contamination(["  "])
+    assert not items.holds("")
+    assert items.items_in("") == {}
+
+
+def test_items_are_told_by_position_and_exact_matches_from_shared_sequences() -> None:
+    items = Contamination(["What is 1 plus 2?", LONG, LONG])
+    assert items.items_in("what is 1 plus 2?") == {0: Overlap.EXACT}
+    assert items.items_in(LONG.upper()) == {1: Overlap.EXACT, 2: Overlap.EXACT}
+    assert items.items_in(f"{LONG} Why?") == {1: Overlap.N_GRAM, 2: Overlap.N_GRAM}
+
+
+def test_thirteen_words_in_a_row_are_an_overlap_and_twelve_are_not() -> None:
+    words = [f"w{number}" for number in range(20)]
+    items = Contamination([" ".join(words)])
+    assert items.holds(f"before {' '.join(words[4:17])} behind")
+    assert not items.holds(f"before {' '.join(words[4:16])} behind")
+
+
+def test_every_text_of_a_row_is_searched_and_a_row_counts_once_for_an_item() -> None:
+    rows = [
+        {"messages": [{"role": "user", "content": LONG}, {"role": "user", "content": LONG + "!"}]},
+        {"text": ["nothing"], "number": 3, "none": None},
+        {"chosen": {"deep": [f"Now: {LONG}"]}},
+    ]
+    report = find_contamination(["Why?", LONG], rows)
+    assert (report.items, report.rows, report.contaminated_rows) == (2, 3, 2)
+    assert report.found == [ContaminatedItem(1, rows=2, exact=1, first_rows=[0, 2])]
+
+
+def test_only_the_first_rows_of_an_item_are_listed() -> None:
+    report = find_contamination(["Why?"], ["why?"] * (LISTED_ROWS + 2))
+    assert report.found == [
+        ContaminatedItem(0, LISTED_ROWS + 2, LISTED_ROWS + 2, list(range(LISTED_ROWS)))
+    ]
