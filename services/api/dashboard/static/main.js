@@ -2,6 +2,8 @@
 
 import { ApiError, request } from "./api.js";
 import { h } from "./dom.js";
+import { campaignLoopView } from "./views/campaign_loop.js";
+import { campaignView, campaignsView } from "./views/campaigns.js";
 import { compareView } from "./views/compare.js";
 import { evaluationsView } from "./views/evaluations.js";
 import { jobView } from "./views/job.js";
@@ -21,6 +23,9 @@ const VIEWS = [
   [/^\/ui\/jobs\/([\w-]+)\/results$/, resultsView],
   [/^\/ui\/compare$/, compareView],
   [/^\/ui\/evaluations$/, evaluationsView],
+  [/^\/ui\/campaigns$/, campaignsView],
+  [/^\/ui\/campaigns\/([\w-]+)$/, campaignView],
+  [/^\/ui\/campaigns\/([\w-]+)\/loops\/(\d{1,4})$/, campaignLoopView],
   [/^\/ui\/models$/, modelsView],
   [/^\/ui\/workers$/, workersView],
 ];

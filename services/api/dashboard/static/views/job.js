@@ -17,6 +17,7 @@ const ROUTES = {
   batch: "/v1/batches",
   merge: "/v1/merges",
   export: "/v1/exports",
+  campaign: "/v1/campaigns",
 };
 const ACTIONS = {
   cancel: ["validating_files", "queued", "running", "paused"],
@@ -130,6 +131,7 @@ function actions(job, done) {
 /** The views of what a job of this kind has beside its curves. */
 function linksOf(job, whole) {
   if (job.kind === "evaluation") return h("p", {}, h("a", { href: `/ui/jobs/${job.id}/results` }, "Answers"));
+  if (job.kind === "campaign") return h("p", {}, h("a", { href: `/ui/campaigns/${job.id}` }, "Attempts"));
   const has = job.kind === "rollout" || ["reinforcement", "ppo", "distillation"].includes(whole.method?.type);
   return has ? h("p", {}, h("a", { href: `/ui/jobs/${job.id}/trajectories` }, "Trajectories")) : null;
 }

@@ -4,7 +4,7 @@ import { poll, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, show, table } from "../dom.js";
 import { duration, time, took } from "../format.js";
 
-const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "merge", "export", "serve"];
+const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "merge", "export", "serve", "campaign"];
 const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
 const REFRESH_SECONDS = 2;
 const PAGE = 50;

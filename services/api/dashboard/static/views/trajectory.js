@@ -58,7 +58,8 @@ function played(one) {
   return h("div", {}, turn("assistant", one.text), malformed, calls);
 }
 
-function turn(role, content) {
+/** One message of a conversation; what is too long is shown when asked for. */
+export function turn(role, content) {
   const cut = content.length > SHOWN_CHARACTERS;
   const body = h("pre", {}, content.slice(0, SHOWN_CHARACTERS));
   const rest = cut ? h("button", {

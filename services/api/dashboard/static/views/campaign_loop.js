@@ -1,0 +1,47 @@
+// One attempt of a campaign: its steps with their jobs, conversations with the LLM and outputs.
+
+import { request } from "../api.js";
+import { facts, h, sameBy } from "../dom.js";
+import { number, time } from "../format.js";
+import { outcome, stepName } from "./campaigns.js";
+import { turn } from "./trajectory.js";
+
+export async function campaignLoopView({ place, signal }, id, given) {
+  const wanted = Number(given);
+  const path = `/v1/campaigns/${id}/loops`;
+  const loop = (await request(path, { signal })).data.find((each) => each.loop === wanted);
+  if (!loop) {
+    place.append(h("h1", {}, "Not found"), h("p", {}, `${id} has no loop ${wanted} yet.`));
+    return;
+  }
+  const steps = await Promise.all(loop.steps.map((name) => request(`${path}/${wanted}/${name}`, { signal })));
+  place.append(
+    h("h1", {}, wanted ? `Loop ${wanted}` : "Base model"),
+    h("p", {}, "of ", h("a", { href: `/ui/campaigns/${id}` }, id)),
+    facts({
+      Outcome: outcome(loop),
+      "Started from": loop.parent === null ? null : h("a", { href: `/ui/campaigns/${id}/loops/${loop.parent}` }, loop.parent ? `loop ${loop.parent}` : "the base model"),
+      Hypothesis: loop.hypothesis,
+      Model: loop.model,
+      "Search score": number(loop.search_score),
+      "Final score": number(loop.final_score),
+      "What was learned": loop.reason,
+      Error: loop.failure_message,
+    }),
+    ...steps.map(section),
+    sameBy(`${path}/${wanted}/${loop.steps.at(-1) ?? "direct_exp_gen"}`, `temper campaign show ${id}`),
+  );
+}
+
+function section(step) {
+  const calls = step.transcript.map((call, index) => h("details", {},
+    h("summary", {}, `Call ${index + 1} of the LLM: ${number(call.prompt_tokens)} tokens of the prompt, ${number(call.completion_tokens)} of the answer`),
+    turn("user", String(call.messages?.at(-1)?.content ?? "")),
+    turn("assistant", String(call.answer))));
+  return h("section", {},
+    h("h2", {}, stepName(step.name)),
+    h("p", { class: "quiet" }, `${time(step.started_at)} to ${time(step.finished_at)}`),
+    step.jobs.length ? h("p", { class: "row" }, "Jobs", step.jobs.map((job) => h("a", { href: `/ui/jobs/${job}` }, job))) : null,
+    calls,
+    h("details", {}, h("summary", {}, "Output"), turn("record", JSON.stringify(step.output, null, 2))));
+}

@@ -1,0 +1,120 @@
+// Campaigns, and the tree of attempts of one of them, live.
+
+import { poll, request } from "../api.js";
+import { facts, h, sameBy, show, table } from "../dom.js";
+import { isFinal, number, time } from "../format.js";
+import { progress, status } from "./jobs.js";
+
+const REFRESH_SECONDS = 2;
+const PAGE = 100;
+
+export function campaignsView({ place, signal }) {
+  const list = h("div");
+  const problem = h("p", { class: "error", role: "alert" });
+
+  async function load() {
+    const page = await request(`/v1/campaigns?limit=${PAGE}`, { signal });
+    problem.textContent = "";
+    show(list, table(`The latest ${page.data.length} campaigns`, CAMPAIGNS, page.data, "No campaign yet."));
+  }
+
+  place.append(h("h1", {}, "Campaigns"), problem, list, sameBy("/v1/campaigns", "temper ps --kind campaign"));
+  poll(REFRESH_SECONDS, load, (error) => { problem.textContent = error.message; }, signal);
+}
+
+export function campaignView({ place, signal }, id) {
+  const state = h("div", { "aria-live": "polite" });
+  const tree = h("div");
+  const problem = h("p", { class: "error", role: "alert" });
+  const path = `/v1/campaigns/${id}`;
+
+  async function load() {
+    const campaign = await request(path, { signal });
+    const loops = (await request(`${path}/loops`, { signal })).data;
+    problem.textContent = "";
+    show(state, summary(campaign));
+    const widest = Math.max(...loops.flatMap((loop) => loop.comparison?.ci95.map(Math.abs) ?? []), 0);
+    show(tree, table("Each attempt below the one that it started from", attempts(id, widest), inTreeOrder(loops), "The base model is not measured yet."));
+    return !isFinal(campaign);
+  }
+
+  place.append(h("h1", {}, id), problem, state,
+    h("p", { class: "row" }, h("a", { href: `/ui/jobs/${id}` }, "Events and actions"), h("a", { href: `${path}/report?format=html` }, "Report")),
+    h("h2", {}, "Attempts"), tree, sameBy(`${path}/loops`, `temper campaign show ${id}`));
+  poll(REFRESH_SECONDS, load, (error) => { problem.textContent = error.message; }, signal);
+}
+
+const CAMPAIGNS = {
+  Campaign: (one) => h("a", { href: `/ui/campaigns/${one.id}` }, one.id),
+  Status: (one) => status(one),
+  Progress: (one) => progress(one),
+  "Base model": (one) => one.base_model,
+  "Best model": (one) => one.result?.best_model,
+  Created: (one) => time(one.created_at),
+  Scenario: (one) => h("span", { class: "long" }, one.scenario.slice(0, 160)),
+};
+
+function summary(campaign) {
+  const { loops, hours, llm_tokens: tokens } = campaign.budget;
+  return facts({
+    Status: status(campaign),
+    Progress: progress(campaign),
+    "Waits for": campaign.queue_reason,
+    Scenario: campaign.scenario,
+    "Base model": campaign.base_model,
+    Budget: [`${loops} loops`, hours && `${number(hours)} hours`, tokens && `${number(tokens)} tokens of the LLM`].filter(Boolean).join(", "),
+    "Ended by": campaign.result?.ended_by.replaceAll("_", " "),
+    "Best model": campaign.result && `${campaign.result.best_model} (loop ${campaign.result.best_loop})`,
+    Error: campaign.error?.message,
+  });
+}
+
+/** Loops depth first, each behind its parent, as `{loop, depth}`. */
+function inTreeOrder(loops) {
+  const below = Map.groupBy(loops, (loop) => (loop.loop ? loop.parent ?? 0 : null));
+  const place = (loop, depth) => [{ loop, depth }, ...(below.get(loop.loop) ?? []).flatMap((child) => place(child, depth + 1))];
+  return (below.get(null) ?? []).flatMap((root) => place(root, 0));
+}
+
+const attempts = (id, widest) => ({
+  Attempt: ({ loop, depth }) => {
+    const name = h("span", { class: depth ? "branch" : null }, h("a", { href: `/ui/campaigns/${id}/loops/${loop.loop}` }, loop.loop ? `loop ${loop.loop}` : "base model"));
+    name.style.marginInlineStart = `${Math.max(0, depth - 1)}rem`;
+    return name;
+  },
+  Outcome: ({ loop }) => outcome(loop),
+  Search: ({ loop }) => number(loop.search_score),
+  Final: ({ loop }) => number(loop.final_score),
+  "Difference to the best before, 95 % interval": ({ loop }) => (loop.comparison ? difference(loop.comparison, widest) : null),
+  Hypothesis: ({ loop }) => h("span", { class: "long" }, loop.hypothesis),
+  "What was learned": ({ loop }) => h("span", { class: "long" }, loop.failure_message ?? loop.reason),
+});
+
+/** What became of an attempt; of one under way, its last finished step. */
+export function outcome(loop) {
+  if (loop.failure) return h("span", { class: "status failed" }, `failed: ${loop.failure}`);
+  if (loop.loop === 0 && loop.model) return h("span", { class: "status" }, "measured");
+  if (loop.accepted === null) return h("span", { class: "status running" }, loop.steps.length ? `under way, after ${stepName(loop.steps.at(-1))}` : "under way");
+  return h("span", { class: `status ${loop.accepted ? "succeeded" : ""}` }, loop.accepted ? "accepted" : "rejected");
+}
+
+/** The name of a step as people say it. */
+export function stepName(step) {
+  return step === "direct_exp_gen" ? "proposal" : step;
+}
+
+/** An interval around its mean beside the others of the campaign, with zero in the middle. */
+function difference({ difference: mean, ci95: [low, high] }, widest) {
+  const at = (value) => 50 + (50 * value) / (widest || 1);
+  const range = h("span", { class: "range" });
+  range.style.left = `${at(low)}%`;
+  range.style.width = `${at(high) - at(low)}%`;
+  const middle = h("span", { class: "mean" });
+  middle.style.left = `${at(mean)}%`;
+  const strip = h("span", { class: `interval ${low > 0 ? "good" : high < 0 ? "bad" : ""}`, "aria-hidden": "true" }, range, middle);
+  return [strip, `${signed(mean)} (${signed(low)} to ${signed(high)})`];
+}
+
+function signed(value) {
+  return `${value >= 0 ? "+" : ""}${number(value)}`;
+}
