@@ -10,9 +10,11 @@ from services.metrics.sample_size import independent_discordance, items_needed
 from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import JobId
+from temper.cli.leaderboard import table
 from temper.cli.output import JsonOption, Output
 
 app = typer.Typer(help="What evaluations need and found.")
+app.command("table")(table)
 
 SHOWN_ITEMS = 20
 CELL = 80

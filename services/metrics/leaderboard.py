@@ -1,0 +1,90 @@
+"""Leaderboards: the newest results of models on benchmarks, as rows and columns."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from services.contracts.evaluations import Evaluation, EvaluationMetrics
+from services.contracts.jobs import JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What evaluations must share for their accuracies to be comparable.
+
+    ``grading`` is the grader with all its settings and the passing score, as JSON.
+    """
+
+    file: str
+    grader: str
+    grading: str
+    items: int
+    samples_per_item: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A model's newest result on a benchmark."""
+
+    evaluation: str
+    metrics: EvaluationMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A model's results; ``mean`` is the unweighted mean accuracy, if no benchmark is missing."""
+
+    model: str
+    cells: Mapping[Benchmark, Cell]
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Models by mean accuracy; those with more results stand above those with fewer."""
+
+    benchmarks: Sequence[Benchmark]
+    rows: Sequence[Row]
+
+
+def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
+    """Arrange the succeeded ones of ``evaluations``, which come newest first.
+
+    Benchmarks stand in the order in which they were first evaluated.
+    """
+    cells: dict[str, dict[Benchmark, Cell]] = {}
+    benchmarks: dict[Benchmark, None] = {}
+    for evaluation in evaluations:
+        if evaluation.status is not JobStatus.SUCCEEDED or evaluation.metrics is None:
+            continue
+        benchmark = _benchmark(evaluation, evaluation.metrics)
+        benchmarks.pop(benchmark, None)
+        benchmarks[benchmark] = None
+        model = cells.setdefault(_name(evaluation), {})
+        model.setdefault(benchmark, Cell(evaluation.id, evaluation.metrics))
+    columns = list(reversed(benchmarks))
+    rows = [Row(model, found, _mean(found, len(columns))) for model, found in cells.items()]
+    rows.sort(key=lambda row: (-len(row.cells), -_average(row.cells), row.model))
+    return Leaderboard(columns, rows)
+
+
+def _benchmark(evaluation: Evaluation, metrics: EvaluationMetrics) -> Benchmark:
+    return Benchmark(
+        file=evaluation.file,
+        grader=evaluation.grader.type,
+        grading=f"{evaluation.grader.model_dump_json()} {evaluation.pass_threshold}",
+        items=metrics.samples if metrics.items is None else metrics.items,
+        samples_per_item=metrics.samples_per_item,
+    )
+
+
+def _name(evaluation: Evaluation) -> str:
+    model = evaluation.model
+    return model if isinstance(model, str) else f"{model.model} ({model.origin})"
+
+
+def _mean(cells: Mapping[Benchmark, Cell], benchmarks: int) -> float | None:
+    return _average(cells) if len(cells) == benchmarks else None
+
+
+def _average(cells: Mapping[Benchmark, Cell]) -> float:
+    return sum(cell.metrics.accuracy for cell in cells.values()) / len(cells)

@@ -1,0 +1,147 @@
+"""``temper evals table``: a leaderboard of models over benchmarks."""
+
+import json
+import sys
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from services.contracts.evaluations import Evaluation
+from services.metrics.leaderboard import Benchmark, Cell, Leaderboard, Row, leaderboard
+from temper.cli.gateway import connect
+from temper.cli.output import Output
+from temper.client import ApiError, Temper
+
+Model = Annotated[list[str] | None, typer.Option("--model", help="Only this model; repeatable.")]
+File = Annotated[
+    list[str] | None, typer.Option("--file", help="Only evaluations of this file; repeatable.")
+]
+Most = Annotated[
+    int, typer.Option("-n", min=1, max=10_000, help="Evaluations looked at, newest first.")
+]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def table(
+    model: Model = None,
+    file: File = None,
+    most: Most = 1000,
+    markdown: Markdown = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the newest accuracy of every model on every benchmark, with 95 % intervals."""
+    if markdown and as_json:
+        raise typer.BadParameter("give either --markdown or --json")
+    with connect() as client:
+        page = client.evaluations.page(most=most)
+        board = leaderboard(each for each in page.data if _wanted(each, model, file))
+        names = _filenames(client, board)
+    out = Output(as_json=False)
+    if as_json:
+        document = _document(board, names)
+        sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+    elif not board.rows:
+        out.note("no evaluation has succeeded")
+    else:
+        heading = ("MODEL", *_headings(board, names), "MEAN")
+        rows = [_cells(row, board) for row in board.rows]
+        if markdown:
+            _print_markdown(heading, rows)
+        else:
+            out.table(heading, rows)
+    if page.has_more:
+        out.note(f"older evaluations exist; -n {most * 2} looks at them")
+
+
+def _wanted(evaluation: Evaluation, models: list[str] | None, files: list[str] | None) -> bool:
+    model = evaluation.model if isinstance(evaluation.model, str) else evaluation.model.model
+    return (not models or model in models) and (not files or evaluation.file in files)
+
+
+def _filenames(client: Temper, board: Leaderboard) -> dict[str, str]:
+    """Names by file id; a deleted file keeps its id."""
+    names = {}
+    for file in {benchmark.file for benchmark in board.benchmarks}:
+        try:
+            names[file] = client.files.get(file).filename
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            names[file] = file
+    return names
+
+
+def _headings(board: Leaderboard, names: dict[str, str]) -> list[str]:
+    """What tells the benchmarks apart; equal names are followed by the file's id and a number."""
+    short = [_heading(each, names[each.file]) for each in board.benchmarks]
+    seen = Counter(short)
+    return [
+        f"{name} {benchmark.file} #{number}" if seen[name] > 1 else name
+        for number, (name, benchmark) in enumerate(zip(short, board.benchmarks, strict=True), 1)
+    ]
+
+
+def _heading(benchmark: Benchmark, filename: str) -> str:
+    repeats = f" avg@{benchmark.samples_per_item}" if benchmark.samples_per_item > 1 else ""
+    return f"{filename} ({benchmark.grader}, {benchmark.items}{repeats})"
+
+
+def _cells(row: Row, board: Leaderboard) -> tuple[str, ...]:
+    found = (row.cells.get(benchmark) for benchmark in board.benchmarks)
+    mean = "" if row.mean is None else f"{row.mean:.4f}"
+    return row.model, *("" if cell is None else _shown(cell) for cell in found), mean
+
+
+def _shown(cell: Cell) -> str:
+    low, high = cell.metrics.ci95
+    errors = f", {cell.metrics.errors} failed" if cell.metrics.errors else ""
+    return f"{cell.metrics.accuracy:.4f} [{low:.4f}, {high:.4f}]{errors}"
+
+
+def _print_markdown(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    rule = ("---", *("---:" for _ in heading[1:]))
+    lines = [tuple(map(_escaped, heading)), rule, *(tuple(map(_escaped, row)) for row in rows)]
+    sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())
+
+
+def _document(board: Leaderboard, names: dict[str, str]) -> dict[str, Any]:
+    return {
+        "benchmarks": [
+            {
+                "file": each.file,
+                "filename": names[each.file],
+                "grader": each.grader,
+                "items": each.items,
+                "samples_per_item": each.samples_per_item,
+            }
+            for each in board.benchmarks
+        ],
+        "models": [
+            {
+                "model": row.model,
+                "mean": row.mean,
+                "results": [_result(row.cells.get(each)) for each in board.benchmarks],
+            }
+            for row in board.rows
+        ],
+    }
+
+
+def _result(cell: Cell | None) -> dict[str, Any] | None:
+    """One entry for each benchmark, in their order; null where there is no result."""
+    if cell is None:
+        return None
+    metrics = cell.metrics
+    return {
+        "evaluation": cell.evaluation,
+        "accuracy": metrics.accuracy,
+        "stderr": metrics.stderr,
+        "ci95": list(metrics.ci95),
+        "errors": metrics.errors,
+    }

@@ -1,0 +1,87 @@
+"""``temper evals table``: the leaderboard as text, Markdown and JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.responses import JSONResponse
+
+from services.contracts.evaluations import Evaluation
+from services.contracts.files import File, FilePurpose
+from temper.cli.main import main
+from tests.support.evaluation_view import evaluation
+from tests.unit.cli.conftest import ScriptedServer
+
+
+@pytest.fixture(autouse=True)
+def _gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
+    monkeypatch.setenv("TEMPER_HOME", str(tmp_path))
+    monkeypatch.setenv("TEMPER_API_URL", server.url)
+    file = File(
+        **{"id": "f", "bytes": 1, "created_at": 0, "sha256": "0" * 64},
+        filename="sums.jsonl",
+        purpose=FilePurpose.EVALS,
+    )
+    server.on("/v1/files/f", JSONResponse(file.model_dump(mode="json")))
+    serve(
+        server, evaluation("e-1", "good|er", "f", 0.75), evaluation("e-2", "base", "deleted", 0.5)
+    )
+
+
+def serve(server: ScriptedServer, *evaluations: Evaluation) -> None:
+    data = [each.model_dump(mode="json") for each in evaluations]
+    server.on("/v1/evaluations", JSONResponse({"object": "list", "data": data, "has_more": False}))
+
+
+def run(*options: str) -> int:
+    return main(["evals", "table", *options])
+
+
+def test_markdown_has_one_line_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--markdown") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "| MODEL | deleted (numeric, 10) | sums.jsonl (numeric, 10) | MEAN |",
+        "| --- | ---: | ---: | ---: |",
+        "| good\\|er |  | 0.7500 [0.0000, 1.0000] |  |",
+        "| base | 0.5000 [0.0000, 1.0000] |  |  |",
+    ]
+
+
+def test_a_model_with_every_benchmark_has_a_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--file", "f") == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split()[0] == "MODEL"
+    assert line.split() == ["good|er", "0.7500", "[0.0000,", "1.0000]", "0.7500"]
+
+
+def test_json_names_the_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--json", "--model", "base") == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert [each["filename"] for each in document["benchmarks"]] == ["deleted"]
+    (model,) = document["models"]
+    assert (model["model"], model["mean"]) == ("base", 0.5)
+    assert model["results"] == [
+        {
+            **{"evaluation": "e-2", "accuracy": 0.5, "stderr": 0.1},
+            **{"ci95": [0.0, 1.0], "errors": 0},
+        }
+    ]
+
+
+def test_benchmarks_of_one_name_are_told_apart(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tolerant = {"type": "numeric", "absolute_tolerance": 0.1}
+    serve(server, evaluation("b", "m", "f", 0.5, grader=tolerant), evaluation("a", "m", "f", 0.5))
+    assert run("--markdown") == 0
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert "sums.jsonl (numeric, 10) f #1 | sums.jsonl (numeric, 10) f #2" in heading
+
+
+def test_without_results_the_table_says_so(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(server)
+    assert run() == 0
+    assert "no evaluation has succeeded" in capsys.readouterr().err

@@ -1,0 +1,69 @@
+"""Leaderboards: which evaluations are compared, and in what order models stand."""
+
+from services.metrics.leaderboard import Leaderboard, leaderboard
+from tests.support.evaluation_view import evaluation
+
+
+def shown(board: Leaderboard) -> list[tuple[str, list[str | None], float | None]]:
+    """Models, the evaluations in their cells, and their means."""
+    return [
+        (
+            row.model,
+            [
+                row.cells[each].evaluation if each in row.cells else None
+                for each in board.benchmarks
+            ],
+            row.mean,
+        )
+        for row in board.rows
+    ]
+
+
+def test_the_newest_evaluation_of_a_model_counts() -> None:
+    board = leaderboard([evaluation("new", "m", "f", 0.25), evaluation("old", "m", "f", 0.75)])
+    assert shown(board) == [("m", ["new"], 0.25)]
+
+
+def test_models_stand_by_completeness_then_by_mean_and_benchmarks_by_age() -> None:
+    board = leaderboard(
+        [
+            evaluation("e", "partial", "first", 1.0),
+            evaluation("d", "better", "second", 0.75),
+            evaluation("c", "worse", "second", 0.25),
+            evaluation("b", "worse", "first", 0.5),
+            evaluation("a", "better", "first", 0.25),
+        ]
+    )
+    assert [each.file for each in board.benchmarks] == ["first", "second"]
+    assert shown(board) == [
+        ("better", ["a", "d"], 0.5),
+        ("worse", ["b", "c"], 0.375),
+        ("partial", ["e", None], None),
+    ]
+
+
+def test_other_graders_thresholds_and_samples_are_other_benchmarks() -> None:
+    other = evaluation("x", "m", "f", 0.5)
+    assert other.metrics is not None
+    short = other.metrics.model_copy(update={"items": 5})
+    board = leaderboard(
+        [
+            evaluation("a", "m", "f", 0.5),
+            evaluation("b", "m", "f", 0.5, grader={"type": "exact"}),
+            evaluation("c", "m", "f", 0.5, grader={"type": "numeric", "absolute_tolerance": 0.1}),
+            evaluation("d", "m", "f", 0.5, pass_threshold=0.5),
+            evaluation("e", "m", "f", 0.5, metrics=short.model_dump()),
+        ]
+    )
+    assert shown(board) == [("m", ["e", "d", "c", "b", "a"], 0.5)]
+
+
+def test_evaluations_without_metrics_are_left_out() -> None:
+    board = leaderboard([evaluation("a", "m", "f", 0.5, status="running", metrics=None)])
+    assert (board.benchmarks, board.rows) == ([], [])
+
+
+def test_remote_models_of_one_name_are_told_apart_by_their_origin() -> None:
+    remote = [{"base_url": f"http://{host}/v1", "model": "m"} for host in ("a", "b")]
+    board = leaderboard(evaluation(str(n), each, "f", 0.5) for n, each in enumerate(remote))
+    assert [row.model for row in board.rows] == ["m (http://a:80)", "m (http://b:80)"]
