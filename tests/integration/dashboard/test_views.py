@@ -1,5 +1,6 @@
 """The dashboard in a browser, over a gateway whose jobs do what their suffix says."""
 
+import json
 import re
 
 import pytest
@@ -79,6 +80,38 @@ def test_several_jobs_are_drawn_over_each_other(page: Page, gateway: GatewayClie
     legend = page.get_by_role("region", name="loss").locator(".u-legend")
     expect(legend).to_contain_text(first)
     expect(legend).to_contain_text(second)
+
+
+def test_the_time_of_each_step_is_divided_into_its_parts(
+    page: Page, gateway: GatewayClient
+) -> None:
+    job_id = gateway.submit("succeed")
+    gateway.wait_until(job_id, "succeeded")
+    steps = [
+        {"step": 6, "step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2},
+        {"step": 7, "step_seconds": 10, "rollout_seconds": 5, "update_seconds": 5},
+        {"step": 8, "step_seconds": 10, "update_seconds": 5},  # a thinned curve
+    ]
+    with (gateway.home / "jobs" / job_id / "metrics.jsonl").open("a") as metrics:
+        metrics.writelines(f"{json.dumps(step)}\n" for step in steps)
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    image = page.get_by_role("img", name="Steps 6 to 7; the longest took 10s.")
+    expect(image).to_be_visible()
+    label = image.get_attribute("aria-label") or ""
+    assert label.endswith("generating, with tools and rewards 55 %, update 35 %, other 10 %")
+    heights = [piece.bounding_box() for piece in image.locator(".stack").first.locator("div").all()]
+    rollout, update, other = (box["height"] for box in heights if box)
+    assert (round(rollout / other), round(update / other)) == (3, 1)
+
+
+def test_a_job_without_step_times_shows_none(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("succeed")
+    gateway.wait_until(job_id, "succeeded")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    expect(page.get_by_role("region", name="loss").locator("canvas")).to_be_visible()
+    expect(page.get_by_role("heading", name="Where the time")).to_have_count(0)
 
 
 def test_what_a_job_says_is_shown_as_text(page: Page, gateway: GatewayClient) -> None:

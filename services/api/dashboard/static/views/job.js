@@ -4,6 +4,7 @@ import { followEvents, latestEvents, poll, request } from "../api.js";
 import { Charts, Metrics } from "../curves.js";
 import { facts, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, number, time, took } from "../format.js";
+import { StepTimes } from "../step_times.js";
 import { progress, status } from "./jobs.js";
 
 const REFRESH_SECONDS = 1;
@@ -35,12 +36,14 @@ export async function jobView({ place, signal }, id) {
   const lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Events, newest last" });
   const charts = new Charts(signal);
   const metrics = new Metrics();
+  const times = new StepTimes(metrics);
   charts.runs.set(id, metrics);
 
   place.append(
     h("h1", {}, id),
     state,
     h("section", {}, h("h2", {}, "Curves"), charts.element),
+    times.element,
     h("section", {}, h("h2", {}, "Events ", connection), lines),
     h("section", {}, h("h2", {}, "Configuration and results"), details),
     h("section", {}, h("h2", {}, "Files"), files),
@@ -54,13 +57,17 @@ export async function jobView({ place, signal }, id) {
     watching = new AbortController();
     const ends = AbortSignal.any([signal, watching.signal]);
     const tell = (text) => { connection.textContent = `(${text})`; };
-    const takeIn = (event) => take(event, metrics, charts, lines);
+    const draw = () => {
+      charts.update();
+      times.update();
+    };
+    const takeIn = (event) => take(event, metrics, draw, lines);
     lines.replaceChildren();
     // First the events: what they do not tell any more, the curves hold.
     const latest = await latestEvents(id, LATEST, ends);
     await metrics.load(id, ends);
     latest.toReversed().forEach(takeIn);
-    charts.update();
+    draw();
     followEvents(id, latest[0]?.id ?? null, takeIn, tell, ends);
     poll(REFRESH_SECONDS, () => refresh(id, { state, details, files, watch }, job.kind, ends), (error) => tell(error.message), ends);
   }
@@ -68,8 +75,8 @@ export async function jobView({ place, signal }, id) {
   await watch();
 }
 
-function take(event, metrics, charts, lines) {
-  if (metrics.add(event)) charts.update();
+function take(event, metrics, draw, lines) {
+  if (metrics.add(event)) draw();
   const follows = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
   lines.append(h("li", { class: event.level }, h("time", {}, new Date(event.created_at * 1000).toLocaleTimeString()), event.message));
   if (lines.children.length > LOG_LINES) lines.firstElementChild.remove();
