@@ -114,6 +114,20 @@ def test_a_job_without_step_times_shows_none(page: Page, gateway: GatewayClient)
     expect(page.get_by_role("heading", name="Where the time")).to_have_count(0)
 
 
+def test_a_job_fits_on_a_phone(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("succeed", metadata={"n" * 60: "v" * 200})
+    gateway.wait_until(job_id, "succeeded")
+    page.set_viewport_size({"width": 390, "height": 800})
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    expect(page.get_by_text("method.type", exact=True)).to_be_visible()
+    wide = """() => [...document.querySelectorAll("main *")]
+        .filter((each) => !each.closest(".scroll"))
+        .filter((each) => each.getBoundingClientRect().right > innerWidth)
+        .map((each) => each.outerHTML.slice(0, 100))"""
+    assert page.evaluate(wide) == []
+
+
 def test_what_a_job_says_is_shown_as_text(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("succeed", metadata={"note": HOSTILE})
     gateway.wait_until(job_id, "succeeded")
