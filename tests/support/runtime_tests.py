@@ -1,8 +1,8 @@
 """Tests that run in the training runtime, where torch is.
 
 A folder's conftest.py imports `pytest_pycollect_makemodule` from here. Its test files are then not
-imported: their test functions are found by their names, and a file is run as a whole, by the
-pytest of the core environment in a process of the runtime.
+imported: their test functions are found by their names, long ones by their marker, and a file is
+run as a whole, by the pytest of the core environment in a process of the runtime.
 """
 
 import ast
@@ -43,6 +43,8 @@ class RuntimeFile(pytest.File):
             if isinstance(statement, ast.FunctionDef) and statement.name.startswith("test_"):
                 item: pytest.Item = RuntimeTest.from_parent(self, name=statement.name)
                 item.add_marker("runtime")
+                if "pytest.mark.long" in map(ast.unparse, statement.decorator_list):
+                    item.add_marker("long")
                 yield item
 
     def results(self) -> dict[str, dict[str, str]]:
