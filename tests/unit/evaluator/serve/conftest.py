@@ -1,5 +1,0 @@
-"""A real SQLite database for the tests of the handler."""
-
-from tests.support.database import database, migrated
-
-__all__ = ["database", "migrated"]

@@ -1,0 +1,138 @@
+"""How the jobs that serve a model are told of it."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.contracts.batches import CreateBatch
+from services.contracts.evaluations import CreateEvaluation
+from services.contracts.jobs import JobKind, JobRequest
+from services.contracts.models import Lineage
+from services.contracts.rollouts import CreateRollout
+from services.contracts.serving import CreateServing
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow, ModelRow
+from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.job import NewJob
+from services.core.jobs.queues import EVALUATION
+from services.core.jobs.store import create_job
+from services.core.process.runtimes import STAMP, RuntimeMissing
+from services.core.worker.settings import WorkerSettings
+from services.evaluator.batch.handler import BatchHandler
+from services.evaluator.evaluation.handler import EvaluationHandler
+from services.evaluator.rollout.handler import RolloutHandler
+from services.evaluator.serve.handler import ServeHandler
+from services.evaluator.serving import LocalModel
+
+REQUEST = {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions"}
+JOBS: dict[JobKind, tuple[Callable[[WorkerSettings], Any], type[JobRequest], dict[str, Any]]] = {
+    JobKind.BATCH: (
+        BatchHandler,
+        CreateBatch,
+        {
+            **{"input_file_id": "file-1", "endpoint": "/v1/chat/completions"},
+            "completion_window": "24h",
+        },
+    ),
+    JobKind.EVALUATION: (EvaluationHandler, CreateEvaluation, {"file": "file-1"}),
+    JobKind.ROLLOUT: (RolloutHandler, CreateRollout, {"prompts": [{"question": "Why?"}]}),
+    JobKind.SERVE: (ServeHandler, CreateServing, {}),
+}
+KINDS = pytest.mark.parametrize("kind", JOBS)
+
+
+def install(home: Path, runtime: str) -> None:
+    folder = home / "runtimes" / runtime
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").touch()
+    (folder / STAMP).write_text('{"version": "1", "accelerator": "cpu"}')
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database: Database) -> WorkerSettings:
+    """A home with a base, an adapter that vLLM applies and one that must be merged."""
+    install(tmp_path, "vllm")
+    artifacts = Artifacts(tmp_path)
+    for name in ("base", "applied", "merged"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+    now = time.time()
+    lineage = Lineage(job_id="ftjob-1", parent="base", library_versions={}, needs_merge=True)
+    with database.write() as session:
+        session.add(ModelRow(id="base", kind="full", folder="base", created_at=now))
+        session.add(
+            ModelRow(id="applied", kind="adapter", base="base", folder="applied", created_at=now)
+        )
+        session.add(
+            ModelRow(
+                id="merged",
+                kind="adapter",
+                base="base",
+                folder="merged",
+                lineage=lineage.model_dump(mode="json"),
+                created_at=now,
+            )
+        )
+        session.add(
+            FileRow(
+                id="file-1",
+                filename="file.jsonl",
+                purpose="batch",
+                bytes=1,
+                sha256="0" * 64,
+                created_at=now,
+            )
+        )
+    artifacts.file("file-1").parent.mkdir()
+    return WorkerSettings(home=tmp_path, runtimes=tmp_path / "runtimes")
+
+
+def model_of_job(
+    database: Database, settings: WorkerSettings, kind: JobKind, model: str
+) -> LocalModel:
+    """The model as the specification of the job's child has it."""
+    handler, contract, fields = JOBS[kind]
+    if kind is JobKind.BATCH:  # its requests name the model
+        line = json.dumps(
+            REQUEST | {"body": {"model": model, "messages": [{"role": "user", "content": "Why?"}]}}
+        )
+        Artifacts(settings.home).file("file-1").write_text(f"{line}\n")
+    else:
+        fields = {**fields, "model": model}
+    request = contract.model_validate(fields)
+    with database.write() as session:
+        job = create_job(session, NewJob.of(kind, "job", EVALUATION, request, 0))
+    folder = settings.home / "jobs" / job.id
+    folder.mkdir(parents=True)
+    handler(settings).work(database, Claim(job, Stage.WORK, ("cpu-host-0",)), folder)
+    specification = json.loads((folder / "spec.json").read_bytes())
+    return LocalModel.model_validate_json(json.dumps(specification["model"]))
+
+
+@KINDS
+def test_an_adapter_that_vllm_cannot_apply_is_merged_by_every_kind_of_job(
+    database: Database, settings: WorkerSettings, kind: JobKind
+) -> None:
+    install(settings.home, "training")
+
+    merged = model_of_job(database, settings, kind, "merged")
+    applied = model_of_job(database, settings, kind, "applied")
+
+    assert merged.merging_python == settings.runtimes_folder / "training" / "bin" / "python"
+    assert merged.adapter is not None
+    assert merged.adapter.path == settings.models_folder / "merged"
+    assert applied.merging_python is None
+
+
+@KINDS
+def test_without_the_runtime_that_merges_the_job_fails_naming_it(
+    database: Database, settings: WorkerSettings, kind: JobKind
+) -> None:
+    with pytest.raises(RuntimeMissing, match="'training' is not installed"):
+        model_of_job(database, settings, kind, "merged")
+
+    assert model_of_job(database, settings, kind, "applied").merging_python is None
