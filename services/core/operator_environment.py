@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.models import RemoteModel
 from services.contracts.origins import GATEWAY_ORIGINS, Origin
 from services.core.artifacts import ModelSource
-from services.core.process.runtimes import RuntimeMissing, find_runtime
+from services.core.process.runtimes import Accelerator, Runtime, RuntimeMissing, find_runtime
 from services.core.tool_settings import ToolSettings
 
 VARIABLE = "TEMPER_OPERATOR_ENVIRONMENT"
@@ -91,7 +91,11 @@ class OperatorEnvironment(BaseModel):
 
 
 def _model_python(runtimes: Path) -> Path:
-    for name in REWARD_MODEL_RUNTIMES[:-1]:
+    """Of the runtime that is preferred among those that compute on GPUs, else among all."""
+    found: list[Runtime] = []
+    for name in REWARD_MODEL_RUNTIMES:
         with suppress(RuntimeMissing):
-            return find_runtime(runtimes, name).python
-    return find_runtime(runtimes, REWARD_MODEL_RUNTIMES[-1]).python
+            found.append(find_runtime(runtimes, name))
+    if not found:
+        return find_runtime(runtimes, REWARD_MODEL_RUNTIMES[-1]).python
+    return max(found, key=lambda each: each.accelerator is Accelerator.CUDA).python

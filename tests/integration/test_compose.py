@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from infra.testing.compose import compose_command
+from services.core.tracking.selection import TrackerName
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROFILES = {"default": [], "gpu": ["--profile", "gpu"]}
@@ -175,6 +176,15 @@ def test_only_gpu_workers_request_gpus(services: Services) -> None:
         assert bool(devices.get("devices")) is name.endswith("-gpu"), name
         accelerator = service.get("build", {}).get("args", {}).get("ACCELERATOR", "cpu")
         assert accelerator == ("cuda" if name.endswith("-gpu") else "cpu"), name
+
+
+def test_only_workers_are_given_the_variables_of_trackers(services: Services, profile: str) -> None:
+    trackers = {name.upper() for name in TrackerName}
+    for name, service in services.items():
+        variables = service.get("environment", {})
+        of_trackers = {each.split("_")[0] for each in variables} & trackers
+        assert of_trackers == (trackers if name in WORKERS[profile] else set()), name
+        assert ("TEMPER_TRACKERS" in variables) is (name in WORKERS[profile]), name
 
 
 def test_the_database_and_the_broker_have_a_separate_network(services: Services) -> None:

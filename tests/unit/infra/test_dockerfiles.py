@@ -6,6 +6,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from services.evaluator.models import MERGING_RUNTIME
+
 SERVICES = Path(__file__).resolve().parents[3] / "services"
 DOCKERFILES = sorted(SERVICES.glob("*/Dockerfile"))
 
@@ -64,3 +66,16 @@ def _file_of(module: str) -> str:
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
 def test_package_index_addresses_stay_out_of_the_image(path: Path) -> None:
     assert not any("PIP_" in line for line in _final_stage(path))
+
+
+@pytest.mark.parametrize("worker", ["trainer", "evaluator", "retrieval"])
+def test_the_images_of_workers_have_the_runtime_of_the_trackers(worker: str) -> None:
+    text = (SERVICES / worker / "Dockerfile").read_text()
+    assert "COPY infra/runtimes/tracking tracking\n" in text
+    assert re.search(r"install\.py [a-z ]*\btracking\b", text)
+
+
+def test_the_image_of_the_evaluator_can_merge_adapters() -> None:
+    text = (SERVICES / "evaluator" / "Dockerfile").read_text()
+    assert f"COPY infra/runtimes/{MERGING_RUNTIME} {MERGING_RUNTIME}\n" in text
+    assert re.search(rf"install\.py [a-z ]*\b{MERGING_RUNTIME}\b", text)
