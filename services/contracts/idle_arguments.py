@@ -84,7 +84,7 @@ _EXPANDING = (TrainingType.FREEZE, TrainingType.LORA)
 _TYPES_OF: dict[frozenset[str], tuple[TrainingType, ...]] = {
     frozenset(
         {
-            *("additional_target", "create_new_adapter", "lora_alpha", "lora_dropout"),
+            *("additional_target", "lora_alpha", "lora_dropout"),
             *("lora_rank", "lora_target", "loraplus_lr_embedding", "loraplus_lr_ratio"),
             *("module_dropout", "pissa_convert", "pissa_init", "pissa_iter"),
             *("double_quantization", "quantization_bit", "quantization_method"),

@@ -218,6 +218,9 @@ _PLATFORM_OWNED: dict[str, set[str]] = {
         "model_name_or_path",
         "model_revision",
     },
+    "a model has one adapter; merge it first, and train from the merged model": {
+        "create_new_adapter"
+    },
     "the data are the request's own fields": {
         "dataset",
         "dataset_dir",

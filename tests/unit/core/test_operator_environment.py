@@ -17,7 +17,9 @@ def loaded_by(home: Path, **accelerators: str) -> str:
         (folder / "bin").mkdir(parents=True)
         (folder / "bin" / "python").touch()
         (folder / STAMP).write_text(f'{{"version": "1", "accelerator": "{accelerator}"}}')
-    chosen = OperatorEnvironment.of(ToolSettings(home=home), {"rm": ModelSource(path=home)})
+    chosen = OperatorEnvironment.of(
+        ToolSettings(home=home, runtimes=home / "runtimes"), {"rm": ModelSource(path=home)}
+    )
     assert chosen.model_python is not None
     return chosen.model_python.parents[1].name
 

@@ -54,6 +54,10 @@ def test_platform_owned_arguments_are_refused(key: str) -> None:
     assert refused(key, None).problem is ArgumentProblem.PLATFORM_OWNED
 
 
+def test_an_adapter_over_an_adapter_is_refused() -> None:
+    assert "merge it first" in refused("create_new_adapter", True).message
+
+
 @pytest.mark.parametrize("key", ["trust_remote_code", "deepspeed", "kt_weight_path", "use_unsloth"])
 def test_arguments_that_run_code_or_read_files_are_refused(key: str) -> None:
     assert refused(key, None).problem is ArgumentProblem.UNSAFE
