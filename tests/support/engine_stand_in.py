@@ -1,8 +1,8 @@
 """An engine for tests: vLLM's routes of inference and of adapters, answers chosen by the prompt.
 
 ``wait`` streams a first word and then nothing until the client goes away; ``die`` drops the
-connection, ``half`` does so in the middle of the answer; ``refuse`` is answered as vLLM answers a
-request that is too long.
+connection, ``half`` does so in the middle of the answer; ``abort`` is answered as by a vLLM that is
+told to end meanwhile; ``refuse`` is answered as vLLM answers a request that is too long.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class EngineStandIn:
             request.transport.abort()
             return web.Response()
         if not body.get("stream"):
-            return web.json_response(_completion(body, prompt))
+            return web.json_response(_completion(body, prompt), dumps=_compact)
         return await self._stream(request, body, prompt)
 
     async def _stream(
@@ -107,7 +107,11 @@ class EngineStandIn:
             await asyncio.sleep(0)
             request.transport.close()
             return response
-        await response.write(_event(_chunk(body, {"content": "two"}, "stop")))
+        reason = "abort" if prompt == "abort" else "stop"
+        last = _event(_chunk(body, {"content": "two"}, reason))
+        await response.write(last[:-20])  # a mark may lie across two packets
+        await asyncio.sleep(0)
+        await response.write(last[-20:])
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
@@ -127,7 +131,7 @@ class EngineStandIn:
 
 def _completion(body: dict[str, Any], prompt: str) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": f"echo: {prompt}"}
-    reason = "stop"
+    reason = "abort" if prompt == "abort" else "stop"
     if body.get("tools"):
         call = {"name": body["tools"][0]["function"]["name"], "arguments": "{}"}
         message |= {"content": None, "tool_calls": [_tool_call(call)]}
@@ -157,7 +161,12 @@ def _tool_call(call: dict[str, str]) -> dict[str, Any]:
 def _chunk(body: dict[str, Any], delta: dict[str, str], reason: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0}
-    return json.dumps({**chunk, "model": body["model"], "choices": [choice]}).encode()
+    return _compact({**chunk, "model": body["model"], "choices": [choice]}).encode()
+
+
+def _compact(value: Any) -> str:
+    """JSON without spaces, as vLLM writes it."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _event(data: bytes) -> bytes:

@@ -37,6 +37,9 @@ ADDED_BYTES = 64 << 10
 """More than the gateway adds to a body."""
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the operator's choice, as in a container
 RETURNED = ("Content-Type", "Content-Length")
+ABORTED = b'"finish_reason":"abort"'
+"""How vLLM ends the requests in progress when it is told to end: with what it has so far, as if
+that were the answer. No text of an answer looks so, since JSON escapes its quotes."""
 
 
 class Relay:
@@ -119,6 +122,8 @@ class Relay:
             logger.warning("the engine did not answer: %r", error)
             return _refused(Refusal.ENGINE_DIED)
         async with answer:
+            if answer.content_type == "application/json":
+                return await _whole(answer)
             return await _streamed(request, answer)
 
 
@@ -129,12 +134,28 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+async def _whole(answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    try:
+        body = await answer.read()
+    except aiohttp.ClientPayloadError as error:
+        logger.warning("the engine broke off its answer: %r", error)
+        return _refused(Refusal.ENGINE_DIED)
+    if ABORTED in body:
+        logger.warning("the engine ended before its answer")
+        return _refused(Refusal.ENGINE_DIED)
+    return web.Response(status=answer.status, headers=_returned(answer), body=body)
+
+
 async def _streamed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    headers = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
-    response = web.StreamResponse(status=answer.status, headers=headers)
+    response = web.StreamResponse(status=answer.status, headers=_returned(answer))
     await response.prepare(request)
+    end = b""
     try:
         async for piece in answer.content.iter_any():
+            end += piece
+            if ABORTED in end:
+                raise aiohttp.ClientPayloadError("it was aborted")
+            end = end[-len(ABORTED) :]
             await response.write(piece)
     except aiohttp.ClientPayloadError as error:
         # A part must not be mistaken for the whole.
@@ -142,6 +163,10 @@ async def _streamed(request: web.Request, answer: aiohttp.ClientResponse) -> web
         if request.transport is not None:
             request.transport.abort()
     return response
+
+
+def _returned(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name: answer.headers[name] for name in RETURNED if name in answer.headers}
 
 
 def _adapter(request: web.Request) -> ServedAdapter | None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
+import pytest
 
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters
@@ -32,6 +33,11 @@ class Case:
     ) -> aiohttp.ClientResponse:
         key = {"Authorization": f"Bearer {secret or self.relay.secret}"}
         return await self.http.post(self.relay.url + path, json=BODY, headers={**key, **headers})
+
+    async def ask(self, prompt: str, *, stream: bool = False) -> aiohttp.ClientResponse:
+        body = {**BODY, "messages": [{"role": "user", "content": prompt}], "stream": stream}
+        key = {"Authorization": f"Bearer {self.relay.secret}"}
+        return await self.http.post(self.relay.url + CHAT, json=body, headers=key)
 
 
 @asynccontextmanager
@@ -85,6 +91,30 @@ def test_an_engine_that_is_gone_is_not_an_answer() -> None:
         async with relayed() as case:
             await case.engine.stop()
             assert (await case.post()).headers[REFUSAL_HEADER] == Refusal.ENGINE_GONE
+
+    asyncio.run(run())
+
+
+def test_an_answer_cut_short_by_the_end_of_the_engine_is_not_an_answer() -> None:
+    async def run() -> None:
+        async with relayed() as case:
+            refused = await case.ask("abort")
+            assert refused.headers[REFUSAL_HEADER] == Refusal.ENGINE_DIED
+
+            stream = await case.ask("abort", stream=True)
+            with pytest.raises(aiohttp.ClientError):
+                await stream.read()
+
+    asyncio.run(run())
+
+
+def test_text_that_looks_like_the_mark_of_a_cut_answer_is_passed_on() -> None:
+    text = '"finish_reason":"abort"'
+
+    async def run() -> None:
+        async with relayed() as case:
+            answer = await (await case.ask(text)).json()
+            assert answer["choices"][0]["message"]["content"] == f"echo: {text}"
 
     asyncio.run(run())
 
