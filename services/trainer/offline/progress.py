@@ -23,7 +23,10 @@ from services.trainer.offline.job_dir import (
     mark_complete,
 )
 
-_METRICS = (*("loss", "learning_rate", "grad_norm", "epoch", "kl", "sft_loss", "odds_ratio_loss"),)
+_METRICS = (
+    *("loss", "learning_rate", "grad_norm", "epoch"),
+    *("accuracy", "kl", "sft_loss", "odds_ratio_loss"),
+)
 _FAMILIES = ("rewards", "logps", "logits", "count")
 """Of preference stages: ``rewards/chosen`` and so on."""
 _EVALUATION = "eval_"

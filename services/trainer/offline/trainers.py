@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from services.contracts.stages import Stage
 from services.core.artifacts import VALUE_HEAD
+from services.trainer.offline.generation import IGNORED
 from services.trainer.offline.library import llamafactory_module
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -26,6 +27,8 @@ def install_trainers(stage: Stage, resume_from: str | None = None) -> None:
     """
     workflow: Any = llamafactory_module(f"train.{stage.value}.workflow")
     match stage:
+        case Stage.SFT:
+            workflow.CustomSeq2SeqTrainer = supervised_trainer(workflow.CustomSeq2SeqTrainer)
         case Stage.DPO:
             # Its workflow imports the class when it runs.
             module: Any = llamafactory_module("train.dpo.trainer")
@@ -98,6 +101,49 @@ def _prefix(logs: dict[str, float]) -> str:
         return ""
     losses = [name for name in logs if name.endswith("_loss") and name != "train_loss"]
     return min(losses, key=len).removesuffix("loss")
+
+
+def supervised_trainer(original: Any) -> Any:
+    """A trainer of stage sft that also logs ``accuracy``: of the tokens trained since the last log,
+    over all processes, the share that the model itself would have chosen.
+
+    A loss that leaves no logits (Liger's kernels, ASFT) leaves no accuracy either.
+    """
+
+    class SupervisedTrainer(original):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._metric_sums = _MetricSums(("chosen", "tokens"))
+            super().__init__(*args, **kwargs)
+
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, **kwargs: Any
+        ) -> Any:
+            labels = inputs.get("labels")
+            if not model.training or labels is None or self.finetuning_args.use_asft_loss:
+                return super().compute_loss(model, inputs, return_outputs, **kwargs)
+            loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
+            if (logits := getattr(outputs, "logits", None)) is not None:
+                chosen, tokens = _chosen_tokens(logits.detach(), labels)
+                self._metric_sums.add("train", chosen=chosen, tokens=tokens)
+            return (loss, outputs) if return_outputs else loss
+
+        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+            if _split(logs) == "train":
+                total = self._metric_sums.take("train", self.accelerator)
+                if total["tokens"]:
+                    logs["accuracy"] = total["chosen"] / total["tokens"]
+            super().log(logs, *args, **kwargs)
+
+    return SupervisedTrainer
+
+
+def _chosen_tokens(logits: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
+    """How many labels have the highest logit, and how many there are; logits are (rows, tokens,
+    vocabulary), labels (rows, tokens)."""
+    targets = labels[:, 1:]
+    trained = targets != IGNORED
+    chosen = (logits[:, :-1].argmax(-1) == targets) & trained
+    return float(chosen.sum()), float(trained.sum())
 
 
 _KTO_METRICS = ("rewards", "logps", "logits")

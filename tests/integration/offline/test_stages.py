@@ -14,6 +14,7 @@ from tests.support.offline import OfflineJob, rows_of
 PAIRS = {f"rewards/{name}" for name in ("chosen", "rejected", "margins", "accuracies")}
 SIDES = {f"{name}/{side}" for name in ("logps", "logits") for side in ("chosen", "rejected")}
 METRICS = {
+    Stage.SFT: {"loss", "accuracy"},
     Stage.DPO: PAIRS | SIDES,
     Stage.KTO: {*SIDES, "kl", "count/chosen", "count/rejected", "rewards/chosen"},
     Stage.RM: PAIRS,
@@ -88,6 +89,29 @@ def test_each_validation_file_has_metrics_of_its_own(
         assert {f"eval_{name}_loss", f"eval_{name}_{metric}"} <= reported
     assert not {"eval_loss", f"eval_{metric}"} & reported
     assert "valid_easy_loss" in (job.folder / "step_metrics.csv").read_text().splitlines()[0]
+
+
+def test_the_accuracy_is_the_share_of_trained_tokens_that_the_model_would_have_chosen(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = OfflineJob(tmp_path, base, Stage.SFT, rows=rows_of(Stage.SFT, 11))
+    trainer = job.trainer(monkeypatch)
+    model = trainer.model.train()
+    tokens = []
+    for row, shift in ((0, 0), (10, 1)):  # the model's own choices, and others
+        batch = trainer.data_collator([trainer.train_dataset[row]])
+        logits = model(batch["input_ids"], batch["attention_mask"]).logits[:, :-1]
+        answer = (logits.argmax(-1) + shift) % logits.shape[-1]
+        trained = batch["labels"][:, 1:] != -100
+        batch["labels"][:, 1:][trained] = answer[trained]
+        trainer.compute_loss(model, batch)
+        tokens.append(int(trained.sum()))
+    logs = {"loss": 1.0}
+
+    trainer.log(logs)
+
+    assert tokens[0] != tokens[1]
+    assert logs["accuracy"] == pytest.approx(tokens[0] / sum(tokens))
 
 
 def test_kto_counts_rows_and_averages_kl_over_micro_batches(base: Path, tmp_path: Path) -> None:
