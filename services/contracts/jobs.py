@@ -1,9 +1,9 @@
 """What jobs of every kind have: status, progress, events, checkpoints."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Request, Resource
 
@@ -143,11 +143,22 @@ class Worker(Resource):
     heartbeat_at: int
 
 
+GpuIndex = Annotated[StrictInt, Field(ge=0, le=255)]
+GpuUuid = Annotated[str, StringConstraints(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{1,100}$")]
+
+
 class JobRequest(Request):
     """What a request for a job of any kind may contain."""
 
     gpus: StrictInt | None = Field(
         default=None, ge=0, le=64, description="GPUs; null: one if a worker has any."
+    )
+    devices: list[GpuIndex | GpuUuid] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Exactly these GPUs, for which the job waits: by UUID, or by index among those "
+        "of the host that runs it. Null: any.",
     )
     priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")
     deadline_seconds: StrictInt | None = Field(
@@ -158,3 +169,14 @@ class JobRequest(Request):
         "deadline_exceeded; its checkpoints are kept. Null: no deadline.",
     )
     metadata: Metadata | None = None
+
+    @model_validator(mode="after")
+    def _count_devices(self) -> Self:
+        if self.devices is None:
+            return self
+        if len(set(self.devices)) != len(self.devices):
+            raise ValueError("devices names a GPU twice")
+        if self.gpus not in {None, len(self.devices)}:
+            raise ValueError(f"devices names {len(self.devices)} GPUs, but gpus is {self.gpus}")
+        self.gpus = len(self.devices)
+        return self

@@ -11,7 +11,15 @@ from sqlalchemy.orm import Session
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import advisory_lock, now
 from services.core.db.tables import JobRow, WorkerRow
-from services.core.jobs.devices import CPU_SLOT, REMOTE, HostDevices, free_devices, hold_devices
+from services.core.jobs.devices import (
+    CPU_SLOT,
+    REMOTE,
+    HostDevices,
+    free_devices,
+    hold_devices,
+    holders,
+    named_devices,
+)
 from services.core.jobs.events import append_event
 from services.core.jobs.job import REMOTE_SLOT, Job, LeaseLost, job_from_row
 from services.core.jobs.queues import wake_once
@@ -20,6 +28,8 @@ from services.core.jobs.workers import live_workers
 
 LOOK_AHEAD = 20
 """How many jobs are tried when workers of other hosts are claiming them at the same time."""
+PAGES = 50
+"""How many times as many are read when they name devices of other hosts."""
 
 
 SHORT_OF_DEVICES = "waiting for "
@@ -86,8 +96,9 @@ def claim_work(
     The order holds for all kinds on this host: devices that an earlier job of another worker's
     queue needs are left to that worker, which is woken. A job that waits for GPUs of this host is
     not overtaken by later ones that need GPUs, so that large jobs do not starve; its
-    ``queue_reason`` says what it waits for. The same holds for CPU and remote slots. GPUs in
-    ``occupied`` are used by other programs and count as taken.
+    ``queue_reason`` says what it waits for. The same holds for CPU and remote slots. A job that
+    names its devices waits for exactly them, which later jobs do not get; others may be theirs.
+    GPUs in ``occupied`` are used by other programs and count as taken.
     """
     advisory_lock(session, claimant.devices.host)
     others = [row for row in live_workers(session) if row.host == claimant.devices.host]
@@ -152,39 +163,60 @@ def _claim_from(
     free = [device for device in free_devices(session, pool.devices) if device not in occupied]
     host = claimant.devices.host
     for job in _queued(session, {*queues, *(name for row in others for name in row.queues)}, pool):
-        wanted = max(1, job.gpus or 1)
         is_ours = job.queue in queues
         if not is_ours and not _can_run(job, pool, others):
             continue
-        if len(free) < wanted:
-            noun = pool.noun if wanted == 1 else f"{pool.noun}s"
-            lacking = f"{wanted} {noun}; {len(free)} free on {host}"
-            _explain_wait(session, job, SHORT_OF_DEVICES + lacking)
-            return None
+        if job.devices is not None:
+            chosen = named_devices(job.devices, pool.devices) or []
+            if taken := [device for device in chosen if device not in free]:
+                _explain_wait(session, job, SHORT_OF_DEVICES + _held(session, taken))
+                free = [device for device in free if device not in chosen]  # kept for it
+                continue
+        else:
+            wanted = max(1, job.gpus or 1)
+            if len(free) < wanted:
+                noun = pool.noun if wanted == 1 else f"{pool.noun}s"
+                lacking = f"{wanted} {noun}; {len(free)} free on {host}"
+                _explain_wait(session, job, SHORT_OF_DEVICES + lacking)
+                return None
+            chosen = free[:wanted]
         if not is_ours:
             wake_once(session, job.queue)
-            free = free[wanted:]
+            free = [device for device in free if device not in chosen]
             continue
         if not _still_waits(session, job):
             continue  # a worker of another host was faster
         claimed = _take(session, job, claimant)
-        hold_devices(session, claimant.devices, job.id, claimed.epoch, free[:wanted])
-        return Claim(claimed, Stage.WORK, tuple(free[:wanted]))
+        hold_devices(session, claimant.devices, job.id, claimed.epoch, chosen)
+        return Claim(claimed, Stage.WORK, tuple(chosen))
     return None
+
+
+def _held(session: Session, taken: Sequence[str]) -> str:
+    """Which devices are taken, and by whom; those left are kept for a job that came before."""
+    by = holders(session, taken)
+    return ", ".join(
+        f"{device} (held by {by[device]})" if device in by else f"{device} (in use)"
+        for device in taken
+    )
 
 
 def _can_run(job: Job, pool: _Pool, others: Sequence[WorkerRow]) -> bool:
     """Whether another worker of this host can run a job on devices of the pool."""
     serving = [row for row in others if job.queue in row.queues]
     if pool.noun == "GPU":
+        if job.devices is not None:
+            wanted = set(named_devices(job.devices, pool.devices) or [])
+            return any(wanted <= set(row.gpus) for row in serving)
         return any(len(set(row.gpus) & set(pool.devices)) >= (job.gpus or 1) for row in serving)
     if pool.noun == "remote slot":
         return bool(serving)
     return any(row.cpu_slots for row in serving)
 
 
-def _queued(session: Session, queues: Collection[str], pool: _Pool) -> list[Job]:
-    rows = session.scalars(
+def _queued(session: Session, queues: Collection[str], pool: _Pool) -> Iterator[Job]:
+    """The first jobs that this host can run."""
+    query = (
         select(JobRow)
         .where(
             JobRow.status == JobStatus.QUEUED.value,
@@ -194,8 +226,16 @@ def _queued(session: Session, queues: Collection[str], pool: _Pool) -> list[Job]
         )
         .order_by(JobRow.priority.desc(), JobRow.seq)
         .limit(LOOK_AHEAD)
-    ).all()
-    return [job_from_row(row) for row in rows]
+    )
+    found = 0
+    for page in range(PAGES):
+        rows = session.scalars(query.offset(page * LOOK_AHEAD)).all()
+        for job in map(job_from_row, rows):
+            if job.devices is None or named_devices(job.devices, pool.devices) is not None:
+                yield job
+                found += 1
+        if found >= LOOK_AHEAD or len(rows) < LOOK_AHEAD:
+            return
 
 
 def _may_start(session: Session) -> ColumnElement[bool]:

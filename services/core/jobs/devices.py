@@ -96,6 +96,28 @@ def _memory_share(uuid: str) -> float:
     return float(memory.used) / float(memory.total)
 
 
+def named_devices(names: Sequence[int | str], gpus: Sequence[str]) -> list[str] | None:
+    """The UUIDs of GPUs that are named by index or UUID; None unless all of them are there."""
+    found = [_named(name, gpus) for name in names]
+    return None if None in found else [uuid for uuid in found if uuid is not None]
+
+
+def _named(name: int | str, gpus: Sequence[str]) -> str | None:
+    if isinstance(name, int):
+        return gpus[name] if name < len(gpus) else None
+    return name if name in gpus else None
+
+
+def holders(session: Session, devices: Collection[str]) -> dict[str, str]:
+    """The ids of the jobs that hold devices; devices without a lease are absent."""
+    rows = session.execute(
+        select(ResourceLeaseRow.resource_id, ResourceLeaseRow.job_id).where(
+            ResourceLeaseRow.resource_id.in_(devices)
+        )
+    )
+    return dict(rows.tuples())
+
+
 def free_devices(session: Session, wanted: Collection[str]) -> list[str]:
     """Those of ``wanted`` that no job holds, in order."""
     held = set(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.errors import TemperError
+from services.contracts.errors import InvalidRequest, TemperError
 from services.contracts.jobs import JobError, JobKind, JobRequest, JobStatus
 from services.core.db.tables import JobRow
 from services.core.ids import new_id
@@ -91,7 +91,13 @@ class NewJob:
         gpus: int | None,
         warnings: Sequence[str] = (),
     ) -> "NewJob":
-        """A job for a checked request, with an id that begins with ``prefix``."""
+        """A job for a checked request, with an id that begins with ``prefix``.
+
+        Raises `InvalidRequest` when the request names devices and the job runs on none.
+        """
+        if body.devices is not None and gpus != len(body.devices):
+            message = "devices: this job runs on no GPU of a worker; leave devices out"
+            raise InvalidRequest(message, param="devices")
         return cls(
             id=new_id(prefix),
             kind=kind,
@@ -144,6 +150,12 @@ class Job:
     updated_at: float
     started_at: float | None
     finished_at: float | None
+
+    @property
+    def devices(self) -> list[int | str] | None:
+        """Indexes and UUIDs of the GPUs that it must have; None: any."""
+        devices: list[int | str] | None = self.request.get("devices")
+        return devices
 
     @property
     def current_queue(self) -> str:

@@ -1,6 +1,7 @@
 """Repair after crashes. Every function may run at any time, in several processes."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import exists, func, or_, select, update
@@ -9,6 +10,7 @@ from sqlalchemy.orm import Session
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import now
 from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, WorkerRow
+from services.core.jobs.devices import named_devices
 from services.core.jobs.job import Job, LeaseLost, job_from_row
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.store import fail_job, move_job, release_validation
@@ -152,12 +154,13 @@ def explain_waiting(session: Session) -> None:
     """
     workers = live_workers(session)
     waiting = session.execute(
-        select(JobRow.id, JobRow.queue, JobRow.gpus, JobRow.queue_reason)
+        select(JobRow.id, JobRow.queue, JobRow.gpus, JobRow.request["devices"], JobRow.queue_reason)
         .where(JobRow.status == JobStatus.QUEUED.value)
         .order_by(JobRow.seq)  # one order for all writers prevents deadlocks
     ).all()
-    for job_id, queue, gpus, reason in waiting:
-        missing = _missing(queue, gpus, [worker for worker in workers if queue in worker.queues])
+    for job_id, queue, gpus, devices, reason in waiting:
+        serving = [worker for worker in workers if queue in worker.queues]
+        missing = _missing(queue, gpus, devices, serving)
         outdated = reason is not None and reason.startswith("no ")
         wanted = missing or (None if outdated else reason) or ITS_TURN
         if wanted != reason:
@@ -168,9 +171,17 @@ def explain_waiting(session: Session) -> None:
             )
 
 
-def _missing(queue: str, gpus: int | None, serving: list[WorkerRow]) -> str | None:
+def _missing(
+    queue: str,
+    gpus: int | None,
+    devices: Sequence[int | str] | None,
+    serving: Sequence[WorkerRow],
+) -> str | None:
     if not serving:
         return f"no {queue} worker is running"
+    if devices and all(named_devices(devices, worker.gpus) is None for worker in serving):
+        named = ", ".join(map(str, devices))
+        return f"no running {queue} worker has the GPUs {named}"
     if gpus is not None and gpus > 0 and all(len(worker.gpus) < gpus for worker in serving):
         return f"no running {queue} worker has {gpus} GPUs"
     if gpus == 0 and not any(worker.cpu_slots for worker in serving):

@@ -43,6 +43,32 @@ def create(database: Database, file_id: str, settings: ApiSettings, base_url: st
         return create_evaluation(session, body, settings).gpus
 
 
+def test_a_job_that_asks_a_remote_model_takes_no_devices(
+    database: Database, file_id: str, settings: ApiSettings
+) -> None:
+    model = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}
+    body = CreateEvaluation.model_validate({"model": model, "file": file_id, "devices": [0]})
+
+    with database.write() as session, pytest.raises(InvalidRequest) as error:
+        create_evaluation(session, body, settings)
+
+    assert error.value.param == "devices"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"devices": [0, 0]}, "names a GPU twice"),
+        ({"devices": [0, 1], "gpus": 1}, "devices names 2 GPUs, but gpus is 1"),
+        ({"devices": []}, "at least 1 item"),
+        ({"devices": ["0; rm"]}, "should match pattern"),
+    ],
+)
+def test_devices_that_make_no_sense_are_named(fields: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        CreateEvaluation.model_validate({"model": "m", "file": "file-1", **fields})
+
+
 def test_origins_are_normalized_to_include_the_port(settings: ApiSettings) -> None:
     assert settings.allowed_endpoints == [
         "https://models.example.com:443",

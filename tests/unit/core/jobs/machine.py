@@ -26,6 +26,7 @@ def new_job(
     gpus: int | None = 0,
     priority: int = 0,
     metadata: dict[str, str] | None = None,
+    devices: list[int | str] | None = None,
 ) -> Job:
     with database.write() as session:
         return create_job(
@@ -35,7 +36,7 @@ def new_job(
                 kind="fine_tuning",
                 queue=QUEUE,
                 validation_queue=VALIDATION_QUEUE,
-                request={"model": "m"},
+                request={"model": "m", "devices": devices},
                 gpus=gpus,
                 priority=priority,
                 metadata=metadata,
@@ -43,8 +44,15 @@ def new_job(
         )
 
 
-def queued_job(database: Database, *, gpus: int | None = 0, priority: int = 0) -> Job:
-    job = new_job(database, gpus=gpus, priority=priority)
+def queued_job(
+    database: Database,
+    *,
+    gpus: int | None = 0,
+    priority: int = 0,
+    devices: list[int | str] | None = None,
+) -> Job:
+    gpus = len(devices) if devices else gpus
+    job = new_job(database, gpus=gpus, priority=priority, devices=devices)
     with database.write() as session:
         return move_job(session, job, JobStatus.QUEUED, "valid")
 

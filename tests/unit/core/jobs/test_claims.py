@@ -157,6 +157,43 @@ def test_a_gpu_used_by_another_program_is_not_leased(database: Database) -> None
     assert claim(database, worker, occupied=frozenset({"GPU-a"})).gpus == ("GPU-b",)
 
 
+def test_a_job_gets_exactly_the_devices_that_it_names(database: Database) -> None:
+    queued_job(database, devices=["GPU-c", 0])
+
+    assert claim(database, gpu_worker("GPU-a", "GPU-b", "GPU-c")).gpus == ("GPU-c", "GPU-a")
+
+
+def test_a_job_waits_for_its_devices_and_says_who_holds_them(database: Database) -> None:
+    holder = queued_job(database, devices=["GPU-a"])
+    waiting = queued_job(database, devices=[0, 2])
+    other = queued_job(database, gpus=1)
+    last = queued_job(database, gpus=1)
+    worker = gpu_worker("GPU-a", "GPU-b", "GPU-c")
+
+    running = [claim(database, worker).job.id for _ in range(2)]
+
+    assert running == [holder.id, other.id]
+    assert try_claim(database, worker) is None  # GPU-c is kept for the job that waits
+    reason = read(database, waiting.id).queue_reason
+    assert reason == f"waiting for GPU-a (held by {holder.id})"
+    assert read(database, last.id).queue_reason == "waiting for 1 GPU; 0 free on gpu-host"
+
+
+def test_a_device_used_by_another_program_is_waited_for(database: Database) -> None:
+    job = queued_job(database, devices=[1])
+
+    assert try_claim(database, gpu_worker("GPU-a", "GPU-b"), frozenset({"GPU-b"})) is None
+    assert read(database, job.id).queue_reason == "waiting for GPU-b (in use)"
+
+
+def test_jobs_that_name_devices_of_other_hosts_hide_none(database: Database) -> None:
+    for _ in range(45):
+        queued_job(database, devices=["GPU-elsewhere"])
+    here = queued_job(database, gpus=1)
+
+    assert claim(database, gpu_worker("GPU-a")).job.id == here.id
+
+
 def test_a_job_without_a_gpu_count_takes_one_gpu_if_there_is_any(database: Database) -> None:
     queued_job(database, gpus=None)
     queued_job(database, gpus=None)

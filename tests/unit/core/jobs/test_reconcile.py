@@ -147,6 +147,17 @@ def test_a_job_too_large_for_all_workers_has_that_queue_reason(database: Databas
     assert read(database, job.id).queue_reason == "no running training worker has 2 GPUs"
 
 
+def test_a_job_for_devices_that_no_worker_has_is_told_so(database: Database) -> None:
+    job = queued_job(database, devices=[3, "GPU-elsewhere"])
+    serve(database)
+
+    with database.write() as session:
+        explain_waiting(session)
+
+    reason = read(database, job.id).queue_reason
+    assert reason == "no running training worker has the GPUs 3, GPU-elsewhere"
+
+
 def test_only_devices_of_lost_claims_are_released(database: Database) -> None:
     queued_job(database, gpus=1)
     queued_job(database, gpus=1)
