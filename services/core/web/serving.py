@@ -30,7 +30,9 @@ KEEP_ALIVE_SECONDS = 75
 STALLED_READER_SECONDS = 60
 HEAD_SECONDS = 60.0
 # Requests leave few cycles behind, and the default of 700 costs a fifth of a forwarded request.
-ALLOCATIONS_PER_COLLECTION = 5_000
+# What was there at the start is frozen, so that full collections are cheap: they may be frequent,
+# and the garbage that waits for them few megabytes at most.
+COLLECTION_THRESHOLDS = (5_000, 2, 2)
 
 ServiceSettings = TypeVar("ServiceSettings", bound=AccessSettings)
 
@@ -112,7 +114,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()  # modules and routes live as long as the process: not to be traversed again
-        gc.set_threshold(ALLOCATIONS_PER_COLLECTION, *gc.get_threshold()[1:])
+        gc.set_threshold(*COLLECTION_THRESHOLDS)
 
 
 def create_server(app: ASGIApp) -> uvicorn.Server:
