@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import contextlib
-import gc
 import logging
 import resource
 import socket
@@ -29,10 +28,6 @@ SHUTDOWN_SECONDS = 5
 KEEP_ALIVE_SECONDS = 75
 STALLED_READER_SECONDS = 60
 HEAD_SECONDS = 60.0
-# Requests leave few cycles behind, and the default of 700 costs a fifth of a forwarded request.
-# What was there at the start is frozen, so that full collections are cheap: they may be frequent,
-# and the garbage that waits for them few megabytes at most.
-COLLECTION_THRESHOLDS = (5_000, 2, 2)
 
 ServiceSettings = TypeVar("ServiceSettings", bound=AccessSettings)
 
@@ -107,19 +102,9 @@ class _Protocol(HttpToolsProtocol):
             self._head_timer = None
 
 
-class _Server(uvicorn.Server):
-    """A server whose process exists for it alone, so that garbage collection can be set for it."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        gc.collect()
-        gc.freeze()  # modules and routes live as long as the process: not to be traversed again
-        gc.set_threshold(*COLLECTION_THRESHOLDS)
-
-
 def create_server(app: ASGIApp) -> uvicorn.Server:
-    """The uvicorn server of an application, the only one of its process."""
-    return _Server(
+    """The uvicorn server of an application."""
+    return uvicorn.Server(
         uvicorn.Config(
             app,
             http=_Protocol,
