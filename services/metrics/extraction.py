@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 from typing import Any, NoReturn
 
 REASONING_ENDS = ("</think>", "[/THINK]")
@@ -41,7 +42,8 @@ def extract_json(text: str, reasoning_ends: Sequence[str] = REASONING_ENDS) -> E
 
     After the reasoning, the first of these counts: the last fence marked ``json``, the last fence,
     the last balanced object or array that parses. A fence that does not parse is
-    ``INVALID_JSON``, and so are brackets none of which parse; NaN and Infinity are not JSON.
+    ``INVALID_JSON``, and so are brackets none of which parse. What no JSON file can hold again is
+    invalid too: NaN, infinity, numbers that overflow to it, and lone surrogates.
     """
     text = strip_reasoning(text, reasoning_ends)
     fences = _FENCE.findall(text)
@@ -112,7 +114,8 @@ def _escaped(text: str, at: int) -> bool:
 
 def _parse(text: str) -> Extraction:
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        json.dumps(value, ensure_ascii=False).encode()  # fails on lone surrogates
     except (ValueError, RecursionError):
         return Extraction(Outcome.INVALID_JSON)
     return Extraction(Outcome.PARSED, value)
@@ -120,3 +123,8 @@ def _parse(text: str) -> Extraction:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if isfinite(number) else _refuse(digits)

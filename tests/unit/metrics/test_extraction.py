@@ -61,7 +61,17 @@ def test_a_text_without_json_is_told(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{a: 1}", "```json\n{\n```\n[1]", "```\nx\n```", "[NaN]", "[" * 9999 + "]" * 9999]
+    "text",
+    [
+        "{a: 1}",
+        "```json\n{\n```\n[1]",
+        "```\nx\n```",
+        "[" * 9999 + "]" * 9999,
+        "[NaN]",
+        "[1e999]",
+        r'{"a": "\ud800"}',
+        '["\ud800"]',
+    ],
 )
 def test_a_text_with_broken_json_is_told(text: str) -> None:
     assert extract_json(text).outcome is Outcome.INVALID_JSON
