@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
+
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.metrics.workbook import write_workbook
@@ -56,14 +58,14 @@ def write_rows(rows: Iterable[Row], path: Path, *, parsed: bool) -> None:
 
 
 def _json(rows: Iterable[Row], path: Path, _columns: dict[str, str]) -> None:
-    """What ``json.dump(rows, indent=2, ensure_ascii=False)`` writes, without holding all rows."""
-    with open(path, "w", encoding="utf-8") as file:
-        separator = "[\n  "
+    """An array with an indent of 2, written row by row."""
+    with open(path, "wb") as file:
+        separator = b"[\n  "
         for row in rows:
-            text = json.dumps(row, ensure_ascii=False, indent=2)
-            file.write(separator + text.replace("\n", "\n  "))
-            separator = ",\n  "
-        file.write("[]" if separator.startswith("[") else "\n]")
+            # The pure-Python encoder that json has for indents takes ten times as long.
+            file.write(separator + to_json(row, indent=2).replace(b"\n", b"\n  "))
+            separator = b",\n  "
+        file.write(b"[]" if separator.startswith(b"[") else b"\n]")
 
 
 def _jsonl(rows: Iterable[Row], path: Path, _columns: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import openpyxl
 import pytest
 from pyarrow import parquet
+from pydantic_core import PydanticSerializationError
 
 from services.contracts.prompt_batches import Parsing
 from services.datasets.record import UnreadableFile
@@ -78,7 +79,7 @@ def test_a_failed_write_keeps_the_old_output(tmp_path: Path) -> None:
     path = written(tmp_path / "out.json")
     before = path.read_bytes()
 
-    with pytest.raises(TypeError):
+    with pytest.raises(PydanticSerializationError):
         written(path, [{"index": object()}])
 
     assert path.read_bytes() == before
