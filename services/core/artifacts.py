@@ -90,10 +90,16 @@ class ServingNeeds:
 
 
 def adapter_needs_merge(folder: Path) -> bool:
-    """Whether an adapter trains more than the LoRA matrices that engines apply."""
+    """Whether an adapter trains more than the LoRA matrices that engines apply, or fits weights
+    that PEFT changes as it loads it."""
     path = folder / ADAPTER_CONFIG
     settings = json.loads(path.read_bytes()) if path.exists() else {}
-    return bool(settings.get("modules_to_save") or settings.get("use_dora"))
+    first = str(settings.get("init_lora_weights")).lower()
+    return bool(
+        settings.get("modules_to_save")
+        or settings.get("use_dora")
+        or first.startswith(("pissa", "olora"))
+    )
 
 
 def write_stop_tokens(output_dir: Path, stop_token_ids: list[int]) -> None:

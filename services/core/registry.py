@@ -19,6 +19,7 @@ from services.core.artifacts import (
     ModelSource,
     ServingNeeds,
     SourceFile,
+    adapter_needs_merge,
     read_serving_needs,
 )
 from services.core.db.tables import CheckpointRow, FileRow, JobRow, ModelRow
@@ -115,12 +116,14 @@ def locate_model(
 
 
 def _serving_needs(row: ModelRow, weights: ModelSource, artifacts: Artifacts) -> ServingNeeds:
-    """From the lineage of a trained model, or from the files of a checkpoint."""
+    """From the lineage of a trained model, or from the files of a checkpoint or a folder."""
     if row.lineage:
         lineage = Lineage.model_validate(row.lineage)
         return ServingNeeds(tuple(lineage.stop_token_ids), lineage.needs_merge)
-    if row.job_id is None or weights.path is None:
+    if weights.path is None:
         return ServingNeeds()
+    if row.job_id is None:
+        return ServingNeeds(needs_merge=adapter_needs_merge(weights.path))
     return read_serving_needs(weights.path, artifacts.job(row.job_id))
 
 

@@ -70,8 +70,8 @@ def _allowed(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> dic
     dropped = left_out_without_gpu(arguments, place)
     if place.template == RENDERED:
         dropped.append("default_system")  # the rows have it
-    # The trainer's callbacks of ours do these.
-    dropped += ["early_stopping_steps", *GENERATING]
+    # The trainer's callbacks of ours do these; every PiSSA adapter is converted.
+    dropped += ["early_stopping_steps", "pissa_convert", *GENERATING]
     return {name: value for name, value in arguments.items() if name not in dropped}
 
 

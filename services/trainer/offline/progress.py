@@ -2,7 +2,9 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch.distributed
@@ -51,12 +53,16 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     """Marks checkpoints as complete, reports progress and keeps the outcome.
 
     When a pause is requested it has the trainer write a checkpoint after the current step, and
-    raises `Paused` once that is complete.
+    raises `Paused` once that is complete. ``publish`` makes the model of a checkpoint one that
+    others can load, and returns its folder.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(
+        self, context: Context, publish: Callable[[Path], Path] = lambda path: path
+    ) -> None:
         self.outcome = Outcome()
         self._context = context
+        self._publish = publish
         self._began = self._last_log = self._last_progress = 0.0
         self._first_step = self._logged_step = self._logged_tokens = 0
         self._pausing = False
@@ -116,9 +122,10 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
             torch.distributed.barrier()  # every process has written its part
         if state.is_world_process_zero:
             path = checkpoint_dir(self._context.output_dir, state.global_step)
+            model = self._publish(path)
             mark_complete(path, state.global_step)
             keep_only_models(self._context.output_dir, path)
-            self._context.reporter.checkpoint(state.global_step, self._context.relative(path))
+            self._context.reporter.checkpoint(state.global_step, self._context.relative(model))
         if self._pausing:
             raise Paused
 

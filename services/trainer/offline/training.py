@@ -35,6 +35,7 @@ from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
 from services.trainer.offline.library import llamafactory_module, report_phases
 from services.trainer.offline.named_template import chat_template_of
+from services.trainer.offline.pissa import Pissa
 from services.trainer.offline.preparation import Preparation
 from services.trainer.offline.progress import Outcome, Patience, ProgressCallback
 from services.trainer.offline.reward_classifier import convert_to_classifier
@@ -58,9 +59,10 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
         install_generation(_generation(spec, spec.generation, preparation))
     # Before the training, so that a template that a reward model cannot keep is refused in time.
     chat_template = _reward_template(spec, preparation)
-    outcome = _run(spec, arguments, context)
+    pissa = Pissa(context.output_dir, spec.seed) if spec.arguments.get("pissa_init") else None
+    outcome = _run(spec, arguments, pissa, context)
     if context.leads:
-        _finish(spec, arguments, outcome, preparation, chat_template, context)
+        _finish(spec, arguments, outcome, preparation, chat_template, pissa, context)
 
 
 def _reward_template(spec: TrainingSpec, preparation: Preparation) -> str | None:
@@ -126,13 +128,18 @@ def _generation(
     )
 
 
-def _run(spec: TrainingSpec, arguments: dict[str, Any], context: Context) -> Outcome:
+def _run(
+    spec: TrainingSpec, arguments: dict[str, Any], pissa: Pissa | None, context: Context
+) -> Outcome:
     if spec.sharding is not None and spec.sharding.is_zero and arguments["use_cpu"]:
         # Accelerate does it on GPUs only, and ZeRO 3 counts the processes when a model is loaded.
         import_module("deepspeed").init_distributed(dist_backend="gloo")
     install_trainers(spec.stage, arguments["resume_from_checkpoint"])
-    report_phases(spec.stage, context.enter)
     callback = ProgressCallback(context)
+    if pissa is not None:
+        pissa.install(spec.stage)
+        callback = ProgressCallback(context, pissa.publish)
+    report_phases(spec.stage, context.enter)
     evaluations = spec.arguments.get("early_stopping_steps")
     patience = Patience(evaluations, context) if isinstance(evaluations, int) else None
     callbacks = [callback] if patience is None else [callback, patience]
@@ -153,8 +160,11 @@ def _finish(
     outcome: Outcome,
     preparation: Preparation,
     chat_template: str | None,
+    pissa: Pissa | None,
     context: Context,
 ) -> None:
+    if pissa is not None:
+        pissa.convert(context.output_dir)
     model = collect_model(context.output_dir, preparation.stop_token_ids)
     name_base(model.directory, spec.model)
     if spec.stage is Stage.RM:

@@ -78,6 +78,8 @@ def test_collecting_after_an_interruption_is_idempotent(tmp_path: Path) -> None:
         ({"r": 8}, False),
         ({"modules_to_save": ["embed_tokens"]}, True),
         ({"use_dora": True}, True),
+        ({"init_lora_weights": "pissa_niter_16"}, True),
+        ({"init_lora_weights": True}, False),
     ],
 )
 def test_an_adapter_records_whether_it_must_be_merged(

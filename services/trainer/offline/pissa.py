@@ -1,0 +1,123 @@
+"""PiSSA (Meng et al. 2024, arXiv:2404.02948), whose adapters end as plain ones of the same base.
+
+PEFT starts an adapter with the principal part of each weight, which it subtracts from the base in
+memory: ``W = W_res + s B0 A0``. What it saves, ``B A``, fits ``W_res`` and no model on disk. Here
+the first matrices are kept, and an adapter of twice the rank makes the same difference to ``W``:
+
+    s (B A - B0 A0) = s [B | -B0] [A ; A0]
+
+Holds for LLaMA-Factory 0.9.5.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors.torch import load_file, save_file
+
+from services.contracts.stages import Stage
+from services.core.artifacts import ADAPTER_CONFIG
+from services.trainer.model_files import MODEL_FOLDER, copy_model
+from services.trainer.offline.library import llamafactory_module
+
+ADAPTER = "default"
+"""PEFT's name of the adapter that is trained."""
+WEIGHTS = "adapter_model.safetensors"
+
+
+@dataclass(frozen=True)
+class Pissa:
+    """The first matrices of a training: drawn by ``seed``, kept in ``folder`` for all attempts."""
+
+    folder: Path
+    seed: int
+
+    @property
+    def initial(self) -> Path:
+        """The file of the first matrices."""
+        return self.folder / "pissa" / "initial.safetensors"
+
+    def install(self, stage: Stage) -> None:
+        """Keep the first matrices when the stage loads its model."""
+        workflow: Any = llamafactory_module(f"train.{stage.value}.workflow")
+        workflow.load_model = self._keeping(workflow.load_model)
+
+    def _keeping(self, load_model: Callable[..., Any]) -> Callable[..., Any]:
+        def load(*args: Any, **kwargs: Any) -> Any:
+            torch.manual_seed(self.seed)  # the decomposition is a randomized one
+            model = load_model(*args, **kwargs)
+            self._keep(getattr(model, "pretrained_model", model))  # beside a value head
+            return model
+
+        return load
+
+    def _keep(self, model: Any) -> None:
+        """Store the first matrices, or give the model those of an earlier attempt."""
+        if not isinstance(model, PeftModel) or not _is_pissa(model.peft_config[ADAPTER]):
+            return  # an adapter that is trained further
+        if self.initial.exists():
+            _replace(model, load_file(self.initial))
+            return
+        self.initial.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.initial.with_suffix(f".{id(model)}.partial")
+        first = get_peft_model_state_dict(model, adapter_name=ADAPTER)
+        save_file({name: first[name].contiguous() for name in first if "lora_" in name}, partial)
+        partial.replace(self.initial)
+
+    def publish(self, checkpoint: Path) -> Path:
+        """The folder within a checkpoint with its model as others load it."""
+        target = checkpoint / MODEL_FOLDER
+        shutil.rmtree(target, ignore_errors=True)
+        copy_model(checkpoint, target)
+        self.convert(target)
+        return target
+
+    def convert(self, folder: Path) -> None:
+        """Make a saved adapter one of the unchanged base."""
+        config = json.loads((folder / ADAPTER_CONFIG).read_bytes())
+        if not self.initial.exists() or not str(config["init_lora_weights"]).startswith("pissa"):
+            return
+        first = load_file(self.initial)
+        weights = {
+            name: _beside(name, weight, first)
+            for name, weight in load_file(folder / WEIGHTS).items()
+        }
+        save_file(weights, folder / WEIGHTS, {"format": "pt"})
+        # The scale stays: alpha / r, or alpha / sqrt(r) of rsLoRA.
+        config["lora_alpha"] *= sqrt(2) if config.get("use_rslora") else 2
+        config |= {"r": 2 * config["r"], "init_lora_weights": True}
+        (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def _is_pissa(config: Any) -> bool:
+    return str(config.init_lora_weights).startswith("pissa")
+
+
+def _beside(name: str, weight: torch.Tensor, first: dict[str, torch.Tensor]) -> torch.Tensor:
+    """A trained matrix beside its first value; other weights as they are."""
+    if "lora_A" in name:
+        return torch.cat([weight, first[name].to(weight)], dim=0).contiguous()
+    if "lora_B" in name:
+        return torch.cat([weight, -first[name].to(weight)], dim=1).contiguous()
+    return weight
+
+
+def _replace(model: Any, first: dict[str, torch.Tensor]) -> None:
+    """Exchange the first matrices of a model, the rest of whose weights follows.
+
+    Other hardware may decompose otherwise, and a training resumes from adapters that fit the rest
+    of the attempt before.
+    """
+    layers = [module for module in model.modules() if ADAPTER in getattr(module, "lora_A", {})]
+    with torch.no_grad():
+        drawn = [layer.get_delta_weight(ADAPTER) for layer in layers]
+        set_peft_model_state_dict(model, first, adapter_name=ADAPTER)
+        for layer, before in zip(layers, drawn, strict=True):
+            weight = layer.get_base_layer().weight
+            weight.add_((before - layer.get_delta_weight(ADAPTER)).to(weight))
