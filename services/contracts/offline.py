@@ -68,6 +68,11 @@ class OfflineHyperparameters(Request):
         return None
 
     @property
+    def has_reference(self) -> bool:
+        """Whether answers are compared with a reference model, named or not."""
+        return False
+
+    @property
     def generated_metrics(self) -> tuple[str, ...]:
         """The metrics of answers that are generated at every evaluation."""
         return ()
@@ -91,7 +96,17 @@ class OfflineHyperparameters(Request):
         check_metric(self.llamafactory, self.stage, self.generated_metrics, validation_names)
         if self.template is not None:
             check_template(self.template)
+        self._check_pissa()
         self._check_sharding()
+
+    def _check_pissa(self) -> None:
+        """PiSSA changes the base, which a reference needs unchanged, and not quantized weights."""
+        if not self.llamafactory.get("pissa_init"):
+            return
+        beside = "a reference model" if self.has_reference else "quantization_bit"
+        if self.has_reference or self.llamafactory.get("quantization_bit"):
+            message = f"pissa_init cannot be used with {beside}"
+            raise InvalidRequest(message, param="llamafactory.pissa_init")
 
     def _check_sharding(self) -> None:
         if self.sharding is None:
@@ -209,6 +224,11 @@ class ReferencedHyperparameters(OfflineHyperparameters):
         """The registered model that answers are compared with, if one is named."""
         return self.reference_model
 
+    @property
+    def has_reference(self) -> bool:
+        """Always, but for some losses of DPO's relatives."""
+        return True
+
 
 class PreferenceLoss(StrEnum):
     """How a pair of answers becomes a loss."""
@@ -237,6 +257,11 @@ class DpoHyperparameters(ReferencedHyperparameters):
     loss: PreferenceLoss = PreferenceLoss.SIGMOID
     label_smoothing: Annotated[Number, Field(ge=0.0, lt=0.5)] = 0.0
     simpo_gamma: Weight | None = None
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the loss compares with a reference model."""
+        return self.loss.has_reference
 
     @model_validator(mode="after")
     def _settings_of_its_loss(self) -> Self:

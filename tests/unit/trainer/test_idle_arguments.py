@@ -6,10 +6,21 @@ import pytest
 from pydantic import ValidationError
 
 from services.contracts.adaptation import TrainingType
+from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory import ArgumentProblem, catalogue, check_arguments, refusal
-from services.contracts.offline import PretrainingHyperparameters, SupervisedHyperparameters
+from services.contracts.offline import (
+    DpoHyperparameters,
+    KtoHyperparameters,
+    OfflineHyperparameters,
+    PreferenceLoss,
+    PretrainingHyperparameters,
+    RewardModelHyperparameters,
+    SupervisedHyperparameters,
+)
 from services.contracts.stages import Stage
+
+PISSA: JsonObject = {"pissa_init": True}
 
 
 def check(
@@ -48,6 +59,32 @@ def test_an_argument_without_effect_is_refused_with_the_reason(
         check(arguments, **fields)
 
     assert raised.value.param == f"llamafactory.{next(iter(arguments))}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "beside"),
+    [
+        (DpoHyperparameters(llamafactory=PISSA), "a reference model"),
+        (KtoHyperparameters(llamafactory=PISSA), "a reference model"),
+        (
+            RewardModelHyperparameters(llamafactory=PISSA | {"quantization_bit": 4}),
+            "quantization_bit",
+        ),
+    ],
+)
+def test_pissa_is_refused_where_the_base_must_stay_as_it_is(
+    settings: OfflineHyperparameters, beside: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=f"cannot be used with {beside}") as raised:
+        settings.check_library_arguments(has_validation=False)
+
+    assert raised.value.param == "llamafactory.pissa_init"
+
+
+def test_pissa_is_accepted_by_losses_without_a_reference() -> None:
+    settings = DpoHyperparameters(llamafactory=PISSA, loss=PreferenceLoss.ORPO)
+
+    settings.check_library_arguments(has_validation=False)
 
 
 @pytest.mark.parametrize(

@@ -49,10 +49,10 @@ def test_what_needs_whole_weights_is_refused_where_they_are_split(
     sharding: str, argument: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidRequest, match=f"{sharding} cannot be used with") as refused:
-        check(DpoHyperparameters, sharding=sharding, llamafactory=argument)
+        check(SupervisedHyperparameters, sharding=sharding, llamafactory=argument)
     assert refused.value.param == "sharding"
 
-    check(DpoHyperparameters, sharding="zero2", llamafactory=argument)
+    check(SupervisedHyperparameters, sharding="zero2", llamafactory=argument)
 
 
 def test_generation_needs_whole_weights() -> None:
