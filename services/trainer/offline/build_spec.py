@@ -78,6 +78,9 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
     settings = tune.hyperparameters
     if tune.model.adapter is not None and settings.training_type is not TrainingType.LORA:
         raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
+    if tune.model.adapter is not None and settings.llamafactory.get("pissa_init"):
+        message = "pissa_init begins an adapter, and this one is trained further: merge it first"
+        raise InvalidRequest(message, param="model")
     request = tune.request
     mixing = request.mixing or MixingSettings()
     sources = _sources(tune, artifacts)

@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 from services.contracts.stages import Stage
 from services.core.artifacts import ADAPTER_CONFIG
 from services.trainer.model_files import MODEL_FOLDER, copy_model
+from services.trainer.offline.job_dir import leads
 from services.trainer.offline.library import llamafactory_module
 
 ADAPTER = "default"
@@ -52,20 +53,22 @@ class Pissa:
         def load(*args: Any, **kwargs: Any) -> Any:
             torch.manual_seed(self.seed)  # the decomposition is a randomized one
             model = load_model(*args, **kwargs)
-            self._keep(getattr(model, "pretrained_model", model))  # beside a value head
+            adapted = getattr(model, "pretrained_model", model)  # beside a value head
+            if isinstance(adapted, PeftModel):
+                self._keep(adapted)
             return model
 
         return load
 
     def _keep(self, model: Any) -> None:
         """Store the first matrices, or give the model those of an earlier attempt."""
-        if not isinstance(model, PeftModel) or not _is_pissa(model.peft_config[ADAPTER]):
-            return  # an adapter that is trained further
         if self.initial.exists():
             _replace(model, load_file(self.initial))
             return
+        if not leads():
+            return
         self.initial.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.initial.with_suffix(f".{id(model)}.partial")
+        partial = self.initial.with_suffix(".partial")
         first = get_peft_model_state_dict(model, adapter_name=ADAPTER)
         save_file({name: first[name].contiguous() for name in first if "lora_" in name}, partial)
         partial.replace(self.initial)
@@ -81,8 +84,8 @@ class Pissa:
     def convert(self, folder: Path) -> None:
         """Make a saved adapter one of the unchanged base."""
         config = json.loads((folder / ADAPTER_CONFIG).read_bytes())
-        if not self.initial.exists() or not str(config["init_lora_weights"]).startswith("pissa"):
-            return
+        if not str(config["init_lora_weights"]).startswith("pissa"):
+            return  # it is one already
         first = load_file(self.initial)
         weights = {
             name: _beside(name, weight, first)
@@ -93,10 +96,6 @@ class Pissa:
         config["lora_alpha"] *= sqrt(2) if config.get("use_rslora") else 2
         config |= {"r": 2 * config["r"], "init_lora_weights": True}
         (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def _is_pissa(config: Any) -> bool:
-    return str(config.init_lora_weights).startswith("pissa")
 
 
 def _beside(name: str, weight: torch.Tensor, first: dict[str, torch.Tensor]) -> torch.Tensor:

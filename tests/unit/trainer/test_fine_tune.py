@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from services.contracts.errors import InvalidRequest
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobKind
 from services.core.artifacts import Artifacts
@@ -86,3 +87,22 @@ def test_a_mixture_may_begin_with_a_dataset_of_a_hub(database: Database, tmp_pat
     assert validation is not None
     assert list(validation.uploaded) == ["training_files.1.file"]
     assert not validation.all_uploaded
+
+
+def test_pissa_is_refused_for_an_adapter_that_is_trained_further(
+    database: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "models" / "tuned").mkdir(parents=True)
+    with database.write() as session:
+        session.add(
+            ModelRow(id="tuned", kind="adapter", base="base", folder="tuned", created_at=0.0)
+        )
+    settings = {"hyperparameters": {"llamafactory": {"pissa_init": True}}}
+    method = {"type": "supervised", "supervised": settings}
+
+    again = looked_up(database, tmp_path, model="tuned", training_file="file-one", method=method)
+    first = looked_up(database, tmp_path, training_file="file-one", method=method)
+
+    with pytest.raises(InvalidRequest, match="merge it first"):
+        training_spec(again, Artifacts(tmp_path))
+    assert training_spec(first, Artifacts(tmp_path)).arguments == {"pissa_init": True}
