@@ -11,14 +11,16 @@ Holds for LLaMA-Factory 0.9.5.
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
+from peft import PeftModel, get_peft_model_state_dict
+from peft.tuners.lora import LoraLayer
 from safetensors.torch import load_file, save_file
 
 from services.contracts.stages import Stage
@@ -51,8 +53,8 @@ class Pissa:
 
     def _keeping(self, load_model: Callable[..., Any]) -> Callable[..., Any]:
         def load(*args: Any, **kwargs: Any) -> Any:
-            torch.manual_seed(self.seed)  # the decomposition is a randomized one
-            model = load_model(*args, **kwargs)
+            with _seeded_decompositions(self.seed):
+                model = load_model(*args, **kwargs)
             adapted = getattr(model, "pretrained_model", model)  # beside a value head
             if isinstance(adapted, PeftModel):
                 self._keep(adapted)
@@ -61,11 +63,11 @@ class Pissa:
         return load
 
     def _keep(self, model: Any) -> None:
-        """Store the first matrices, or give the model those of an earlier attempt."""
-        if self.initial.exists():
-            _replace(model, load_file(self.initial))
-            return
-        if not leads():
+        """Store the first matrices; later attempts begin with the same, drawn by the same seed.
+
+        When LLaMA-Factory resumes, the model has the checkpoint's adapter already.
+        """
+        if self.initial.exists() or not leads():
             return
         self.initial.parent.mkdir(parents=True, exist_ok=True)
         partial = self.initial.with_suffix(".partial")
@@ -74,8 +76,12 @@ class Pissa:
         partial.replace(self.initial)
 
     def publish(self, checkpoint: Path) -> Path:
-        """The folder within a checkpoint with its model as others load it."""
-        target = checkpoint / MODEL_FOLDER
+        """The folder within a checkpoint with its model as others load it.
+
+        Two levels deep: transformers, resuming, loads the adapters in a checkpoint's own folders
+        instead of the checkpoint's.
+        """
+        target = checkpoint / "published" / MODEL_FOLDER
         shutil.rmtree(target, ignore_errors=True)
         copy_model(checkpoint, target)
         self.convert(target)
@@ -98,6 +104,26 @@ class Pissa:
         (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
+@contextmanager
+def _seeded_decompositions(seed: int) -> Iterator[None]:
+    """Decompose each weight from the same random state, however its model is loaded.
+
+    Else the randomized decomposition of a resumed training would subtract other parts.
+    """
+    decompose = LoraLayer.pissa_init
+
+    def seeded(layer: Any, *args: Any) -> None:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            decompose(layer, *args)
+
+    LoraLayer.pissa_init = seeded
+    try:
+        yield
+    finally:
+        LoraLayer.pissa_init = decompose
+
+
 def _beside(name: str, weight: torch.Tensor, first: dict[str, torch.Tensor]) -> torch.Tensor:
     """A trained matrix beside its first value; other weights as they are."""
     if "lora_A" in name:
@@ -105,18 +131,3 @@ def _beside(name: str, weight: torch.Tensor, first: dict[str, torch.Tensor]) -> 
     if "lora_B" in name:
         return torch.cat([weight, -first[name].to(weight)], dim=1).contiguous()
     return weight
-
-
-def _replace(model: Any, first: dict[str, torch.Tensor]) -> None:
-    """Exchange the first matrices of a model, the rest of whose weights follows.
-
-    Other hardware may decompose otherwise, and a training resumes from adapters that fit the rest
-    of the attempt before.
-    """
-    layers = [module for module in model.modules() if ADAPTER in getattr(module, "lora_A", {})]
-    with torch.no_grad():
-        drawn = [layer.get_delta_weight(ADAPTER) for layer in layers]
-        set_peft_model_state_dict(model, first, adapter_name=ADAPTER)
-        for layer, before in zip(layers, drawn, strict=True):
-            weight = layer.get_base_layer().weight
-            weight.add_((before - layer.get_delta_weight(ADAPTER)).to(weight))
