@@ -72,7 +72,16 @@ class ToolCallsGrader(Request):
     strict_types: StrictBool = Field(default=False, description='Tell 100 from "100".')
 
 
-GoldGrader = ExactGrader | RegexGrader | NumericGrader | ToolCallsGrader
+class BoxedIntegerGrader(Request):
+    """Correct when the last closed \\boxed{...} of the answer holds the gold as an integer.
+
+    Integers are compared by value: 073 equals 73. A box that holds anything else is wrong.
+    """
+
+    type: Literal["boxed_integer"] = "boxed_integer"
+
+
+GoldGrader = ExactGrader | RegexGrader | NumericGrader | BoxedIntegerGrader | ToolCallsGrader
 """A grader that compares the answer with the golds of its row; 1 when one matches, else 0."""
 
 

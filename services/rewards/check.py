@@ -8,18 +8,14 @@ from pydantic import AnyHttpUrl
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.graders import (
-    ExactGrader,
     GoldGrader,
     JudgeModel,
     LabelModelGrader,
     MultiGrader,
-    NumericGrader,
     PythonGrader,
-    RegexGrader,
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
-    ToolCallsGrader,
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
@@ -83,7 +79,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
     match reward:
         case SearchEmReward() | RetoolReward() | RewardModelReward() | CodeTestsReward():
             return
-        case ExactGrader() | RegexGrader() | NumericGrader() | ToolCallsGrader():
+        case _ if isinstance(reward, GoldGrader):
             matcher(reward, param)
         case HttpReward():
             _check_url(reward.url, permissions, f"{param}.url")

@@ -5,18 +5,15 @@ from typing import assert_never
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import (
-    ExactGrader,
+    GoldGrader,
     JudgeModel,
     LabelModelGrader,
     MultiGrader,
-    NumericGrader,
     OpenAiGrader,
     PythonGrader,
-    RegexGrader,
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
-    ToolCallsGrader,
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
@@ -84,7 +81,7 @@ class RewardFactory:
                 return await self._code_tests(reward)
             case JudgeReward():
                 return JudgeScore(reward, await self._judge(reward.model, param))
-            case ExactGrader() | RegexGrader() | NumericGrader() | ToolCallsGrader():
+            case _ if isinstance(reward, GoldGrader):
                 return GoldMatch(reward)
             case _:
                 return await self._grader(reward, param)

@@ -1,4 +1,4 @@
-"""Graders that compare an answer with the golds of its row: exact, regex, numeric, tool calls.
+"""Graders that compare an answer with the golds of its row, without a model or a template.
 
 How the numeric grader reads a number, in answers and golds alike:
 
@@ -27,6 +27,7 @@ import re2
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import (
+    BoxedIntegerGrader,
     ExactGrader,
     GoldGrader,
     NumericGrader,
@@ -38,6 +39,7 @@ from services.metrics.tool_call_rows import calls_of, predict
 from services.metrics.tool_calls import Calls, Comparison, InvalidCalls, as_text
 from services.metrics.tool_calls import Sample as CallSample
 from services.rewards.interface import RewardFailed, Sample, Score
+from services.rewards.rules import last_box
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ def matcher(settings: GoldGrader, param: str = "grader") -> Matcher:
                 absolute_tolerance=settings.absolute_tolerance,
                 relative_tolerance=settings.relative_tolerance,
             )
+        case BoxedIntegerGrader():
+            return BoxedIntegerMatch()
         case ToolCallsGrader():
             return ToolCallMatch(settings.path, Comparison(strict_types=settings.strict_types))
 
@@ -269,6 +273,28 @@ def _exact(digits: str) -> Decimal:
         return Decimal(digits)
     except InvalidOperation:  # the exponent is beyond what decimal arithmetic holds
         return Decimal("NaN")
+
+
+_INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
+
+
+class BoxedIntegerMatch:
+    """Compares the integer in the last closed ``\\boxed{...}``; another box holds none."""
+
+    def check_gold(self, gold: str) -> None:
+        """Raise ``InvalidRequest`` when the gold is not an integer of at most 18 digits."""
+        if _INTEGER.fullmatch(gold) is None:
+            raise InvalidRequest(f"the gold {gold[:80]!r} is not an integer", param="gold")
+
+    def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
+        """Grade the last box; ``extracted`` is its integer in its shortest form."""
+        box = last_box([answer])
+        written = None if box is None else _INTEGER.fullmatch(box)
+        if written is None:
+            return Verdict(correct=False, extracted=None)
+        value = int(written[1])
+        wanted = (int(found[1]) for gold in golds if (found := _INTEGER.fullmatch(gold)))
+        return Verdict(value in wanted, str(value))
 
 
 class ToolCallMatch:

@@ -100,6 +100,7 @@ def test_a_grader_scores_a_sample(http: httpx.Client) -> None:
         ({"type": "retool"}, "\\boxed{4}", {"gold": 4}, 1.0),
         ({"type": "retool", "equivalence": "math"}, "\\boxed{0.5}", {"answer": "1/2"}, 1.0),
         ({"type": "search_em"}, "<answer>x</answer>", {"gold": ["y", "X"]}, 1.0),
+        ({"type": "boxed_integer"}, "\\boxed{073}", {"gold": 73}, 1.0),
         (
             {"type": "callable", "function": "tests.unit.rewards.functions.length"},
             "four",

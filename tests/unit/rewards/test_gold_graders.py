@@ -1,4 +1,4 @@
-"""Graders that compare with golds: exact, regex, numeric and tool calls."""
+"""Graders that compare with golds: exact, regex, numeric, boxed integers and tool calls."""
 
 from decimal import Decimal
 from typing import Any
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import (
+    BoxedIntegerGrader,
     ExactGrader,
     GoldGrader,
     NumericGrader,
@@ -278,3 +279,28 @@ def test_tool_calls_are_also_a_reward() -> None:
     answer = '[{"toolName": "a"}]'
     assert score(trajectory(answer, gold=[answer]), {"type": "tool_calls"}) == 1.0
     assert score(trajectory(answer, gold=["[]"]), {"type": "tool_calls"}) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        (r"so \boxed{073}", "73", Verdict(True, "73")),
+        (r"\boxed{ 204 }", "204", Verdict(True, "204")),
+        (r"\boxed{205}, I mean \boxed{204}", "204", Verdict(True, "204")),
+        (r"\boxed{204} or \boxed{205}", "204", Verdict(False, "205")),
+        (r"\boxed{204}, so \boxed{x = 3}", "204", Verdict(False, None)),
+        (r"\boxed{204\%}", "204", Verdict(False, None)),
+        (r"\boxed{\frac{408}{2}}", "204", Verdict(False, None)),
+        (r"\boxed{204", "204", Verdict(False, None)),
+        ("204", "204", Verdict(False, None)),
+    ],
+)
+def test_the_integer_of_the_last_box_is_compared(answer: str, gold: str, verdict: Verdict) -> None:
+    assert grade(BoxedIntegerGrader(), answer, gold) == verdict
+
+
+def test_the_gold_of_a_box_is_an_integer() -> None:
+    boxed = matcher(BoxedIntegerGrader())
+    boxed.check_gold("073")
+    with pytest.raises(InvalidRequest, match=r"the gold '1\.5' is not an integer"):
+        boxed.check_gold("1.5")
