@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import Number, Request, Resource
+from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
 from services.contracts.graders import ExactGrader, Grader, ScoreModelGrader
@@ -48,6 +49,9 @@ ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
 """What became of an answer that should contain JSON."""
 
 
+BenchmarkName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
 class CreateEvaluation(JobRequest):
     """The body of POST /v1/evaluations."""
 
@@ -59,6 +63,11 @@ class CreateEvaluation(JobRequest):
         examples=["file-abc123"],
     )
     grader: Grader = Field(default_factory=ExactGrader)
+    benchmark: BenchmarkName | Benchmark | None = Field(
+        default=None,
+        description="The data set that the file holds, in its published schema; it sets the "
+        "prompts and the grader.",
+    )
     pass_threshold: Number | None = Field(
         default=None,
         description="The score from which an answer counts as correct; null: the grader's "
@@ -86,6 +95,15 @@ class CreateEvaluation(JobRequest):
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Of the vLLM server of a local model."
     )
+
+    @model_validator(mode="after")
+    def _graded_as_the_benchmark(self) -> Self:
+        if self.benchmark is not None:
+            grader = benchmark_of(self.benchmark).grader
+            if "grader" in self.model_fields_set and self.grader != grader:
+                raise ValueError("benchmark sets the grader: give one of them")
+            self.grader = grader
+        return self
 
     @model_validator(mode="after")
     def _one_view_of_answers(self) -> Self:
@@ -162,6 +180,7 @@ class Evaluation(JobState):
     model: str | RemoteModel
     file: str
     grader: Grader
+    benchmark: str | Benchmark | None = None
     pass_threshold: float | None = None
     sampling: Sampling
     samples_per_item: int = 1

@@ -38,6 +38,7 @@ def evaluation_view(job: Job) -> Evaluation:
         model=request.model,
         file=request.file,
         grader=request.grader,
+        benchmark=request.benchmark,
         pass_threshold=request.pass_threshold,
         sampling=request.sampling,
         samples_per_item=request.samples_per_item,

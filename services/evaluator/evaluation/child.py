@@ -93,7 +93,9 @@ async def evaluate(
 
 
 def _samples(spec: EvaluationSpec) -> Iterator[EvaluationSample]:
-    return islice(read_samples(spec.samples, gold_matcher(spec.grader)), spec.max_samples)
+    return islice(
+        read_samples(spec.samples, gold_matcher(spec.grader), spec.benchmark), spec.max_samples
+    )
 
 
 def _unanswered(spec: EvaluationSpec, answered: bytearray) -> Iterator[EvaluationSample]:

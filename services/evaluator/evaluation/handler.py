@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
+from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.evaluations import CreateEvaluation, EvaluationMetrics
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
@@ -42,7 +43,7 @@ class EvaluationHandler:
         request = CreateEvaluation.model_validate(job.request)
         with database.read() as session:
             file = get_source_file(session, Artifacts(self._settings.home), request.file)
-        spec = EvaluationFileSpec(file=file, grader=request.grader)
+        spec = EvaluationFileSpec(file=file, grader=request.grader, benchmark=_benchmark(request))
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
@@ -54,6 +55,7 @@ class EvaluationHandler:
                 model=model_of(session, request.model, request.engine, settings),
                 samples=get_source_file(session, Artifacts(settings.home), request.file).path,
                 grader=request.grader,
+                benchmark=_benchmark(request),
                 pass_threshold=request.passing_score,
                 sampling=request.sampling,
                 chat_template_kwargs=request.chat_template_kwargs,
@@ -75,3 +77,7 @@ class EvaluationHandler:
     def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Keep the metrics; the single results stay in the job's folder."""
         return EvaluationResult.model_validate(result).model_dump(mode="json")
+
+
+def _benchmark(request: CreateEvaluation) -> Benchmark | None:
+    return None if request.benchmark is None else benchmark_of(request.benchmark)

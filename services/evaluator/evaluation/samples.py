@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.benchmarks import Benchmark
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import GoldGrader, Grader
 from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
+from services.evaluator.evaluation.benchmark_rows import evaluation_row
 from services.rewards.graders.gold import Matcher, matcher
 
 
@@ -35,7 +37,9 @@ def gold_matcher(grader: Grader) -> Matcher | None:
     return matcher(grader) if isinstance(grader, GoldGrader) else None
 
 
-def read_samples(path: Path, golds: Matcher | None = None) -> Iterator[EvaluationSample]:
+def read_samples(
+    path: Path, golds: Matcher | None = None, benchmark: Benchmark | None = None
+) -> Iterator[EvaluationSample]:
     """Read the samples of an evaluation file (JSONL, JSON or Parquet) one by one.
 
     Raises UnreadableFile at the first row that is not a sample.
@@ -44,16 +48,20 @@ def read_samples(path: Path, golds: Matcher | None = None) -> Iterator[Evaluatio
         if isinstance(record, Problem):
             raise UnreadableFile(record.message, row=record.row)
         try:
-            yield parse_sample(record.value, index, golds)
+            yield parse_sample(record.value, index, golds, benchmark)
         except RowError as error:
             raise UnreadableFile(error.message, row=record.row) from None
 
 
-def parse_sample(row: JsonValue, index: int, golds: Matcher | None = None) -> EvaluationSample:
+def parse_sample(
+    row: JsonValue, index: int, golds: Matcher | None = None, benchmark: Benchmark | None = None
+) -> EvaluationSample:
     """Turn a row into a sample; its golds are required and checked if ``golds`` is given.
 
-    Raises RowError naming the path at fault.
+    With ``benchmark`` the row is one of its data set. Raises RowError naming the path at fault.
     """
+    if benchmark is not None:
+        row = evaluation_row(row, benchmark)
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with prompt or messages, and gold")
     key, question = question_of(row)

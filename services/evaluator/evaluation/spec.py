@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.contracts.benchmarks import Benchmark
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import JsonPrediction, Sampling
 from services.contracts.graders import Grader
@@ -20,6 +21,7 @@ class EvaluationFileSpec(ValidationSpec):
 
     file: SourceFile
     grader: Grader
+    benchmark: Benchmark | None = None
 
 
 class _Strict(BaseModel):
@@ -32,6 +34,7 @@ class EvaluationSpec(_Strict):
     model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
     samples: Path = Field(description="The file of prompts and golds.")
     grader: Grader
+    benchmark: Benchmark | None = Field(default=None, description="What the rows are of.")
     pass_threshold: float = 1.0
     sampling: Sampling
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)

@@ -18,7 +18,7 @@ from services.evaluator.evaluation.spec import EvaluationFileSpec
 def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     """Check every row, and that the grader can use its golds."""
     matcher = gold_matcher(spec.grader)
-    scan = file.scan(lambda row: parse_sample(row, 0, matcher), spec.max_errors)
+    scan = file.scan(lambda row: parse_sample(row, 0, matcher, spec.benchmark), spec.max_errors)
     messages = golds = 0
     for sample in scan:
         messages += len(sample.messages)

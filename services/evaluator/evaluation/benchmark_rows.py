@@ -1,0 +1,35 @@
+"""Rows of a benchmark's data set as rows of an evaluation file."""
+
+from services.contracts.base import JsonObject
+from services.contracts.benchmarks import QUESTION, Benchmark
+from services.datasets.record import JsonValue, RowError, shown
+from services.metrics.extraction import at_path
+
+
+def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
+    """The row as ``{prompt, gold}``, with its own fields behind them except those two names.
+
+    Raises RowError that names the path at fault.
+    """
+    if not isinstance(row, dict):
+        raise RowError(f"is {shown(row)}, not an object with {benchmark.question}")
+    question = _at(row, benchmark.question)
+    if not isinstance(question, str):
+        raise RowError(f"{benchmark.question} is {shown(question)}, not a text")
+    if not question.strip():
+        raise RowError(f"{benchmark.question} is empty")
+    # The keys of questions and golds are those of evaluation files, which a row may not repeat.
+    taken = {"messages", "prompt", "question", "problem", "gold", "answer"}
+    extra = {key: value for key, value in row.items() if key not in taken}
+    prompt = benchmark.prompt.replace(QUESTION, question)
+    return {**extra, "prompt": prompt, "gold": _at(row, benchmark.answer)}
+
+
+def _at(row: JsonObject, path: str) -> JsonValue:
+    try:
+        found: JsonValue = at_path(row, path)
+    except LookupError:
+        found = None
+    if found is None:
+        raise RowError(f"{path} is missing")
+    return found

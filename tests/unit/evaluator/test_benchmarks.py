@@ -1,0 +1,103 @@
+"""Benchmarks by name: rows in their published schemas, prompts, graders, and unknown names."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from services.contracts.benchmarks import BENCHMARKS, Benchmark
+from services.contracts.evaluations import CreateEvaluation
+from services.contracts.graders import BoxedIntegerGrader, ExactGrader, NumericGrader
+from services.datasets.record import RowError
+from services.evaluator.evaluation.samples import EvaluationSample, gold_matcher, parse_sample
+from services.rewards.graders.gold import matcher
+
+
+def sample(row: Any, benchmark: Benchmark) -> EvaluationSample:
+    return parse_sample(row, 0, gold_matcher(benchmark.grader), benchmark)
+
+
+def graded(name: str, row: Any, answer: str) -> bool:
+    benchmark = BENCHMARKS[name]
+    return matcher(benchmark.grader).grade(answer, sample(row, benchmark).gold).correct
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "prompt"),
+    [
+        (
+            "aime24",
+            {"id": 60, "problem": "Find {n}.", "solution": "...", "answer": "073"},
+            "Find {n}.\nPlease reason step by step, and put your final answer within \\boxed{}.",
+        ),
+        (
+            "aime25",
+            {"problem": "Find n.", "answer": 73},
+            "Find n.\nRemember to put your final answer within \\boxed{}.",
+        ),
+        ("gsm8k", {"question": "How many?", "answer": "70 + 3 = 73\n#### 73"}, "How many?"),
+    ],
+)
+def test_published_rows_become_prompts_and_golds(name: str, row: Any, prompt: str) -> None:
+    asked = sample(row, BENCHMARKS[name])
+    assert asked.messages == ({"role": "user", "content": prompt},)
+    assert graded(name, row, "It is \\boxed{73}")
+    assert not graded(name, row, "It is \\boxed{74}")
+
+
+def test_a_gold_that_is_no_integer_is_refused() -> None:
+    with pytest.raises(RowError, match=r"gold: the gold '1\.5' is not an integer"):
+        sample({"problem": "Find n.", "answer": "1.5"}, BENCHMARKS["aime24"])
+
+
+def test_a_benchmark_of_a_user_names_nested_fields() -> None:
+    benchmark = Benchmark(
+        question="item.text", answer="item.golds", prompt="Q: {question}", grader=ExactGrader()
+    )
+    asked = sample({"item": {"text": "Capital?", "golds": ["Lima", "lima"]}, "tag": 1}, benchmark)
+    assert asked.messages == ({"role": "user", "content": "Q: Capital?"},)
+    assert asked.gold == ("Lima", "lima")
+    assert asked.extra["tag"] == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([], "is a list, not an object with question"),
+        ({"answer": "1"}, "question is missing"),
+        ({"question": " ", "answer": "1"}, "question is empty"),
+        ({"question": 3, "answer": "1"}, "question is 3, not a text"),
+        ({"question": "a"}, "answer is missing"),
+    ],
+)
+def test_an_error_names_the_field(row: Any, message: str) -> None:
+    with pytest.raises(RowError) as caught:
+        sample(row, BENCHMARKS["gsm8k"])
+    assert caught.value.message.startswith(message)
+
+
+def request(**fields: Any) -> CreateEvaluation:
+    return CreateEvaluation.model_validate({"model": "m", "file": "f", **fields})
+
+
+def test_a_name_sets_the_grader_and_survives_storage() -> None:
+    body = request(benchmark="aime24")
+    assert body.grader == BoxedIntegerGrader()
+    assert CreateEvaluation.model_validate(body.model_dump(mode="json")) == body
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    with pytest.raises(ValidationError, match="no benchmark 'mmlu'; there are aime24, aime25, gsm"):
+        request(benchmark="mmlu")
+
+
+def test_a_benchmark_and_another_grader_exclude_each_other() -> None:
+    with pytest.raises(ValidationError, match="benchmark sets the grader"):
+        request(benchmark="gsm8k", grader={"type": "exact"})
+    assert request(benchmark="gsm8k", grader={"type": "numeric"}).grader == NumericGrader()
+
+
+@pytest.mark.parametrize("prompt", ["no place", "{question} {question}"])
+def test_a_prompt_has_one_place_for_the_question(prompt: str) -> None:
+    with pytest.raises(ValidationError, match=r"prompt must contain \{question\} once"):
+        Benchmark(prompt=prompt, grader=ExactGrader())
