@@ -1,6 +1,9 @@
 """Offline training within one process of the training runtime, on a tiny model."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +16,7 @@ from services.core.process.reporter import METRICS, RESULT, Reporter
 from services.trainer.offline.job_dir import Context
 from services.trainer.offline.library import llamafactory_module
 from services.trainer.offline.preparation import prepare
-from services.trainer.offline.spec import TrainingSpec
+from services.trainer.offline.spec import SPEC, TrainingSpec
 from services.trainer.offline.training import train
 from tests.support.tiny_parts import build_model, build_tokenizer
 
@@ -24,6 +27,7 @@ TRAINERS = {
     Stage.RM: ("train.rm.workflow", "PairwiseTrainer"),
     Stage.PT: ("train.pt.workflow", "CustomTrainer"),
 }
+CHILD = "services.trainer.offline"
 SEAMS = ("load_tokenizer", "get_dataset", "load_model")
 
 
@@ -122,6 +126,26 @@ class OfflineJob:
         )
         result: dict[str, Any] = json.loads((self.folder / RESULT).read_bytes())
         return result
+
+    def run_in_processes(self, count: int) -> dict[str, Any]:
+        """Train in processes of torch's launcher, on CPUs, and return the result."""
+        (self.folder / SPEC).write_text(self.spec.model_dump_json())
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+        done = subprocess.run(
+            [sys.executable, *launcher, "--module", CHILD, str(self.folder)],
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        assert (self.folder / RESULT).exists(), done.stderr[-3000:]
+        result: dict[str, Any] = json.loads((self.folder / RESULT).read_bytes())
+        return result
+
+    def losses(self) -> dict[int, float]:
+        """The training losses by step."""
+        return {each["step"]: each["loss"] for each in self.metrics() if "loss" in each}
 
     def metrics(self) -> list[dict[str, Any]]:
         """The metrics of every log."""

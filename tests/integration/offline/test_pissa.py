@@ -37,10 +37,6 @@ def logits(base: Path, adapter: Path | None = None) -> torch.Tensor:
     return result
 
 
-def losses(trained: OfflineJob) -> dict[int, float]:
-    return {entry["step"]: entry["loss"] for entry in trained.metrics() if "loss" in entry}
-
-
 @pytest.mark.parametrize("arguments", [{}, {"use_rslora": True}])
 def test_an_adapter_that_has_learned_nothing_leaves_the_base_as_it_is(
     base: Path, tmp_path: Path, arguments: dict[str, Any]
@@ -70,7 +66,7 @@ def test_a_resumed_training_and_its_checkpoints_have_the_adapter_of_an_unbroken_
             halved.run()
     resumed = job(tmp_path / "halved", base).run()
 
-    assert losses(halved) == pytest.approx(losses(whole), rel=1e-4)
+    assert halved.losses() == pytest.approx(whole.losses(), rel=1e-4)
     reports = map(json.loads, (tmp_path / "whole" / REPORTS).read_text().splitlines())
     *_, last = (each["path"] for each in reports if each["type"] == "checkpoint")
     folders = [
