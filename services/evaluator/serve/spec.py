@@ -30,4 +30,4 @@ class ServeSpec(BaseModel):
     @property
     def routes(self) -> Routes:
         """What the engine offers beside generation."""
-        return Routes(adapters=self.slots, guarded=True)
+        return Routes(adapters=self.slots, guarded=True, tools=True)

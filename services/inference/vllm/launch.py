@@ -17,6 +17,7 @@ from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
 from services.inference.token_engine.base import TOP_K_LIMIT
 from services.inference.vllm.model_config import cpu_cache_bytes, linear_modules, read_model_config
+from services.inference.vllm.tool_calls import tool_call_parser
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Routes:
     ``weights``: development routes that pause the engine and swap its weights. ``adapters``: load
     adapters from folders at run time. ``sleep``: release GPU memory. ``guarded``: all routes but
     /health need the key, also those that vLLM leaves open; implied by the last three.
+    ``tools``: chat reads tool calls, where the model's chat template has a known format.
     """
 
     tokens: bool = False
@@ -42,6 +44,7 @@ class Routes:
     sleep: bool = False
     adapters: AdapterSlots | None = None
     guarded: bool = False
+    tools: bool = False
 
 
 HOST = "127.0.0.1"
@@ -99,6 +102,8 @@ def plan_launch(
         devices = _visible_devices()
     common = _common_arguments(model, served_name, options, port)
     common += _lora(adapters, options, routes.adapters) + _route_arguments(routes)
+    if routes.tools and (parser := tool_call_parser(model.tokenizer or model.path)):
+        common += ["--enable-auto-tool-choice", f"--tool-call-parser={parser}"]
     if on_cpu and routes.adapters and (modules := linear_modules(model.path)):
         # vLLM 0.32 crashes on prompt log-probabilities if the output layer may have an adapter,
         # which is its default.

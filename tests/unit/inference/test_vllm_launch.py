@@ -161,6 +161,17 @@ def test_slots_are_reserved_for_adapters_loaded_later(tmp_path: Path) -> None:
     assert "--middleware" in launch.command
 
 
+def test_chat_reads_tool_calls_in_the_format_of_the_chat_template(tmp_path: Path) -> None:
+    source, routes = model(tmp_path, TINY), Routes(tools=True)
+    without = plan(source, routes=routes).command
+    (tmp_path / "chat_template.jinja").write_text("<tool_call>")
+
+    assert "--enable-auto-tool-choice" not in without
+    assert "--enable-auto-tool-choice" not in plan(source).command
+    asked = plan(source, routes=routes).command
+    assert {"--enable-auto-tool-choice", "--tool-call-parser=hermes"} <= set(asked)
+
+
 def test_sleep_mode_requires_a_gpu(tmp_path: Path) -> None:
     source, routes = model(tmp_path, TINY), Routes(sleep=True)
 
