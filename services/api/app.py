@@ -41,7 +41,10 @@ from services.api.serving.servings import Servings
 from services.api.settings import ApiSettings
 from services.api.tool_routes import tool_router, tool_services
 from services.api.trajectories import ROUTERS as TRAJECTORIES
+from services.api.uploads.parts import Parts
+from services.api.uploads.routes import router as uploads
 from services.contracts.errors import Unavailable
+from services.contracts.uploads import MAX_PART_BYTES
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
@@ -63,6 +66,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(migrate, context.database)
         await run_in_threadpool(remove_abandoned_uploads, context.artifacts.uploads())
+        await run_in_threadpool(Parts(context.artifacts.parts()).remove_forgotten)
         context.dispatcher.start()
         try:
             async with AsyncExitStack() as connections:
@@ -88,6 +92,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
         keyless_hosts=settings.keyless_hosts,
         larger_bodies={
             "/v1/files": settings.max_upload_bytes + FORM_BYTES,
+            "/v1/uploads/*/parts": MAX_PART_BYTES + FORM_BYTES,
             **dict.fromkeys(PATHS, MAX_BODY_BYTES),
             **_tool_bodies(tools),
         },
@@ -98,7 +103,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     serving = (inference, model_deployments, servings)
     training = (models, model_merges, merges, model_exports, exports, graders, fine_tuning)
     generation = (evaluations, rollouts, batches, campaigns, *TRAJECTORIES)
-    others = (files, indexing, jobs, curves, artifacts, dashboard)
+    others = (files, uploads, indexing, jobs, curves, artifacts, dashboard)
     for router in (*proxies, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)

@@ -30,6 +30,10 @@ class Artifacts:
         """Incomplete uploads; on the same file system as the files."""
         return self.root / "uploads"
 
+    def parts(self) -> Path:
+        """Uploads in parts, a folder each; on the same file system as the files."""
+        return self.root / "upload-parts"
+
 
 class SourceFile(BaseModel):
     """An uploaded file: the path of its content, and the name that the client gave it."""

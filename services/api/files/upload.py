@@ -5,8 +5,8 @@ import errno
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -53,10 +53,11 @@ def remove_abandoned_uploads(folder: Path) -> None:
 
 
 class _DiskTarget(BaseTarget):  # type: ignore[misc]
-    """Writes a part to disk while it arrives."""
+    """Writes a part to disk while it arrives. ``field`` is its name in the form."""
 
-    def __init__(self, file: IO[bytes], max_bytes: int) -> None:
+    def __init__(self, file: IO[bytes], max_bytes: int, field: str) -> None:
         super().__init__()
+        self.field = field
         self._file = file
         self._max_bytes = max_bytes
         self._hash = hashlib.sha256()
@@ -67,12 +68,14 @@ class _DiskTarget(BaseTarget):  # type: ignore[misc]
     def on_start(self) -> None:
         self.parts += 1
         if self.parts > 1:
-            raise InvalidRequest("the form has two parts named file", param="file")
+            raise InvalidRequest(f"the form has two parts named {self.field}", param=self.field)
 
     def on_data_received(self, chunk: bytes) -> None:
         self.bytes += len(chunk)
         if self.bytes > self._max_bytes:
-            raise PayloadTooLarge(f"the file is larger than {self._max_bytes} bytes", param="file")
+            raise PayloadTooLarge(
+                f"{self.field} is larger than {self._max_bytes} bytes", param=self.field
+            )
         self._hash.update(chunk)
         self._file.write(chunk)
 
@@ -103,27 +106,52 @@ async def receive_upload(request: Request, path: Path, max_bytes: int) -> Upload
     Raises `InvalidRequest` for anything that is not such a form, `PayloadTooLarge`, and
     `StorageFull`; nothing is left on disk then, nor when the client goes away.
     """
-    with _storage_errors():
+    purpose = ValueTarget(validator=MaxSizeValidator(MAX_FIELD_BYTES))
+    fields = {"purpose": purpose}
+    fields |= {name: _RefusedTarget("expires_after") for name in EXPIRY_PARTS}
+    async with _kept(path) as file:
+        content = _DiskTarget(file, max_bytes, "file")
+        await _receive(request, content, fields)
+        upload = Upload(
+            path=path,
+            filename=printable_name(content.multipart_filename),
+            purpose=_purpose(purpose.value),
+            bytes=content.bytes,
+            sha256=content.sha256,
+        )
+        await asyncio.to_thread(_flush, file)
+    return upload
+
+
+async def receive_part(request: Request, path: Path, max_bytes: int) -> None:
+    """Receive the part ``data`` and write it to ``path``; raises as `receive_upload` does."""
+    async with _kept(path) as file:
+        await _receive(request, _DiskTarget(file, max_bytes, "data"), {})
+        await asyncio.to_thread(_flush, file)
+
+
+@asynccontextmanager
+async def _kept(path: Path) -> AsyncIterator[IO[bytes]]:
+    """A new file that is removed again when the block raises."""
+    with storage_errors():
         file = await asyncio.to_thread(_create, path)
         try:
-            upload = await _receive(request, path, file, max_bytes)
-            await asyncio.to_thread(_flush, file)
+            yield file
         except BaseException:
             await asyncio.to_thread(_discard, file, path)
             raise
         file.close()
-        return upload
 
 
-async def _receive(request: Request, path: Path, file: IO[bytes], max_bytes: int) -> Upload:
-    content = _DiskTarget(file, max_bytes)
-    purpose = ValueTarget(validator=MaxSizeValidator(MAX_FIELD_BYTES))
+async def _receive(
+    request: Request, content: _DiskTarget, fields: Mapping[str, BaseTarget]
+) -> None:
+    """Read a form with one file and, beside it, small fields."""
     try:
         parser = StreamingFormDataParser(headers=dict(request.headers))
-        parser.register("file", content)
-        parser.register("purpose", purpose)
-        for name in EXPIRY_PARTS:
-            parser.register(name, _RefusedTarget("expires_after"))
+        parser.register(content.field, content)
+        for name, target in fields.items():
+            parser.register(name, target)
         received = 0
         async for batch in _batches(request):
             await asyncio.to_thread(parser.data_received, batch)
@@ -134,16 +162,9 @@ async def _receive(request: Request, path: Path, file: IO[bytes], max_bytes: int
     except (ParseFailedException, ValidationError, UnicodeDecodeError, ClientDisconnect) as error:
         raise InvalidRequest(f"not a complete multipart form: {error}") from error
     if not content.parts:
-        raise InvalidRequest("the form has no part named file", param="file")
+        raise InvalidRequest(f"the form has no part named {content.field}", param=content.field)
     if not content.complete:
-        raise InvalidRequest("the form ends before the file does", param="file")
-    return Upload(
-        path=path,
-        filename=_filename(content.multipart_filename),
-        purpose=_purpose(purpose.value),
-        bytes=content.bytes,
-        sha256=content.sha256,
-    )
+        raise InvalidRequest(f"the form ends before {content.field} does", param=content.field)
 
 
 async def _batches(request: Request) -> AsyncIterator[bytes]:
@@ -168,7 +189,7 @@ def _purpose(value: bytes) -> FilePurpose:
     raise InvalidRequest(f"purpose is missing or unknown; one of: {known}", param="purpose")
 
 
-def _filename(name: str | None) -> str:
+def printable_name(name: str | None) -> str:
     """The client's name for people to read; it never names anything on disk."""
     base = (name or "").replace("\\", "/").rpartition("/")[2]
     printable = "".join(char for char in base if char.isprintable())
@@ -176,7 +197,8 @@ def _filename(name: str | None) -> str:
 
 
 @contextmanager
-def _storage_errors() -> Iterator[None]:
+def storage_errors() -> Iterator[None]:
+    """Turn the error of a full disk into `StorageFull`."""
     try:
         yield
     except OSError as error:

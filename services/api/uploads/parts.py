@@ -1,0 +1,207 @@
+"""Parts of uploads on disk: a folder for each upload, a file for each part."""
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pydantic import BaseModel, ConfigDict
+
+from services.api.files.upload import Upload, printable_name, storage_errors
+from services.contracts.errors import Conflict, InvalidRequest, NotFound
+from services.contracts.uploads import MAX_PART_BYTES, MAX_PARTS, CreateUpload
+
+LIFE_SECONDS = 3600
+FORGOTTEN_SECONDS = 24 * 3600.0
+MAX_UPLOADS = 1000
+COPY_BYTES = 1 << 20
+STATE = "upload.json"
+RECEIVING = "receiving-"
+_UPLOAD_ID = re.compile(r"upload_([0-9a-f]{24})")
+_PART_ID = re.compile(r"part_[0-9a-f]{24}")
+
+
+class UploadState(BaseModel):
+    """What is known of an upload beside its parts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    created_at: float
+    request: CreateUpload
+    cancelled: bool = False
+
+    @property
+    def file_id(self) -> str:
+        """The file that the upload becomes, so that completing it twice makes one."""
+        return self.id.replace("upload_", "file-", 1)
+
+    @property
+    def expires_at(self) -> float:
+        """When it accepts no more parts."""
+        return self.created_at + LIFE_SECONDS
+
+    def check_pending(self) -> None:
+        """Raise `Conflict` once it accepts no more parts."""
+        if self.cancelled:
+            raise Conflict(f"upload {self.id} was cancelled", code="upload_cancelled")
+        if time.time() >= self.expires_at:
+            raise Conflict(f"upload {self.id} has expired", code="upload_expired")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of all uploads below ``root``. Methods block."""
+
+    root: Path
+
+    def create(self, request: CreateUpload) -> UploadState:
+        """A new upload. Raises `Conflict` where too many are incomplete."""
+        self.remove_forgotten()
+        self.root.mkdir(parents=True, exist_ok=True)
+        if sum(1 for _ in self.root.iterdir()) >= MAX_UPLOADS:
+            raise Conflict(f"there are {MAX_UPLOADS} uploads of this day", code="too_many_uploads")
+        named = request.model_copy(update={"filename": printable_name(request.filename)})
+        upload_id = f"upload_{secrets.token_hex(12)}"
+        state = UploadState(id=upload_id, created_at=time.time(), request=named)
+        (self.root / upload_id).mkdir()
+        self._write(state)
+        return state
+
+    def read(self, upload_id: str) -> UploadState:
+        """The state of an upload. Raises `NotFound`."""
+        if _UPLOAD_ID.fullmatch(upload_id):
+            with suppress(FileNotFoundError):
+                text = (self.root / upload_id / STATE).read_bytes()
+                return UploadState.model_validate_json(text)
+        raise NotFound(f"upload {upload_id[:80]!r} does not exist", param="upload_id")
+
+    def receiving(self, state: UploadState) -> Path:
+        """Where the next part is written while it arrives."""
+        return self.root / state.id / f"{RECEIVING}{secrets.token_hex(12)}"
+
+    def add(self, state: UploadState, received: Path) -> str:
+        """Keep a part that has arrived; its id.
+
+        Raises `Conflict` when there are too many or too large parts for the file: twice its size,
+        since a part may come again after a lost answer.
+        """
+        with _unchanged(state):
+            kept = self._sizes(state)
+            size = received.stat().st_size
+        if len(kept) >= MAX_PARTS:
+            raise Conflict(f"upload {state.id} has {MAX_PARTS} parts", code="too_many_parts")
+        if sum(kept.values()) + size > 2 * state.request.bytes + MAX_PART_BYTES:
+            raise Conflict(
+                f"the parts of upload {state.id} are larger than its file of"
+                f" {state.request.bytes} bytes",
+                code="too_many_parts",
+            )
+        part_id = f"part_{secrets.token_hex(12)}"
+        with _unchanged(state):
+            received.rename(received.with_name(part_id))
+        return part_id
+
+    def assemble(self, state: UploadState, part_ids: list[str], md5: str | None) -> Upload:
+        """The whole file, in a folder of its own. Raises `InvalidRequest` and `StorageFull`."""
+        with _unchanged(state):
+            paths = self._checked(state, part_ids)
+            folder = self.receiving(state)
+            folder.mkdir()
+        path = folder / state.file_id
+        try:
+            with _unchanged(state), storage_errors(), path.open("xb") as whole:
+                sums = _copy(paths, whole)
+            if md5 is not None and sums.md5 != md5.lower():
+                raise InvalidRequest(f"the md5 of the parts is {sums.md5}", param="md5")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        asked = state.request
+        return Upload(path, asked.filename, asked.purpose, asked.bytes, sums.sha256)
+
+    def cancel(self, state: UploadState) -> UploadState:
+        """Accept no more parts, and remove those that there are."""
+        cancelled = state.model_copy(update={"cancelled": True})
+        self._write(cancelled)
+        self.remove_parts(state)
+        return cancelled
+
+    def remove_parts(self, state: UploadState) -> None:
+        """Remove all but the state."""
+        for path in (self.root / state.id).iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name.startswith(("part_", RECEIVING)):
+                path.unlink(missing_ok=True)
+
+    def remove_forgotten(self) -> None:
+        """Remove the uploads of earlier days, completed or not."""
+        for folder in self.root.glob("upload_*"):
+            with suppress(FileNotFoundError):
+                if folder.stat().st_ctime < time.time() - FORGOTTEN_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _write(self, state: UploadState) -> None:
+        path = self.root / state.id / STATE
+        written = path.with_name(f"state-{secrets.token_hex(12)}")
+        written.write_text(state.model_dump_json())
+        written.replace(path)
+
+    def _sizes(self, state: UploadState) -> dict[str, int]:
+        folder = self.root / state.id
+        return {path.name: path.stat().st_size for path in folder.glob("part_*")}
+
+    def _checked(self, state: UploadState, part_ids: list[str]) -> list[Path]:
+        sizes = self._sizes(state)
+        for place, part_id in enumerate(part_ids):
+            if not _PART_ID.fullmatch(part_id) or part_id not in sizes:
+                raise InvalidRequest(
+                    f"upload {state.id} has no part {part_id!r}", param=f"part_ids[{place}]"
+                )
+        if len(set(part_ids)) < len(part_ids):
+            raise InvalidRequest("a part is named twice", param="part_ids")
+        total = sum(sizes[part_id] for part_id in part_ids)
+        if total != state.request.bytes:
+            raise InvalidRequest(
+                f"the parts hold {total} bytes, the upload was created for {state.request.bytes}",
+                param="part_ids",
+            )
+        return [self.root / state.id / part_id for part_id in part_ids]
+
+
+@contextmanager
+def _unchanged(state: UploadState) -> Iterator[None]:
+    """Raise `Conflict` when parts vanish because the upload is completed or cancelled meanwhile."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise Conflict(
+            f"upload {state.id} was completed or cancelled meanwhile", code="upload_changed"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Sums:
+    md5: str
+    sha256: str
+
+
+def _copy(paths: list[Path], whole: IO[bytes]) -> _Sums:
+    md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as part:
+            while piece := part.read(COPY_BYTES):
+                md5.update(piece)
+                sha256.update(piece)
+                whole.write(piece)
+    whole.flush()
+    os.fsync(whole.fileno())
+    return _Sums(md5.hexdigest(), sha256.hexdigest())

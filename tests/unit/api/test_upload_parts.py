@@ -1,0 +1,138 @@
+"""Parts of uploads on disk: order, checks, retries, and what is removed when."""
+
+import hashlib
+import time
+from pathlib import Path
+
+import pytest
+
+from services.api.uploads import parts as module
+from services.api.uploads.parts import Parts, UploadState
+from services.contracts.errors import Conflict, InvalidRequest, NotFound
+from services.contracts.files import FilePurpose
+from services.contracts.uploads import CreateUpload
+
+
+def begin(parts: Parts, size: int, filename: str = "rows.jsonl") -> UploadState:
+    return parts.create(
+        CreateUpload(
+            bytes=size,
+            filename=filename,
+            mime_type="text/jsonl",
+            purpose=FilePurpose.FINE_TUNE,
+        )
+    )
+
+
+def add(parts: Parts, state: UploadState, content: bytes) -> str:
+    path = parts.receiving(state)
+    path.write_bytes(content)
+    return parts.add(state, path)
+
+
+def test_parts_are_put_together_in_the_order_that_completing_names(tmp_path: Path) -> None:
+    parts = Parts(tmp_path / "parts")
+    state = begin(parts, 8, "../../rows\n.jsonl")
+    second, first = add(parts, state, b"two"), add(parts, state, b"one, ")
+    add(parts, state, b"sent twice")
+
+    whole = parts.assemble(state, [first, second], hashlib.md5(b"one, two").hexdigest().upper())
+
+    assert whole.path.read_bytes() == b"one, two"
+    assert (whole.bytes, whole.sha256) == (8, hashlib.sha256(b"one, two").hexdigest())
+    assert (whole.filename, whole.purpose) == ("rows.jsonl", FilePurpose.FINE_TUNE)
+    assert whole.path.name == state.file_id
+    assert parts.read(state.id) == state
+
+
+def test_a_file_that_is_not_what_was_announced_is_refused_by_its_field(tmp_path: Path) -> None:
+    parts = Parts(tmp_path)
+    state = begin(parts, 6)
+    part = add(parts, state, b"abc")
+    other = add(parts, begin(parts, 3), b"xyz")
+
+    for part_ids, param in (
+        ([part], "part_ids"),
+        ([part, part], "part_ids"),
+        ([part, other], "part_ids[1]"),
+        ([f"../{state.id}/{part}"], "part_ids[0]"),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            parts.assemble(state, part_ids, None)
+        assert refused.value.param == param
+    with pytest.raises(InvalidRequest) as refused:
+        parts.assemble(state, [part, add(parts, state, b"def")], "0" * 32)
+    assert refused.value.param == "md5"
+    assert not [path for path in (tmp_path / state.id).iterdir() if path.is_dir()]
+
+
+def test_parts_may_not_grow_far_beyond_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_PART_BYTES", 0)
+    monkeypatch.setattr(module, "MAX_PARTS", 3)
+    parts = Parts(tmp_path)
+    state = begin(parts, 4)
+
+    add(parts, state, b"1234")
+    with pytest.raises(Conflict, match="larger than its file"):
+        add(parts, state, b"12345")
+    add(parts, state, b"12")
+    add(parts, state, b"34")
+    with pytest.raises(Conflict, match="3 parts"):
+        add(parts, state, b"")
+
+
+def test_a_cancelled_upload_keeps_nothing_but_its_state(tmp_path: Path) -> None:
+    parts = Parts(tmp_path)
+    state = begin(parts, 3)
+    add(parts, state, b"abc")
+    arriving = parts.receiving(state)
+    arriving.write_bytes(b"later")
+
+    parts.cancel(state)
+
+    assert [path.name for path in (tmp_path / state.id).iterdir()] == ["upload.json"]
+    with pytest.raises(Conflict) as refused:
+        parts.read(state.id).check_pending()
+    assert refused.value.code == "upload_cancelled"
+    with pytest.raises(Conflict) as refused:
+        parts.add(state, arriving)
+    assert refused.value.code == "upload_changed"
+
+
+def test_an_upload_expires_and_is_forgotten_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = Parts(tmp_path)
+    state = begin(parts, 3)
+
+    old = state.model_copy(update={"created_at": time.time() - 3601})
+    with pytest.raises(Conflict) as refused:
+        old.check_pending()
+    assert refused.value.code == "upload_expired"
+
+    parts.remove_forgotten()
+    assert parts.read(state.id) == state
+    monkeypatch.setattr(module, "FORGOTTEN_SECONDS", -60.0)
+    parts.remove_forgotten()
+    with pytest.raises(NotFound):
+        parts.read(state.id)
+
+
+@pytest.mark.parametrize("name", ["..", "upload_", "upload_" + "0" * 24, "upload_../../etc"])
+def test_names_that_are_not_uploads_are_not_looked_up(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NotFound):
+        Parts(tmp_path).read(name)
+
+
+def test_the_number_of_uploads_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_UPLOADS", 1)
+    parts = Parts(tmp_path)
+    begin(parts, 1)
+
+    with pytest.raises(Conflict) as refused:
+        begin(parts, 1)
+
+    assert refused.value.code == "too_many_uploads"
+    assert len(list(tmp_path.iterdir())) == 1
