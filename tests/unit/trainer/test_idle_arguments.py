@@ -49,6 +49,7 @@ def check(
         ({"buffer_size": 4}, {}, "data are not streamed"),
         ({"image_max_pixels": 4}, {}, "only text is trained on"),
         ({"oft_rank": 4}, {}, "oft is not offered"),
+        ({"rope_scaling": "yarn"}, {}, "rope_parameters in the config.json"),
         ({"generation_max_length": 4}, {}, "generation.max_tokens and num_beams take its place"),
     ],
 )
