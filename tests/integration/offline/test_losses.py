@@ -206,6 +206,32 @@ def test_a_trained_reward_model_is_a_classifier_with_the_trainers_scores(
         )
 
 
+def test_micro_batches_have_the_loss_of_their_whole_batch_also_when_the_last_is_smaller(
+    base: Path, tmp_path: Path
+) -> None:
+    # Of ten rows a batch of eight and one of two; the lengths of the answers differ.
+    question = {"role": "user", "content": "Well?"}
+    answers = [" ".join(["yes"] * (1 + number % 5 * 3)) for number in range(10)]
+    rows = [{"messages": [question, {"role": "assistant", "content": text}]} for text in answers]
+    whole, split = (
+        OfflineJob(
+            tmp_path / str(size),
+            base,
+            Stage.SFT,
+            rows=rows,
+            batch_size=8,
+            arguments={"per_device_train_batch_size": size, "logging_steps": 1},
+        )
+        for size in (8, 1)
+    )
+
+    whole.run()
+    split.run()
+
+    assert len(whole.losses()) == 2
+    assert split.losses() == pytest.approx(whole.losses(), abs=1e-4)
+
+
 def test_a_template_that_a_reward_model_cannot_keep_is_refused_before_training(
     base: Path, tmp_path: Path
 ) -> None:
