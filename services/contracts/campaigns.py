@@ -9,9 +9,10 @@ from services.contracts.base import JsonObject, Metadata, Number, Request, Resou
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluations import Sampling
-from services.contracts.graders import ExactGrader, Grader
+from services.contracts.graders import ExactGrader
 from services.contracts.jobs import JobState
 from services.contracts.models import ModelId, RemoteModel
+from services.contracts.rewards import EvaluationGrader
 
 MIN_ITEMS = 10
 """Items that the search part and the final part of a benchmark need at least."""
@@ -61,7 +62,7 @@ class CreateCampaign(Request):
     file: str = Field(
         min_length=1, max_length=200, description="Rows of {messages | prompt, gold}."
     )
-    grader: Grader = Field(default_factory=ExactGrader)
+    grader: EvaluationGrader = Field(default_factory=ExactGrader)
     higher_is_better: StrictBool = True
     final_share: Number = Field(default=0.5, ge=0.1, le=0.9)
     sampling: Sampling = Field(default_factory=Sampling)

@@ -8,9 +8,10 @@ from services.contracts.base import Number, Request, Resource
 from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
-from services.contracts.graders import ExactGrader, Grader, ScoreModelGrader
+from services.contracts.graders import ExactGrader, ScoreModelGrader
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
+from services.contracts.rewards import EvaluationGrader
 
 
 class Sampling(Request):
@@ -62,7 +63,7 @@ class CreateEvaluation(JobRequest):
         description="Rows of {messages | prompt, gold}; graders with templates need no gold.",
         examples=["file-abc123"],
     )
-    grader: Grader = Field(default_factory=ExactGrader)
+    grader: EvaluationGrader = Field(default_factory=ExactGrader)
     benchmark: BenchmarkName | Benchmark | None = Field(
         default=None,
         description="The data set that the file holds, in its published schema; it sets the "
@@ -179,7 +180,7 @@ class Evaluation(JobState):
     object: Literal["evaluation"] = "evaluation"
     model: str | RemoteModel
     file: str
-    grader: Grader
+    grader: EvaluationGrader
     benchmark: str | Benchmark | None = None
     pass_threshold: float | None = None
     sampling: Sampling

@@ -81,8 +81,45 @@ class BoxedIntegerGrader(Request):
     type: Literal["boxed_integer"] = "boxed_integer"
 
 
-GoldGrader = ExactGrader | RegexGrader | NumericGrader | BoxedIntegerGrader | ToolCallsGrader
+class ChoiceGrader(Request):
+    """Correct when the answer names the option of the gold: its letter, or its position from 0.
+
+    The letter is that of the last box, else the one behind the last "answer", "option" or "choice",
+    else the one that the whole answer consists of or begins with, as in "(B)" or "B) Lima". A
+    letter within prose, such as the article "A", is never read.
+    """
+
+    type: Literal["choice"] = "choice"
+    options: StrictInt = Field(default=10, ge=2, le=26, description="Letters from A that count.")
+
+
+GoldGrader = (
+    ExactGrader | RegexGrader | NumericGrader | BoxedIntegerGrader | ChoiceGrader | ToolCallsGrader
+)
 """A grader that compares the answer with the golds of its row; 1 when one matches, else 0."""
+
+
+class MathGrader(Request):
+    """1 when the last closed \\boxed{...} means the same as a gold, else 0.
+
+    Of a gold that has boxes itself, such as a worked solution, the last one counts. An unevaluated
+    expression does not equal a number.
+    """
+
+    type: Literal["math"] = "math"
+    ordered: StrictBool = Field(
+        default=False, description="The order of a list matters, as in a tuple."
+    )
+
+
+class TokenF1Grader(Request):
+    """Token F1 of the answer and the closest gold, after SQuAD normalization: 0 to 1."""
+
+    type: Literal["token_f1"] = "token_f1"
+
+
+MeaningGrader = MathGrader | TokenF1Grader
+"""A grader that compares the answer with the golds of its row by more than their characters."""
 
 
 class StringCheckGrader(Request):
@@ -252,6 +289,3 @@ class MultiGrader(Request):
 
 
 OpenAiGrader = PartialGrader | MultiGrader
-
-Grader = Annotated[GoldGrader | OpenAiGrader, Field(discriminator="type")]
-"""What grades the answers of an evaluation. Every grader is also a reward."""

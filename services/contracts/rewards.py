@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import JsonObject, Number, Request
-from services.contracts.graders import GoldGrader, JudgeModel, OpenAiGrader
+from services.contracts.graders import GoldGrader, JudgeModel, MeaningGrader, OpenAiGrader
 from services.contracts.sandbox import Language
 
 DottedPath = Annotated[
@@ -167,9 +167,16 @@ Reward = Annotated[
     | CodeTestsReward
     | JudgeReward
     | GoldGrader
+    | MeaningGrader
     | OpenAiGrader,
     Field(discriminator="type"),
 ]
+
+EvaluationGrader = Annotated[
+    GoldGrader | MeaningGrader | SearchEmReward | CodeTestsReward | OpenAiGrader,
+    Field(discriminator="type"),
+]
+"""What grades the answers of an evaluation: the rewards of a single answer."""
 
 
 class WeightedReward(Request):

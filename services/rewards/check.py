@@ -11,11 +11,14 @@ from services.contracts.graders import (
     GoldGrader,
     JudgeModel,
     LabelModelGrader,
+    MathGrader,
+    MeaningGrader,
     MultiGrader,
     PythonGrader,
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
+    TokenF1Grader,
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
@@ -79,6 +82,8 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
     match reward:
         case SearchEmReward() | RetoolReward() | RewardModelReward() | CodeTestsReward():
             return
+        case MathGrader() | TokenF1Grader():
+            return
         case _ if isinstance(reward, GoldGrader):
             matcher(reward, param)
         case HttpReward():
@@ -117,7 +122,7 @@ def check_judge_name(name: str, known: Collection[str], param: str) -> None:
 
 def needs_gold(rewards: Sequence[WeightedReward]) -> bool:
     """Whether a reward compares with the gold of its row."""
-    kinds = (SearchEmReward, RetoolReward, *get_args(GoldGrader))
+    kinds = (SearchEmReward, RetoolReward, *get_args(GoldGrader | MeaningGrader))
     return any(isinstance(each.reward, kinds) for each in rewards)
 
 

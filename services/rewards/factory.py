@@ -8,12 +8,14 @@ from services.contracts.graders import (
     GoldGrader,
     JudgeModel,
     LabelModelGrader,
+    MathGrader,
     MultiGrader,
     OpenAiGrader,
     PythonGrader,
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
+    TokenF1Grader,
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
@@ -34,6 +36,7 @@ from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTe
 from services.rewards.code_tests import ROUTE as RUN_CASES
 from services.rewards.functions import FunctionScore, ServiceScore
 from services.rewards.graders.gold import GoldMatch
+from services.rewards.graders.meaning import MathMatch, TokenF1
 from services.rewards.graders.model_graders import LabelModel, ScoreModel
 from services.rewards.graders.multi import Formula, Multi
 from services.rewards.graders.python_grader import ROUTE as RUN_CODE
@@ -83,6 +86,10 @@ class RewardFactory:
                 return JudgeScore(reward, await self._judge(reward.model, param))
             case _ if isinstance(reward, GoldGrader):
                 return GoldMatch(reward)
+            case MathGrader():
+                return MathMatch(reward, await self._stack.enter_async_context(Equality()))
+            case TokenF1Grader():
+                return TokenF1()
             case _:
                 return await self._grader(reward, param)
 

@@ -155,3 +155,22 @@ def test_an_invalid_evaluation_file_fails_with_its_first_error(tmp_path: Path) -
         "retryable": False,
         "rows": [{"row": 1, "message": "gold: the gold 'two' contains no number"}],
     }
+
+
+def test_tests_that_cannot_be_run_are_named_by_row(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "Add.", "tests": [{"input": "1 2", "output": "3"}]},
+        {"prompt": "Add.", "tests": []},
+        {"prompt": "Add."},
+    ]
+    file = source(tmp_path / "evaluation.jsonl", rows, "code.jsonl")
+
+    outcome = run_child(
+        "services.evaluator.evaluation.validation",
+        tmp_path,
+        {"file": file, "grader": {"type": "code_tests"}},
+    )
+
+    assert outcome.result["error"]["code"] == "invalid_evaluation_file"
+    assert "row 2: tests" in outcome.result["error"]["message"]
+    assert any("row 3: tests is missing" in line for line in outcome.messages("error"))

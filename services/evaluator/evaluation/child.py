@@ -15,7 +15,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import EvaluationMetrics
-from services.contracts.graders import GoldGrader
+from services.contracts.graders import GoldGrader, MathGrader
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
@@ -30,7 +30,7 @@ from services.evaluator.evaluation.results import (
     prepare,
     read_rows,
 )
-from services.evaluator.evaluation.samples import EvaluationSample, gold_matcher, read_samples
+from services.evaluator.evaluation.samples import EvaluationSample, gold_check, read_samples
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.rewards.factory import RewardFactory
@@ -54,7 +54,7 @@ async def evaluate(
     prepare(results_path, items, repeats)
     totals = RunningTotals(
         repeats,
-        extracts=isinstance(spec.grader, GoldGrader),
+        extracts=isinstance(spec.grader, GoldGrader | MathGrader),
         seconds=seconds_of_earlier_attempts(job_dir),
     )
     answered = bytearray(total)
@@ -94,7 +94,7 @@ async def evaluate(
 
 def _samples(spec: EvaluationSpec) -> Iterator[EvaluationSample]:
     return islice(
-        read_samples(spec.samples, gold_matcher(spec.grader), spec.benchmark), spec.max_samples
+        read_samples(spec.samples, gold_check(spec.grader), spec.benchmark), spec.max_samples
     )
 
 

@@ -3,16 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.benchmarks import Benchmark
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import GoldGrader, Grader
+from services.contracts.graders import GoldGrader, MathGrader, TokenF1Grader
+from services.contracts.rewards import EvaluationGrader, SearchEmReward
 from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
 from services.evaluator.evaluation.benchmark_rows import evaluation_row
-from services.rewards.graders.gold import Matcher, matcher
+from services.rewards.graders.gold import ExactMatch, matcher
+from services.rewards.graders.meaning import MathGolds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,28 @@ class EvaluationSample:
     sample: int = 0
 
 
-def gold_matcher(grader: Grader) -> Matcher | None:
-    """What the golds of a file must fit; None for a grader that needs no golds."""
+class GoldCheck(Protocol):
+    """What a grader demands of golds."""
+
+    def check_gold(self, gold: str) -> None:
+        """Raise ``InvalidRequest`` when no answer could ever match this gold."""
+
+
+def gold_check(grader: EvaluationGrader) -> GoldCheck | None:
+    """The check of a grader that compares with golds; None: rows need no golds.
+
+    Raises ``InvalidRequest`` for a grader that cannot work.
+    """
+    match grader:
+        case MathGrader():
+            return MathGolds()
+        case TokenF1Grader() | SearchEmReward():
+            return ExactMatch(ignore_case=True)
     return matcher(grader) if isinstance(grader, GoldGrader) else None
 
 
 def read_samples(
-    path: Path, golds: Matcher | None = None, benchmark: Benchmark | None = None
+    path: Path, golds: GoldCheck | None = None, benchmark: Benchmark | None = None
 ) -> Iterator[EvaluationSample]:
     """Read the samples of an evaluation file (JSONL, JSON or Parquet) one by one.
 
@@ -54,7 +72,7 @@ def read_samples(
 
 
 def parse_sample(
-    row: JsonValue, index: int, golds: Matcher | None = None, benchmark: Benchmark | None = None
+    row: JsonValue, index: int, golds: GoldCheck | None = None, benchmark: Benchmark | None = None
 ) -> EvaluationSample:
     """Turn a row into a sample; its golds are required and checked if ``golds`` is given.
 
@@ -76,7 +94,7 @@ def _without_nulls(message: JsonObject) -> JsonObject:
     return {key: value for key, value in message.items() if value is not None}
 
 
-def _checked_golds(row: JsonObject, golds: Matcher | None) -> tuple[str, ...]:
+def _checked_golds(row: JsonObject, golds: GoldCheck | None) -> tuple[str, ...]:
     path, texts = gold_of(row)
     if golds is None:
         return texts

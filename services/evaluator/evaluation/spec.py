@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.benchmarks import Benchmark
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import JsonPrediction, Sampling
-from services.contracts.graders import Grader
+from services.contracts.rewards import EvaluationGrader
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint
@@ -20,7 +20,7 @@ class EvaluationFileSpec(ValidationSpec):
     """The file to validate, and the grader that must be able to use its golds."""
 
     file: SourceFile
-    grader: Grader
+    grader: EvaluationGrader
     benchmark: Benchmark | None = None
 
 
@@ -33,7 +33,7 @@ class EvaluationSpec(_Strict):
 
     model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
     samples: Path = Field(description="The file of prompts and golds.")
-    grader: Grader
+    grader: EvaluationGrader
     benchmark: Benchmark | None = Field(default=None, description="What the rows are of.")
     pass_threshold: float = 1.0
     sampling: Sampling

@@ -9,16 +9,22 @@ from dataclasses import asdict
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.datasets.record import counted
+from services.contracts.rewards import CodeTestsReward, EvaluationGrader
+from services.datasets.record import RowError, counted
 from services.datasets.validate import FileValidation, validate
-from services.evaluator.evaluation.samples import gold_matcher, parse_sample
+from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFileSpec
+from services.rewards.code_tests import function_name, read_tests
+from services.rewards.interface import RewardFailed
 
 
 def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     """Check every row, and that the grader can use its golds."""
-    matcher = gold_matcher(spec.grader)
-    scan = file.scan(lambda row: parse_sample(row, 0, matcher, spec.benchmark), spec.max_errors)
+    check = gold_check(spec.grader)
+    scan = file.scan(
+        lambda row: _with_tests(parse_sample(row, 0, check, spec.benchmark), spec.grader),
+        spec.max_errors,
+    )
     messages = golds = 0
     for sample in scan:
         messages += len(sample.messages)
@@ -28,6 +34,19 @@ def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     counts = (scan.report.rows, "row"), (messages, "message"), (golds, "gold")
     file.message(", ".join(counted(number, noun) for number, noun in counts), **report)
     return report
+
+
+def _with_tests(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationSample:
+    """The sample as it is, with tests that can be run if the grader runs the row's tests."""
+    if isinstance(grader, CodeTestsReward):
+        tests = sample.extra.get(grader.field)
+        if tests is None:
+            raise RowError(f"{grader.field} is missing")
+        try:
+            read_tests(tests, grader.language, function_name(sample.extra))
+        except RewardFailed as error:
+            raise RowError(f"{grader.field}: {error.message}") from None
+    return sample
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ import re2
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import (
     BoxedIntegerGrader,
+    ChoiceGrader,
     ExactGrader,
     GoldGrader,
     NumericGrader,
@@ -74,6 +75,8 @@ def matcher(settings: GoldGrader, param: str = "grader") -> Matcher:
             )
         case BoxedIntegerGrader():
             return BoxedIntegerMatch()
+        case ChoiceGrader():
+            return ChoiceMatch(settings.options)
         case ToolCallsGrader():
             return ToolCallMatch(settings.path, Comparison(strict_types=settings.strict_types))
 
@@ -295,6 +298,52 @@ class BoxedIntegerMatch:
         value = int(written[1])
         wanted = (int(found[1]) for gold in golds if (found := _INTEGER.fullmatch(gold)))
         return Verdict(value in wanted, str(value))
+
+
+_BOXED_LETTER = re.compile(r"(?:\\(?:text|mathrm|mathbf)\{)?\W*([A-Za-z])\W*")
+_SAID_LETTER = re.compile(
+    r"(?i:answer|option|choice)(?i:\s+is)?\s*[:=]?\s*[*_(\[$]*"
+    r"([A-Z])(?=[*_)\].,:;!?$]|\s*$|\s*\n|\s+(?:because|since|as|which)\b)"
+)
+_ONLY_LETTER = re.compile(r"\W*(?:([A-Za-z])\W*|([A-Z])[*_]*[).:][\s*_].*)", re.DOTALL)
+
+
+class ChoiceMatch:
+    """Compares the letter of the option that the answer names."""
+
+    def __init__(self, options: int) -> None:
+        self._letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:options]
+
+    def check_gold(self, gold: str) -> None:
+        """Raise ``InvalidRequest`` when the gold is neither a letter nor a position from 0."""
+        if self._gold(gold) is None:
+            message = f"the gold {gold[:80]!r} is not an option from A to {self._letters[-1]}"
+            raise InvalidRequest(message, param="gold")
+
+    def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
+        """Grade one answer; ``extracted`` is the letter."""
+        letter = self._letter(answer)
+        wanted = {self._gold(gold) for gold in golds}
+        return Verdict(letter is not None and letter in wanted, letter)
+
+    def _letter(self, answer: str) -> str | None:
+        box = last_box([answer])
+        if box is not None:
+            return self._option(_BOXED_LETTER.fullmatch(box))
+        said: re.Match[str] | None = None
+        for match in _SAID_LETTER.finditer(answer):
+            said = match
+        return self._option(said or _ONLY_LETTER.fullmatch(answer))
+
+    def _option(self, found: re.Match[str] | None) -> str | None:
+        letter = next(filter(None, found.groups()), "").upper() if found else ""
+        return letter if letter and letter in self._letters else None
+
+    def _gold(self, gold: str) -> str | None:
+        gold = gold.strip().upper()
+        if gold.isdecimal() and gold.isascii() and int(gold[:3]) < len(self._letters):
+            return self._letters[int(gold[:3])]
+        return gold if len(gold) == 1 and gold in self._letters else None
 
 
 class ToolCallMatch:

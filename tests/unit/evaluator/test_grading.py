@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from services.contracts.evaluations import CreateEvaluation, JsonPrediction
-from services.contracts.graders import Grader
+from services.contracts.rewards import EvaluationGrader
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.endpoint import Answer
 from services.evaluator.evaluation.generation import Grading
@@ -17,7 +17,7 @@ from services.evaluator.evaluation.samples import EvaluationSample
 from services.rewards.factory import RewardFactory
 from tests.unit.evaluator.chat_server import ChatServer, Reply
 
-_GRADER: TypeAdapter[Any] = TypeAdapter(Grader)
+_GRADER: TypeAdapter[Any] = TypeAdapter(EvaluationGrader)
 SAMPLE = EvaluationSample(
     0, ({"role": "user", "content": "Capital?"},), ("Paris",), {"reference": "Paris"}
 )

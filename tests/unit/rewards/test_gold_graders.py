@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import (
     BoxedIntegerGrader,
+    ChoiceGrader,
     ExactGrader,
     GoldGrader,
     NumericGrader,
@@ -304,3 +305,34 @@ def test_the_gold_of_a_box_is_an_integer() -> None:
     boxed.check_gold("073")
     with pytest.raises(InvalidRequest, match=r"the gold '1\.5' is not an integer"):
         boxed.check_gold("1.5")
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        ("B", "B"),
+        ("(b)", "B"),
+        ("**B**", "B"),
+        ("B) Lima", "B"),
+        ("B. Lima, the capital.", "B"),
+        ("so \\boxed{B}", "B"),
+        ("so \\boxed{\\text{(B)}}", "B"),
+        ("Not A. The answer is B.", "B"),
+        ("The answer is A.\nNo: the answer is (B)", "B"),
+        ("Answer: **B**\n", "B"),
+        ("The correct option is B because Lima is.", "B"),
+        ("Final Answer: $B$", "B"),
+        ("A city in Peru", None),
+        ("a city", None),
+        ("The answer is A city in Peru", None),
+        ("The answer is Lima", None),
+        ("I think so", None),
+        ("\\boxed{Lima}", None),
+        ("Answer: E", None),
+        ("", None),
+    ],
+)
+def test_the_letter_of_the_chosen_option_is_read(answer: str, letter: str | None) -> None:
+    for gold in ("B", "b", "1"):
+        verdict = grade(ChoiceGrader(options=4), answer, gold)
+        assert verdict == Verdict(letter == "B", letter)

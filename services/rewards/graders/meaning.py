@@ -1,0 +1,67 @@
+"""Graders that compare an answer with the golds of its row by its meaning or its words."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import MathGrader
+from services.rewards.interface import RewardFailed, Sample, Score
+from services.rewards.mathematics.equality import MAX_CHARACTERS, Equality
+from services.rewards.rules import last_box, normalize
+
+
+class MathMatch:
+    """1 when the last box means the same as a gold; see `MathGrader`."""
+
+    def __init__(self, settings: MathGrader, mathematics: Equality) -> None:
+        self._settings = settings
+        self._mathematics = mathematics
+
+    async def score(self, sample: Sample) -> Score:
+        """Compare the last box of the model's last turn; ``extracted`` is its content."""
+        if not sample.gold:
+            raise RewardFailed("the row has no gold")
+        box = last_box([sample.answer])
+        if box is None:
+            return Score(0.0)
+        golds = [expression(gold) for gold in sample.gold]
+        is_right = box.strip() in golds or await self._mathematics.any_equal(
+            golds, box, ordered=self._settings.ordered
+        )
+        return Score(float(is_right), extracted=box.strip())
+
+
+def expression(gold: str) -> str:
+    """The expression of a gold: its last box, or all of it without one."""
+    box = last_box([gold])
+    return (gold if box is None else box).strip()
+
+
+class MathGolds:
+    """Checks golds of the math grader."""
+
+    def check_gold(self, gold: str) -> None:
+        """Raise ``InvalidRequest`` when no answer could ever match this gold."""
+        length = len(expression(gold))
+        if not 0 < length <= MAX_CHARACTERS:
+            what = "is empty" if not length else f"has more than {MAX_CHARACTERS} characters"
+            raise InvalidRequest(f"the expression of the gold {what}", param="gold")
+
+
+class TokenF1:
+    """The highest token F1 of the answer and a gold. Rajpurkar et al. 2016, arXiv:1606.05250."""
+
+    async def score(self, sample: Sample) -> Score:
+        """Compare the model's last turn, without its reasoning."""
+        if not sample.gold:
+            raise RewardFailed("the row has no gold")
+        answer = normalize(sample.answer).split()
+        return Score(max(token_f1(answer, normalize(gold).split()) for gold in sample.gold))
+
+
+def token_f1(answer: Sequence[str], gold: Sequence[str]) -> float:
+    """F1 of two multisets of words; of two empty ones 1."""
+    if not answer or not gold:
+        return float(not answer and not gold)
+    common = sum((Counter(answer) & Counter(gold)).values())
+    return 2 * common / (len(answer) + len(gold))

@@ -1,0 +1,77 @@
+"""Graders that compare the meaning or the words of an answer with the gold."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.contracts.graders import MathGrader, TokenF1Grader
+from services.core.operator_environment import OperatorEnvironment
+from services.rewards.factory import RewardFactory
+from services.rewards.graders.meaning import token_f1
+from services.rewards.interface import Sample, Score
+
+WORDS = st.lists(st.sampled_from("abcd"), max_size=6)
+
+
+def scores(grader: MathGrader | TokenF1Grader, cases: Sequence[tuple[str, str]]) -> list[Score]:
+    """The scores of pairs of an answer and its gold."""
+
+    async def run() -> list[Score]:
+        async with AsyncExitStack() as stack:
+            factory = RewardFactory(OperatorEnvironment(attempts=1), stack)
+            component = await factory.component(grader, "grader")
+            samples = [Sample.of_answer(answer, gold=[gold]) for answer, gold in cases]
+            return [await component.score(sample) for sample in samples]
+
+    return asyncio.run(run())
+
+
+def test_the_last_box_is_compared_by_its_meaning() -> None:
+    right = [
+        ("first \\boxed{3}, no: \\boxed{0.5}", "1/2"),
+        ("<think>\\boxed{1}</think>\\boxed{\\frac12}", "so it is \\boxed{\\frac{2}{4}}"),
+        ("\\boxed{x+1}", "1 + x"),
+    ]
+    wrong = [
+        ("\\boxed{0.5}, no: \\boxed{3}", "1/2"),
+        ("\\boxed{81 + 535}", "616"),
+        ("\\boxed{9^{9^{9^9}}}", "1"),
+        ("\\boxed{}", "1"),
+    ]
+
+    found = scores(MathGrader(), [*right, *wrong, ("0.5", "1/2")])
+
+    assert [score.value for score in found] == [1.0] * len(right) + [0.0] * (len(wrong) + 1)
+    assert found[0].extracted == "0.5"
+    assert found[-1].extracted is None, "an answer without a box is unparsable"
+
+
+def test_the_order_of_a_list_matters_by_option() -> None:
+    case = [("\\boxed{2, 1}", "1, 2")]
+    assert scores(MathGrader(), case)[0].value == 1.0
+    assert scores(MathGrader(ordered=True), case)[0].value == 0.0
+
+
+def test_words_are_compared_as_squad_does() -> None:
+    cases = [
+        ("The Eiffel Tower!", "eiffel tower"),
+        ("Eiffel Tower in Paris", "the tower of Eiffel"),
+        ("Rome", "Paris"),
+        ("", "Paris"),
+        ("the", "a"),
+    ]
+    found = [score.value for score in scores(TokenF1Grader(), cases)]
+    # 2 common words; 4 and 3 words in all: 2 * 2 / 7.
+    assert found == pytest.approx([1.0, 4 / 7, 0.0, 0.0, 1.0])
+
+
+@given(WORDS, WORDS)
+def test_f1_is_a_symmetric_share(left: list[str], right: list[str]) -> None:
+    value = token_f1(left, right)
+    assert 0.0 <= value <= 1.0
+    assert value == token_f1(right, left) == token_f1(left[::-1], right)
+    assert (value == 1.0) == (sorted(left) == sorted(right))
