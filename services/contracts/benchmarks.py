@@ -7,7 +7,13 @@ from typing import Annotated, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from services.contracts.base import Request
-from services.contracts.graders import BoxedIntegerGrader, GoldGrader, NumericGrader
+from services.contracts.graders import (
+    BoxedIntegerGrader,
+    ChoiceGrader,
+    MathGrader,
+    NumericGrader,
+)
+from services.contracts.rewards import EvaluationGrader
 
 QUESTION = "{question}"
 """The place of a row's question in a prompt; other braces are text."""
@@ -22,13 +28,20 @@ class Benchmark(Request):
     """
 
     question: FieldPath = Field(default="question", description="Dotted path to a text.")
-    answer: FieldPath = Field(
-        default="answer", description="Dotted path to a text, a number, or a list of them."
+    answer: FieldPath | None = Field(
+        default="answer",
+        description="Dotted path to a text, a number, or a list of them; null: the grader needs "
+        "no gold.",
+    )
+    choices: FieldPath | None = Field(
+        default=None,
+        description="Dotted path to the texts of options, which become lines with letters behind "
+        "the question.",
     )
     prompt: str = Field(
         default=QUESTION, max_length=100_000, description="Contains {question} once."
     )
-    grader: GoldGrader = Field(discriminator="type")
+    grader: EvaluationGrader
 
     @model_validator(mode="after")
     def _asks(self) -> Self:
@@ -37,12 +50,15 @@ class Benchmark(Request):
         return self
 
 
+_BOXED_ANSWER = (
+    "{question}\nPlease reason step by step, and put your final answer within \\boxed{}."
+)
+
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {
         "aime24": Benchmark(
             question="problem",
-            prompt="{question}\nPlease reason step by step, and put your final answer within "
-            "\\boxed{}.",
+            prompt=_BOXED_ANSWER,
             grader=BoxedIntegerGrader(),
         ),
         "aime25": Benchmark(
@@ -51,6 +67,16 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             grader=BoxedIntegerGrader(),
         ),
         "gsm8k": Benchmark(grader=NumericGrader()),
+        "math": Benchmark(
+            question="problem", answer="solution", prompt=_BOXED_ANSWER, grader=MathGrader()
+        ),
+        "math500": Benchmark(question="problem", prompt=_BOXED_ANSWER, grader=MathGrader()),
+        "mmlu": Benchmark(
+            choices="choices",
+            prompt="{question}\n\nPlease reason step by step, and put the letter of the right "
+            "option within \\boxed{}.",
+            grader=ChoiceGrader(options=4),
+        ),
     }
 )
 """Benchmarks by name, in the schemas in which their data are published."""

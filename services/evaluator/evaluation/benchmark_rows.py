@@ -1,5 +1,8 @@
 """Rows of a benchmark's data set as rows of an evaluation file."""
 
+from collections.abc import Iterator
+from string import ascii_uppercase
+
 from services.contracts.base import JsonObject
 from services.contracts.benchmarks import QUESTION, Benchmark
 from services.datasets.record import JsonValue, RowError, shown
@@ -21,8 +24,22 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
     # The keys of questions and golds are those of evaluation files, which a row may not repeat.
     taken = {"messages", "prompt", "question", "problem", "gold", "answer"}
     extra = {key: value for key, value in row.items() if key not in taken}
-    prompt = benchmark.prompt.replace(QUESTION, question)
-    return {**extra, "prompt": prompt, "gold": _at(row, benchmark.answer)}
+    if benchmark.choices is not None:
+        question += "".join(_options(row, benchmark.choices))
+    prompt = {"prompt": benchmark.prompt.replace(QUESTION, question)}
+    if benchmark.answer is None:
+        return {**extra, **prompt}
+    return {**extra, **prompt, "gold": _at(row, benchmark.answer)}
+
+
+def _options(row: JsonObject, path: str) -> Iterator[str]:
+    texts = _at(row, path)
+    if not isinstance(texts, list) or not 2 <= len(texts) <= len(ascii_uppercase):
+        raise RowError(f"{path} is {shown(texts)}, not a list of 2 to 26 texts")
+    for letter, text in zip(ascii_uppercase, texts, strict=False):
+        if not isinstance(text, str):
+            raise RowError(f"{path} has {shown(text)}, not a text")
+        yield f"\n{letter}. {text}"
 
 
 def _at(row: JsonObject, path: str) -> JsonValue:

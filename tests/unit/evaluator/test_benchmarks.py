@@ -1,5 +1,7 @@
 """Benchmarks by name: rows in their published schemas, prompts, graders, and unknown names."""
 
+import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -8,18 +10,27 @@ from pydantic import ValidationError
 from services.contracts.benchmarks import BENCHMARKS, Benchmark
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.graders import BoxedIntegerGrader, ExactGrader, NumericGrader
+from services.core.operator_environment import OperatorEnvironment
 from services.datasets.record import RowError
-from services.evaluator.evaluation.samples import EvaluationSample, gold_matcher, parse_sample
-from services.rewards.graders.gold import matcher
+from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
+from services.rewards.factory import RewardFactory
+from services.rewards.interface import Sample
 
 
 def sample(row: Any, benchmark: Benchmark) -> EvaluationSample:
-    return parse_sample(row, 0, gold_matcher(benchmark.grader), benchmark)
+    return parse_sample(row, 0, gold_check(benchmark.grader), benchmark)
 
 
 def graded(name: str, row: Any, answer: str) -> bool:
-    benchmark = BENCHMARKS[name]
-    return matcher(benchmark.grader).grade(answer, sample(row, benchmark).gold).correct
+    asked = sample(row, BENCHMARKS[name])
+
+    async def score() -> float:
+        async with AsyncExitStack() as stack:
+            factory = RewardFactory(OperatorEnvironment(attempts=1), stack)
+            grader = await factory.component(BENCHMARKS[name].grader, "grader")
+            return (await grader.score(Sample.of_answer(answer, gold=asked.gold))).value
+
+    return asyncio.run(score()) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -36,6 +47,20 @@ def graded(name: str, row: Any, answer: str) -> bool:
             "Find n.\nRemember to put your final answer within \\boxed{}.",
         ),
         ("gsm8k", {"question": "How many?", "answer": "70 + 3 = 73\n#### 73"}, "How many?"),
+        (
+            "math",
+            {
+                "problem": "Find n.",
+                "solution": "$70+3=\\boxed{\\frac{146}{2}}$",
+                "level": "Level 1",
+            },
+            "Find n.\nPlease reason step by step, and put your final answer within \\boxed{}.",
+        ),
+        (
+            "math500",
+            {"problem": "Find n.", "solution": "...", "answer": "73.0", "unique_id": "a/1.json"},
+            "Find n.\nPlease reason step by step, and put your final answer within \\boxed{}.",
+        ),
     ],
 )
 def test_published_rows_become_prompts_and_golds(name: str, row: Any, prompt: str) -> None:
@@ -43,6 +68,39 @@ def test_published_rows_become_prompts_and_golds(name: str, row: Any, prompt: st
     assert asked.messages == ({"role": "user", "content": prompt},)
     assert graded(name, row, "It is \\boxed{73}")
     assert not graded(name, row, "It is \\boxed{74}")
+
+
+@pytest.mark.parametrize("gold", [2, "C"])
+def test_options_become_lines_with_letters(gold: object) -> None:
+    row = {"question": "Capital?", "choices": ["Lyon", "Nice", "Paris", "Metz"], "answer": gold}
+
+    text = sample(row, BENCHMARKS["mmlu"]).messages[0]["content"]
+
+    assert text.startswith("Capital?\nA. Lyon\nB. Nice\nC. Paris\nD. Metz\n\n")
+    assert graded("mmlu", row, "It is \\boxed{C}.")
+    assert not graded("mmlu", row, "It is \\boxed{B}.")
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (None, "choices is missing"),
+        ("a", "choices is 'a', not a list of 2 to 26 texts"),
+        (["a"], "choices is a list, not a list of 2 to 26 texts"),
+        (["a", 1], "choices has 1, not a text"),
+    ],
+)
+def test_an_error_names_the_options(choices: object, message: str) -> None:
+    with pytest.raises(RowError) as caught:
+        sample({"question": "?", "choices": choices, "answer": 0}, BENCHMARKS["mmlu"])
+    assert caught.value.message == message
+
+
+def test_golds_that_no_answer_can_match_are_refused() -> None:
+    with pytest.raises(RowError, match="gold: the gold 'E' is not an option from A to D"):
+        sample({"question": "?", "choices": ["a", "b"], "answer": "E"}, BENCHMARKS["mmlu"])
+    with pytest.raises(RowError, match="gold: the expression of the gold is empty"):
+        sample({"problem": "?", "solution": "so \\boxed{ }"}, BENCHMARKS["math"])
 
 
 def test_a_gold_that_is_no_integer_is_refused() -> None:
@@ -87,8 +145,8 @@ def test_a_name_sets_the_grader_and_survives_storage() -> None:
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
-    with pytest.raises(ValidationError, match="no benchmark 'mmlu'; there are aime24, aime25, gsm"):
-        request(benchmark="mmlu")
+    with pytest.raises(ValidationError, match="no benchmark 'mmlv'; there are aime24, aime25, gsm"):
+        request(benchmark="mmlv")
 
 
 def test_a_benchmark_and_another_grader_exclude_each_other() -> None:
