@@ -16,6 +16,7 @@ from temper.cli import (
     demo,
     deploy,
     evals,
+    evaluate,
     files,
     index,
     jobs,
@@ -79,6 +80,7 @@ app.command("resume")(jobs.resume)
 app.command("retry")(jobs.retry)
 app.command("delete")(jobs.delete)
 app.command("wait")(jobs.wait)
+app.command("eval")(evaluate.evaluate)
 app.command("compare")(evals.compare)
 app.add_typer(batch.app, name="batch")
 app.add_typer(demo.app, name="demo")

@@ -58,6 +58,35 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
     )
 
 
+def read_evaluation_file(path: Path, given: Mapping[str, Any]) -> Submission:
+    """Return the evaluation that a job file describes; fields of ``given`` replace its own.
+
+    Settings of ``sampling`` are replaced one by one, and ``kind`` may be left out. Raises
+    `SubmissionError`.
+    """
+    own = {"kind": JobKind.EVALUATION.value, **_parse(path, _read(path))}
+    if own["kind"] != JobKind.EVALUATION:
+        raise SubmissionError(f"{path}: kind is {own['kind']!r}, not evaluation")
+    body = {**own, **given}
+    if isinstance(sampling := own.get("sampling"), Mapping):
+        body["sampling"] = {**sampling, **given.get("sampling", {})}
+    return _own(path, body)
+
+
+def read_request(kind: str, body: Mapping[str, Any], place: str) -> JobRequest:
+    """Return the request of ``kind`` with these fields.
+
+    Raises `SubmissionError` that begins with ``place`` and names the field at fault.
+    """
+    try:
+        return REQUESTS[kind].model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in fault["loc"])
+        where = f"{place}: {field}" if field else place
+        raise SubmissionError(f"{where}: {fault['msg']}") from error
+
+
 def _read(path: Path) -> str:
     if path.stat().st_size > MAX_BYTES:
         raise SubmissionError(f"{path}: a job file has at most {MAX_BYTES} bytes")
@@ -87,12 +116,7 @@ def _own(path: Path, content: Mapping[str, Any]) -> Submission:
         body = with_published(path, body)
     elif kind == JobKind.FINE_TUNING:
         body, notes = with_published_training(path, body)
-    try:
-        request = REQUESTS[kind].model_validate(body)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in fault["loc"])
-        raise SubmissionError(f"{path}: {field}: {fault['msg']}") from error
+    request = read_request(kind, body, str(path))
     if isinstance(request, CreateFineTuningJob):
         _check_llamafactory(request, path)
     return Submission(request, tuple(_local_files(request, path)), (*notes, *_warnings(request)))

@@ -1,0 +1,51 @@
+"""What ``temper eval`` evaluates: a benchmark by name with its rows, or an evaluation's file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.files import FilePurpose
+from services.contracts.jobs import JobKind
+from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request
+from temper.submission.submission import LocalFile, Submission, SubmissionError
+
+
+@dataclass(frozen=True)
+class BenchmarkSubmission:
+    """An evaluation, under the name of its benchmark."""
+
+    name: str
+    submission: Submission
+
+
+def read_benchmark(text: str, given: Mapping[str, Any]) -> BenchmarkSubmission:
+    """Return the evaluation that ``NAME=ROWS`` or the path of a YAML or JSON file means.
+
+    ROWS is a local file or a file id. A file holds the fields of an evaluation; those of
+    ``given``, such as the model, replace them. Raises `SubmissionError`.
+    """
+    path = Path(text).expanduser()
+    if path.is_file():
+        return BenchmarkSubmission(path.stem, read_evaluation_file(path, given))
+    name, separator, rows = text.partition("=")
+    if not separator:
+        known = ", ".join(sorted(BENCHMARKS))
+        raise SubmissionError(
+            f"{text!r} is neither a file nor NAME=ROWS with the name of a benchmark ({known}) "
+            "and the file of its rows"
+        )
+    return BenchmarkSubmission(name, _named(name, rows, given))
+
+
+def _named(name: str, rows: str, given: Mapping[str, Any]) -> Submission:
+    path = Path(rows).expanduser()
+    is_local = path.is_file()
+    if not is_local and not rows.startswith(FILE_ID_PREFIX):
+        raise SubmissionError(f"{name}: {rows!r} is not a file id, and {path} does not exist")
+    # The file's name; its id replaces it after the upload.
+    fields = {"benchmark": name, "file": path.name if is_local else rows, **given}
+    request = read_request(JobKind.EVALUATION, fields, name)
+    files = (LocalFile("file", path, FilePurpose.EVALS),) if is_local else ()
+    return Submission(request, files)

@@ -1,0 +1,150 @@
+"""``temper eval``: several benchmarks with one command, and their table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+
+from services.contracts.files import File, FilePurpose
+from temper.cli.main import main
+from tests.support.evaluation_view import evaluation
+from tests.unit.cli.conftest import ScriptedServer
+
+ROWS = '{"question": "1 + 1?", "answer": "#### 2"}\n'
+CAPITALS = """
+file: file-2
+benchmark: {question: item.text, answer: item.golds, grader: {type: exact}}
+samples_per_item: 2
+sampling: {temperature: 0.5, max_tokens: 16}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
+    monkeypatch.setenv("TEMPER_HOME", str(tmp_path))
+    monkeypatch.setenv("TEMPER_API_URL", server.url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test.jsonl").write_text(ROWS)
+    (tmp_path / "capitals.yaml").write_text(CAPITALS)
+    server.on("/v1/files", _files)
+    answers = [_state(name, "queued") for name in ("eval-1", "eval-2")]
+    server.on("/v1/evaluations", *answers)
+    for name, accuracy in (("eval-1", 0.75), ("eval-2", 0.5)):
+        server.on(f"/v1/jobs/{name}", _state(name, "succeeded", kind="evaluation", object="job"))
+        done = evaluation(name, "m", "f", accuracy)
+        server.on(f"/v1/evaluations/{name}", JSONResponse(done.model_dump(mode="json")))
+
+
+def _files(request: Request) -> Response:
+    if request.method == "GET":
+        return JSONResponse({"object": "list", "data": [], "has_more": False})
+    file = File(
+        **{"id": "file-1", "bytes": len(ROWS), "created_at": 0, "sha256": "0" * 64},
+        filename="test.jsonl",
+        purpose=FilePurpose.EVALS,
+    )
+    return JSONResponse(file.model_dump(mode="json"))
+
+
+def _state(name: str, status: str, **fields: Any) -> Response:
+    shown = evaluation(name, "m", "f", 0.5, status=status, metrics=None)
+    return JSONResponse({**shown.model_dump(mode="json"), **fields})
+
+
+def submitted(server: ScriptedServer) -> list[Any]:
+    return [
+        json.loads(each.body)
+        for each in server.received
+        if (each.method, each.path) == ("POST", "/v1/evaluations")
+    ]
+
+
+def test_benchmarks_become_evaluations_and_one_table(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--limit", "7", "--max-tokens", "9"]
+    assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml", *options]) == 0
+
+    named, described = submitted(server)
+    assert (named["model"], named["benchmark"], named["file"]) == ("m", "gsm8k", "file-1")
+    assert (named["max_samples"], named["sampling"]["max_tokens"]) == (7, 9)
+    assert described["benchmark"]["question"] == "item.text"
+    assert (described["file"], described["max_samples"]) == ("file-2", 7)
+    assert described["samples_per_item"] == 2
+    sampling = described["sampling"]
+    assert (sampling["temperature"], sampling["max_tokens"]) == (0.5, 9)
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["BENCHMARK", "ITEMS", "ACCURACY"]
+    assert [(line.split()[0], line.split()[2]) for line in lines] == [
+        ("gsm8k", "0.7500"),
+        ("capitals", "0.5000"),
+    ]
+
+
+def test_an_endpoint_is_asked_by_its_address(server: ScriptedServer) -> None:
+    address = "http://127.0.0.1:9/v1"
+    assert main(["eval", "m", "gsm8k=file-1", "--base-url", address]) == 0
+    (request,) = submitted(server)
+    assert (request["model"], request["file"]) == ({"base_url": address, "model": "m"}, "file-1")
+
+
+def test_repeated_samples_add_majority_and_pass_at_k(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = evaluation("eval-1", "m", "f", 0.5).model_dump(mode="json")
+    estimate = {"mean": 0.625, "stderr": 0.1, "ci95": [0, 1]}
+    done["metrics"] |= {"majority": estimate, "pass_at_k": {"2": estimate, "16": estimate}}
+    server.on("/v1/evaluations/eval-1", JSONResponse(done))
+
+    options = ["--samples", "16", "--temperature", "0.7"]
+    assert main(["eval", "m", "gsm8k=test.jsonl", *options]) == 0
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.split()[-5:] == ["0.6250", "0.6250", "(k=16)", "0", "eval-1"]
+
+
+def test_a_failed_evaluation_fails_the_command_and_keeps_the_others(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = {"error": {"code": "invalid_evaluation_file", "message": "row 1: answer is missing"}}
+    server.on("/v1/evaluations/eval-1", _state("eval-1", "failed", **fault))
+
+    assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml"]) == 1
+    printed = capsys.readouterr()
+    assert [line.split()[:3] for line in printed.out.splitlines()[1:]] == [
+        ["gsm8k", "failed", "eval-1"],
+        ["capitals", "10", "0.5000"],
+    ]
+    assert "eval-1: row 1: answer is missing" in printed.err
+
+
+def test_json_has_one_line_for_each_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["id"] for line in lines] == ["eval-1", "eval-2"]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "message"),
+    [
+        ("gsm9k=test.jsonl", "gsm9k: Value error, no benchmark 'gsm9k'; there are aime24, "),
+        ("gsm8k=absent.jsonl", "gsm8k: 'absent.jsonl' is not a file id, and absent.jsonl does"),
+        ("gsm8k", "'gsm8k' is neither a file nor NAME=ROWS with the name of a benchmark (aime24"),
+        ("rollout.yaml", "rollout.yaml: kind is 'rollout', not evaluation"),
+        ("typo.yaml", "typo.yaml: sampels_per_item: Extra inputs are not permitted"),
+    ],
+)
+def test_nothing_is_submitted_unless_every_benchmark_is_valid(
+    benchmark: str,
+    message: str,
+    tmp_path: Path,
+    server: ScriptedServer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "rollout.yaml").write_text("{kind: rollout, file: file-2}")
+    (tmp_path / "typo.yaml").write_text("{file: file-2, sampels_per_item: 2}")
+    assert main(["eval", "m", "capitals.yaml", benchmark]) == 1
+    assert message in capsys.readouterr().err
+    assert not server.received
