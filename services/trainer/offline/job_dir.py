@@ -89,13 +89,13 @@ def mark_complete(checkpoint: Path, step: int) -> None:
     partial.replace(checkpoint / _MARKER)
 
 
-def keep_only_models(output_dir: Path, newest: Path) -> None:
-    """Reduce the checkpoints before ``newest`` to their models, a third of their size.
+def keep_only_models(output_dir: Path, *whole: Path) -> None:
+    """Reduce all checkpoints but ``whole`` to their models, a third of their size.
 
-    Training never resumes from them once a newer one is complete.
+    Training never resumes from those before the newest one, which must be among ``whole``.
     """
     for _, path in _checkpoints(output_dir):
-        if path != newest:
+        if path not in whole:
             for pattern in _TRAINING_STATE:
                 for each in path.glob(pattern):
                     shutil.rmtree(each) if each.is_dir() else each.unlink()

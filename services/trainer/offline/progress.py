@@ -117,14 +117,16 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         self._save_for_pause(args, state, control)
 
-    def on_save(self, _args: Any, state: TrainerState, _control: Any, **_: Any) -> None:
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, _control: Any, **_: Any
+    ) -> None:
         if torch.distributed.is_initialized():
             torch.distributed.barrier()  # every process has written its part
         if state.is_world_process_zero:
             path = checkpoint_dir(self._context.output_dir, state.global_step)
             model = self._publish(path)
             mark_complete(path, state.global_step)
-            keep_only_models(self._context.output_dir, path)
+            keep_only_models(self._context.output_dir, path, *_loaded_whole(args, state))
             self._context.reporter.checkpoint(state.global_step, self._context.relative(model))
         if self._pausing:
             raise Paused
@@ -213,6 +215,13 @@ class Patience(EarlyStoppingCallback):  # type: ignore[misc]
                     f"not improved in {self.early_stopping_patience} evaluations",
                     step=state.global_step,
                 )
+
+
+def _loaded_whole(args: TrainingArguments, state: TrainerState) -> list[Path]:
+    """The best checkpoint so far, where the trainer will load it by the state of its shards."""
+    sharded = bool(args.deepspeed or args.fsdp)
+    best = state.best_model_checkpoint if sharded and args.load_best_model_at_end else None
+    return [Path(best)] if best is not None else []
 
 
 def _is_metric(name: str) -> bool:

@@ -1,18 +1,21 @@
 """ZeRO over two processes (gloo) gives every stage the losses of two copies."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from services.contracts.stages import Stage
-from tests.support.offline import OfflineJob
+from tests.support.offline import OfflineJob, rows_of
+
+COMPILES = pytest.mark.skipif(
+    shutil.which("c++") is None, reason="DeepSpeed compiles a part of itself for CPUs, with c++"
+)
 
 
 @pytest.mark.long
-@pytest.mark.skipif(
-    shutil.which("c++") is None, reason="DeepSpeed compiles a part of itself for CPUs, with c++"
-)
+@COMPILES
 @pytest.mark.parametrize(
     ("stage", "sharding"),
     [(Stage.SFT, "zero2"), (Stage.DPO, "zero3"), (Stage.KTO, "zero3"), (Stage.PT, "zero2")],
@@ -40,3 +43,30 @@ def test_a_sharded_stage_has_the_losses_of_copies(
     assert [result["status"] for result in results] == ["succeeded"] * 2, results
     assert len(copied.losses()) == 2
     assert sharded.losses() == pytest.approx(copied.losses(), abs=2e-3)
+
+
+@pytest.mark.long
+@COMPILES
+def test_the_best_checkpoint_of_a_sharded_training_is_loaded_at_its_end(
+    base: Path, tmp_path: Path
+) -> None:
+    validation = tmp_path / "validation.jsonl"
+    validation.write_text("".join(json.dumps(row) + "\n" for row in rows_of(Stage.SFT, 4)))
+    every_step = {"max_steps": 4, "eval_steps": 1, "save_steps": 1, "logging_steps": 1}
+    job = OfflineJob(
+        tmp_path / "job",
+        base,
+        Stage.SFT,
+        sharding="zero2",
+        validation_data={"path": str(validation)},
+        learning_rate=0.3,  # so that it gets worse
+        arguments=every_step | {"load_best_model_at_end": True, "lr_scheduler_type": "constant"},
+    )
+
+    result = job.run_in_processes(2)
+
+    losses = [entry["eval_loss"] for entry in job.metrics() if "eval_loss" in entry]
+    assert result["status"] == "succeeded", result
+    assert min(losses) != losses[3]
+    # The last evaluation is of the best checkpoint, after the training.
+    assert losses[4] == pytest.approx(min(losses), abs=1e-3)

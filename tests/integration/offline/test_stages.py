@@ -91,6 +91,38 @@ def test_each_validation_file_has_metrics_of_its_own(
     assert "valid_easy_loss" in (job.folder / "step_metrics.csv").read_text().splitlines()[0]
 
 
+@pytest.mark.parametrize("metric", ["loss", "accuracy"])
+def test_the_finished_model_is_the_best_checkpoint_by_the_named_metric(
+    metric: str, base: Path, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file
+
+    validation = tmp_path / "validation.jsonl"
+    validation.write_text("".join(json.dumps(row) + "\n" for row in rows_of(Stage.SFT, 4)))
+    best = {"load_best_model_at_end": True, "metric_for_best_model": metric}
+    every_step = {"max_steps": 5, "eval_steps": 1, "save_steps": 1, "logging_steps": 1}
+    job = OfflineJob(
+        tmp_path / "job",
+        base,
+        Stage.SFT,
+        validation_data={"path": str(validation)},
+        learning_rate=0.3,  # so that it gets worse
+        arguments=every_step | best | {"lr_scheduler_type": "constant"},
+    )
+
+    result = job.run()
+
+    values = [entry[f"eval_{metric}"] for entry in job.metrics() if f"eval_{metric}" in entry][:5]
+    chosen = (min if metric == "loss" else max)(values)
+    step = values.index(chosen) + 1
+    assert chosen != values[-1]
+    finished, checkpoint = (
+        load_file(folder / "model.safetensors")
+        for folder in (job.folder / result["model_dir"], job.folder / f"output/checkpoint-{step}")
+    )
+    assert all(torch.equal(finished[name], checkpoint[name]) for name in checkpoint)
+
+
 def test_the_accuracy_is_the_share_of_trained_tokens_that_the_model_would_have_chosen(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,13 +27,14 @@ def test_the_newest_checkpoint_is_the_complete_one_with_the_most_steps(tmp_path:
     assert newest_complete(tmp_path) == newest
 
 
-def test_older_checkpoints_keep_only_model_files(tmp_path: Path) -> None:
-    older, newest = save(tmp_path, 1), save(tmp_path, 2)
+def test_checkpoints_that_nothing_loads_again_keep_only_model_files(tmp_path: Path) -> None:
+    best, older, newest = (save(tmp_path, step) for step in (1, 2, 3))
 
-    keep_only_models(tmp_path, newest)
+    keep_only_models(tmp_path, newest, best)
 
     assert {path.name for path in older.iterdir()} == {"model.safetensors", "complete.json"}
     assert (newest / "optimizer.pt").exists()
+    assert (best / "optimizer.pt").exists()
 
 
 def test_a_run_without_checkpoints_has_no_newest_checkpoint(tmp_path: Path) -> None:
