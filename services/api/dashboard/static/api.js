@@ -32,6 +32,57 @@ export async function request(path, { method = "GET", body, headers = {}, signal
   return answer;
 }
 
+/**
+ * The texts of an answer as the model writes them; raises ApiError, also when the answer breaks off.
+ * There is no time limit: the first request of a model waits for its engine, as long as the gateway
+ * lets it.
+ */
+export async function* streamChat(body, signal) {
+  let response;
+  try {
+    response = await fetch("/v1/chat/completions", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ ...body, stream: true }),
+      signal,
+    });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw new ApiError(0, "the gateway does not answer");
+  }
+  if (!response.ok) {
+    const answer = await response.json().catch(() => null);
+    throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`);
+  }
+  for await (const data of events(response.body, signal)) {
+    if (data === "[DONE]") return;
+    const chunk = JSON.parse(data);
+    if (chunk.error) throw new ApiError(0, chunk.error.message);
+    const text = chunk.choices[0]?.delta.content;
+    if (text) yield text;
+  }
+  throw new ApiError(0, "the answer broke off");
+}
+
+/** The data of server-sent events, until the stream ends or breaks off. */
+async function* events(stream, signal) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    let piece;
+    try {
+      piece = await reader.read();
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return;
+    }
+    if (piece.done) return;
+    const complete = (rest + piece.value).split("\n\n");
+    rest = complete.pop();
+    for (const event of complete) yield event.replace(/^data: ?/, "");
+  }
+}
+
 /** A path with the parameters that have a value. */
 export function withQuery(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);

@@ -4,6 +4,7 @@ import { ApiError, request } from "./api.js";
 import { h } from "./dom.js";
 import { campaignLoopView } from "./views/campaign_loop.js";
 import { campaignView, campaignsView } from "./views/campaigns.js";
+import { chatView } from "./views/chat.js";
 import { compareView } from "./views/compare.js";
 import { evaluationsView } from "./views/evaluations.js";
 import { jobView } from "./views/job.js";
@@ -27,6 +28,7 @@ const VIEWS = [
   [/^\/ui\/campaigns\/([\w-]+)$/, campaignView],
   [/^\/ui\/campaigns\/([\w-]+)\/loops\/(\d{1,4})$/, campaignLoopView],
   [/^\/ui\/models$/, modelsView],
+  [/^\/ui\/chat$/, chatView],
   [/^\/ui\/workers$/, workersView],
 ];
 

@@ -27,5 +27,6 @@ const COLUMNS = {
   Kind: (model) => model.kind,
   Parent: (model) => model.lineage?.parent ?? model.base,
   "Made by": (model) => (model.lineage ? h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id) : "registered"),
+  Chat: (model) => h("a", { href: withQuery("/ui/chat", { model: model.id }) }, "chat"),
   Created: (model) => time(model.created),
 };

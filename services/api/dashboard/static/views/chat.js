@@ -1,0 +1,132 @@
+// A conversation with a model, or the same with two side by side.
+
+import { request, streamChat } from "../api.js";
+import { field, h, sameBy, show } from "../dom.js";
+
+const SUGGESTED_MODELS = 100;
+const MAX_TOKENS = 1024;
+
+export async function chatView({ place, signal, query, setQuery }) {
+  const columns = [column("Model", query.get("model"), changed)];
+  const sides = h("div", { class: "sides" });
+  const same = h("div");
+  const system = h("input", { value: query.get("system") ?? "", onchange: changed });
+  const temperature = h("input", { type: "number", min: 0, max: 2, step: 0.1, value: query.get("temperature") ?? "0.7", onchange: changed });
+  const maxTokens = h("input", { type: "number", min: 1, step: 1, value: query.get("max_tokens") ?? MAX_TOKENS, onchange: changed });
+  const message = h("textarea", { rows: 3, onkeydown: sendByEnter });
+  const send = h("button", { type: "submit" }, "Send");
+  const stop = h("button", { type: "button", hidden: true, onclick: () => asking?.abort() }, "Stop");
+  const clear = h("button", { type: "button", onclick: () => columns.forEach((each) => each.clear()) }, "Clear");
+  const second = h("button", { type: "button", onclick: compare }, "Compare with another model");
+  let asking = null;
+
+  function changed() {
+    const parameters = { temperature: temperature.value, max_tokens: maxTokens.value, system: system.value };
+    setQuery({ model: columns[0].model, other: columns[1]?.model ?? "", ...parameters });
+    const body = { model: columns[0].model || "MODEL", messages: [{ role: "user", content: "Hello" }] };
+    show(same, sameBy(`/v1/chat/completions --json '${JSON.stringify(body)}'`, `temper chat ${columns[0].model || "MODEL"}`));
+  }
+
+  function draw() {
+    sides.replaceChildren(...columns.map((each) => each.element));
+    second.textContent = columns.length > 1 ? "One model only" : "Compare with another model";
+  }
+
+  function compare() {
+    if (columns.length > 1) columns.pop().stop();
+    else columns.push(column("Other model", "", changed));
+    draw();
+    changed();
+  }
+
+  function sendByEnter(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (!asking) event.target.form.requestSubmit();
+  }
+
+  async function ask(event) {
+    event.preventDefault();
+    const asked = columns.filter((each) => each.model);
+    const text = message.value;
+    if (asking || !text.trim() || !asked.length) return;
+    message.value = "";
+    asking = new AbortController();
+    send.disabled = true;
+    stop.hidden = false;
+    const options = { temperature: Number(temperature.value), max_tokens: Number(maxTokens.value) };
+    const ended = AbortSignal.any([asking.signal, signal]);
+    await Promise.all(asked.map((each) => each.ask(text, system.value, options, ended)));
+    asking = null;
+    send.disabled = false;
+    stop.hidden = true;
+  }
+
+  if (query.get("other")) columns.push(column("Other model", query.get("other"), changed));
+  place.append(h("h1", {}, "Chat"), modelNames(signal), sides,
+    h("form", { class: "ask", onsubmit: ask }, field("Message; Enter sends, Shift and Enter begins a line", message),
+      h("div", { class: "row" }, send, stop, clear, second),
+      h("div", { class: "row" }, field("System prompt", system), field("Temperature", temperature), field("Maximum tokens", maxTokens))),
+    same);
+  draw();
+  changed();
+}
+
+/** One model and its side of the conversation. */
+function column(label, model, changed) {
+  const name = h("input", { list: "model-names", value: model ?? "", onchange: () => changed() });
+  const log = h("div", { role: "log", "aria-label": `Conversation: ${label}`, tabindex: "0" });
+  let turns = [];
+  let leaving = new AbortController();
+
+  async function ask(text, system, options, ended) {
+    const begun = performance.now();
+    const answer = h("pre");
+    const note = h("p", { class: "quiet" }, "waiting for the model");
+    log.append(turn("user", h("pre", {}, text)), turn("assistant", answer, note));
+    const messages = [...(system ? [{ role: "system", content: system }] : []), ...turns, { role: "user", content: text }];
+    const signal = AbortSignal.any([ended, leaving.signal]);
+    try {
+      for await (const piece of streamChat({ model: name.value, messages, ...options }, signal)) {
+        if (!answer.textContent) note.textContent = "answering";
+        answer.append(piece);
+        answer.scrollIntoView({ block: "nearest" });
+      }
+      note.textContent = `${((performance.now() - begun) / 1000).toFixed(1)} s`;
+    } catch (error) {
+      note.textContent = signal.aborted ? "stopped" : error.message;
+      note.className = signal.aborted ? "quiet" : "error";
+      // What the model did not answer is not part of what it is asked next.
+      if (!answer.textContent) return;
+    }
+    turns.push({ role: "user", content: text }, { role: "assistant", content: answer.textContent });
+  }
+
+  function clear() {
+    leaving.abort();
+    leaving = new AbortController();
+    turns = [];
+    log.replaceChildren();
+  }
+
+  return {
+    element: h("section", { class: "side" }, field(label, name), log),
+    get model() { return name.value; },
+    ask,
+    clear,
+    stop: () => leaving.abort(),
+  };
+}
+
+function turn(role, ...content) {
+  return h("div", { class: `turn ${role}` }, h("strong", {}, role), content);
+}
+
+/** Names to choose from; others, such as checkpoints of running jobs, can be typed. */
+function modelNames(signal) {
+  const names = h("datalist", { id: "model-names" });
+  request(`/v1/models?limit=${SUGGESTED_MODELS}`, { signal })
+    .then((page) => names.append(...page.data.map((model) => h("option", { value: model.id }))))
+    .catch(() => {}); // the names are only a help
+  return names;
+}
