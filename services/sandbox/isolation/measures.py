@@ -42,11 +42,6 @@ _COMMON = (
     Measure(
         "resource_limits", True, "on descriptors, processes, file sizes, stacks and core dumps"
     ),
-    Measure(
-        "covert_channels",
-        False,
-        "locks and watches on shared read-only files can carry signals between concurrent runs",
-    ),
 )
 
 _FULL = (
@@ -65,6 +60,11 @@ _FULL = (
     Measure("ipc_namespace", True, "private to each run: shared memory and queues die with it"),
     Measure("uts_namespace", True, "private to each run: hides the host name"),
     Measure("files", True, "a private tmpfs, bounded in size and number of files; Landlock"),
+    Measure(
+        "covert_channels",
+        False,
+        "locks and watches on shared read-only files can carry signals between concurrent runs",
+    ),
 )
 
 
@@ -110,6 +110,12 @@ def _container(landlock_abi: int) -> tuple[Measure, ...]:
             "admitted than the free space serves",
         ),
         Measure("signals", True, "user ids" + (" and Landlock" if scoped else "")),
+        Measure(
+            "covert_channels",
+            False,
+            "locks and watches on shared read-only files, names of files in /dev/shm and the free "
+            "space of shared file systems can carry signals between concurrent runs",
+        ),
     )
 
 

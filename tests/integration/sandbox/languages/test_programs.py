@@ -63,3 +63,22 @@ def test_a_program_that_does_not_compile_is_not_run(sandbox: Sandbox, language: 
     compiled = answer["compile_result"]
     assert compiled["return_code"] > 0
     assert PROGRAMS[language].reason in compiled["stdout"] + compiled["stderr"], answer
+
+
+LARGE_CPP = """
+#include <iostream>
+char zeros[70 << 20] = {1};
+int main() { std::cout << int(zeros[0]) << std::endl; }
+"""
+
+
+@pytest.mark.usefixtures("works")
+@pytest.mark.parametrize("language", ["cpp"])
+def test_a_compiled_program_beyond_the_file_limit_is_the_programs_failure(
+    sandbox: Sandbox, language: str
+) -> None:
+    answer = sandbox.run(LARGE_CPP, language, compile_timeout=SECONDS)
+
+    assert answer["status"] == "Failed", answer
+    assert answer["run_result"] is None
+    assert "the compiled program is too large: main" in answer["compile_result"]["stderr"]
