@@ -1,5 +1,6 @@
 """Run the gateway: ``python -m services.api --host 127.0.0.1 --port 8080``."""
 
+import gc
 import sys
 
 from services.api.app import create_api
@@ -15,7 +16,11 @@ def main() -> int:
 
 def _serve(settings: ApiSettings, address: Address) -> None:
     make_private(settings.home)
-    create_server(create_api(settings)).run(bind(address))
+    api = create_api(settings)
+    # Modules and routes live as long as the process: full collections need not traverse them.
+    gc.collect()
+    gc.freeze()
+    create_server(api).run(bind(address))
 
 
 if __name__ == "__main__":
