@@ -7,7 +7,9 @@ from typing import Any
 
 from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from services.contracts.jobs import JobKind
+from temper.submission.hub import fetch_hub_file
 from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request
 from temper.submission.submission import LocalFile, Submission, SubmissionError
 
@@ -23,8 +25,9 @@ class BenchmarkSubmission:
 def read_benchmark(text: str, given: Mapping[str, Any]) -> BenchmarkSubmission:
     """Return the evaluation that ``NAME=ROWS`` or the path of a YAML or JSON file means.
 
-    ROWS is a local file or a file id. A file holds the fields of an evaluation; those of
-    ``given``, such as the model, replace them. Raises `SubmissionError`.
+    ROWS is a local file, a file of a data set on the hub, or a file id. A YAML file holds the
+    fields of an evaluation; those of ``given``, such as the model, replace them. Raises
+    `SubmissionError`.
     """
     path = Path(text).expanduser()
     if path.is_file():
@@ -40,7 +43,8 @@ def read_benchmark(text: str, given: Mapping[str, Any]) -> BenchmarkSubmission:
 
 
 def _named(name: str, rows: str, given: Mapping[str, Any]) -> Submission:
-    path = Path(rows).expanduser()
+    is_of_hub = rows.startswith(HUB_DATASET_PREFIX)
+    path = fetch_hub_file(rows) if is_of_hub else Path(rows).expanduser()
     is_local = path.is_file()
     if not is_local and not rows.startswith(FILE_ID_PREFIX):
         raise SubmissionError(f"{name}: {rows!r} is not a file id, and {path} does not exist")

@@ -19,6 +19,7 @@ from services.contracts.offline import OfflineHyperparameters
 from services.contracts.rollouts import CreateRollout
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.published_runs import is_published
+from temper.submission.hub import fetch_hub_file
 from temper.submission.llamafactory import read_llamafactory
 from temper.submission.published import with_published, with_published_training
 from temper.submission.submission import JobRequest, LocalFile, Submission, SubmissionError
@@ -152,6 +153,9 @@ def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
 
 def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
     for field, reference, purpose in _references(request):
+        if isinstance(request, CreateEvaluation) and reference.startswith(HUB_DATASET_PREFIX):
+            yield LocalFile(field, fetch_hub_file(reference), purpose)
+            continue
         if reference.startswith((FILE_ID_PREFIX, HUB_DATASET_PREFIX, SCRIPT_PREFIX)):
             continue
         path = job_file.parent / Path(reference).expanduser()

@@ -1,6 +1,9 @@
 """``temper eval``: several benchmarks with one command, and their table."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from fastapi.responses import JSONResponse
 from services.contracts.files import File, FilePurpose
 from temper.cli.main import main
 from tests.support.evaluation_view import evaluation
+from tests.support.hub import Hub, Kind, Repository, running_hub
 from tests.unit.cli.conftest import ScriptedServer
 
 ROWS = '{"question": "1 + 1?", "answer": "#### 2"}\n'
@@ -147,4 +151,51 @@ def test_nothing_is_submitted_unless_every_benchmark_is_valid(
     (tmp_path / "typo.yaml").write_text("{file: file-2, sampels_per_item: 2}")
     assert main(["eval", "m", "capitals.yaml", benchmark]) == 1
     assert message in capsys.readouterr().err
+    assert not server.received
+
+
+HUB_ROWS = "hf://datasets/lab/sums@v1.0/main/test.jsonl"
+
+
+def from_hub(hub: Hub, cache: Path, token: str, rows: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, since the hub's library reads its settings once."""
+    environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(cache), "HF_TOKEN": token}
+    command = [sys.executable, "-m", "temper", "eval", "m", f"gsm8k={rows}"]
+    root = Path(__file__).parents[3]
+    return subprocess.run(
+        command,
+        env=environment | {"PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_rows_of_a_closed_data_set_come_from_the_hub(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    (tmp_path / "sums" / "main").mkdir(parents=True)
+    (tmp_path / "sums" / "main" / "test.jsonl").write_text(ROWS)
+    versions = {"v1.0": tmp_path / "sums"}
+    with running_hub() as hub:
+        hub.add(Repository(Kind.DATASET, "lab/sums", versions, readers=frozenset({"hf_reader"})))
+        refused = from_hub(hub, tmp_path / "cache", "", HUB_ROWS)
+        assert not server.received
+        done = from_hub(hub, tmp_path / "cache", "hf_reader", HUB_ROWS)
+
+    assert refused.returncode == 1
+    assert "no such data set, or HF_TOKEN gives no access to it" in refused.stderr
+    assert done.returncode == 0, done.stderr
+    assert any(ROWS.encode() in each.body for each in server.received)
+    (request,) = submitted(server)
+    assert (request["benchmark"], request["file"]) == ("gsm8k", "file-1")
+
+
+@pytest.mark.parametrize("path", ["lab/sums", "lab/sums/../../etc/passwd", "sums/test.jsonl"])
+def test_a_reference_to_the_hub_names_a_file(
+    path: str, server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["eval", "m", f"gsm8k=hf://datasets/{path}"]) == 1
+    assert "is not hf://datasets/OWNER/NAME[@REVISION]/PATH" in capsys.readouterr().err
     assert not server.received
