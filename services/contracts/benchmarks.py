@@ -13,12 +13,13 @@ from services.contracts.graders import (
     MathGrader,
     NumericGrader,
 )
-from services.contracts.rewards import EvaluationGrader
+from services.contracts.rewards import CodeTestsReward, EvaluationGrader
 
 QUESTION = "{question}"
 """The place of a row's question in a prompt; other braces are text."""
 
 FieldPath = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+PlaceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
 class Benchmark(Request):
@@ -39,7 +40,21 @@ class Benchmark(Request):
         "the question.",
     )
     prompt: str = Field(
-        default=QUESTION, max_length=100_000, description="Contains {question} once."
+        default=QUESTION,
+        max_length=100_000,
+        description="Contains {question} once, and {NAME} for each of the fields.",
+    )
+    fields: dict[PlaceName, FieldPath] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="Dotted paths to further texts, numbers or lists of texts, which become "
+        "lines, for the places of the same name in the prompt and in tests.",
+    )
+    tests: str | None = Field(
+        default=None,
+        max_length=100_000,
+        description="Python with the places of fields: the row's only piece of code in `tests`, "
+        "for code_tests.",
     )
     grader: EvaluationGrader
 
@@ -47,11 +62,19 @@ class Benchmark(Request):
     def _asks(self) -> Self:
         if self.prompt.count(QUESTION) != 1:
             raise ValueError(f"prompt must contain {QUESTION} once")
+        if QUESTION[1:-1] in self.fields:
+            raise ValueError(f"fields must not name {QUESTION}, which is the question")
+        for name in self.fields:
+            if f"{{{name}}}" not in self.prompt + (self.tests or ""):
+                raise ValueError(f"fields.{name} has no place {{{name}}} in prompt or tests")
         return self
 
 
 _BOXED_ANSWER = (
     "{question}\nPlease reason step by step, and put your final answer within \\boxed{}."
+)
+_BOXED_LETTER = (
+    "Please reason step by step, and put the letter of the right option within \\boxed{}."
 )
 
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
@@ -73,9 +96,38 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "math500": Benchmark(question="problem", prompt=_BOXED_ANSWER, grader=MathGrader()),
         "mmlu": Benchmark(
             choices="choices",
-            prompt="{question}\n\nPlease reason step by step, and put the letter of the right "
-            "option within \\boxed{}.",
+            prompt="{question}\n\n" + _BOXED_LETTER,
             grader=ChoiceGrader(options=4),
+        ),
+        "mmlu_pro": Benchmark(
+            choices="options",
+            prompt="{question}\n\n" + _BOXED_LETTER,
+            grader=ChoiceGrader(options=10),
+        ),
+        "hellaswag": Benchmark(
+            question="ctx",
+            answer="label",
+            choices="endings",
+            prompt="Which option continues the text best?\n\n{question}\n\n" + _BOXED_LETTER,
+            grader=ChoiceGrader(options=4),
+        ),
+        "humaneval": Benchmark(
+            question="prompt",
+            answer=None,
+            prompt="Complete this function. Answer with the whole program, its imports included, "
+            "in a fenced code block.\n\n```python\n{question}\n```",
+            fields={"test": "test", "entry_point": "entry_point"},
+            tests="{test}\n\ncheck({entry_point})\n",
+            grader=CodeTestsReward(partial=False),
+        ),
+        "mbpp": Benchmark(
+            question="text",
+            answer=None,
+            prompt="You are an expert Python programmer, and here is your task: {question} Your "
+            "code should pass these tests:\n\n{asserts}\n\nAnswer with a fenced code block.",
+            fields={"asserts": "test_list", "setup": "test_setup_code"},
+            tests="{setup}\n{asserts}\n",
+            grader=CodeTestsReward(partial=False),
         ),
     }
 )

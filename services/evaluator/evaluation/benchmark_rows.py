@@ -1,6 +1,8 @@
 """Rows of a benchmark's data set as rows of an evaluation file."""
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from string import ascii_uppercase
 
 from services.contracts.base import JsonObject
@@ -26,7 +28,10 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
     extra = {key: value for key, value in row.items() if key not in taken}
     if benchmark.choices is not None:
         question += "".join(_options(row, benchmark.choices))
-    prompt = {"prompt": benchmark.prompt.replace(QUESTION, question)}
+    texts = {name: _text(row, path) for name, path in benchmark.fields.items()}
+    prompt = {"prompt": _filled(benchmark.prompt, {**texts, QUESTION[1:-1]: question})}
+    if benchmark.tests is not None:
+        extra["tests"] = [_filled(benchmark.tests, texts)]
     if benchmark.answer is None:
         return {**extra, **prompt}
     return {**extra, **prompt, "gold": _at(row, benchmark.answer)}
@@ -40,6 +45,26 @@ def _options(row: JsonObject, path: str) -> Iterator[str]:
         if not isinstance(text, str):
             raise RowError(f"{path} has {shown(text)}, not a text")
         yield f"\n{letter}. {text}"
+
+
+def _text(row: JsonObject, path: str) -> str:
+    """A text, a number as JSON writes it, or the lines of a list of texts."""
+    value = _at(row, path)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "\n".join(value)
+    raise RowError(f"{path} is {shown(value)}, not a text, a number or a list of texts")
+
+
+def _filled(template: str, texts: Mapping[str, str]) -> str:
+    """Replace the places in one pass: a text that looks like one is not replaced again."""
+    if not texts:
+        return template
+    places = "|".join(map(re.escape, texts))
+    return re.sub(rf"\{{({places})\}}", lambda place: texts[place[1]], template)
 
 
 def _at(row: JsonObject, path: str) -> JsonValue:

@@ -10,9 +10,11 @@ from pydantic import ValidationError
 from services.contracts.benchmarks import BENCHMARKS, Benchmark
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.graders import BoxedIntegerGrader, ExactGrader, NumericGrader
+from services.contracts.sandbox import Language
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.record import RowError
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
+from services.rewards.code_tests import read_tests
 from services.rewards.factory import RewardFactory
 from services.rewards.interface import Sample
 
@@ -79,6 +81,91 @@ def test_options_become_lines_with_letters(gold: object) -> None:
     assert text.startswith("Capital?\nA. Lyon\nB. Nice\nC. Paris\nD. Metz\n\n")
     assert graded("mmlu", row, "It is \\boxed{C}.")
     assert not graded("mmlu", row, "It is \\boxed{B}.")
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        (
+            "mmlu_pro",
+            {"question": "Last?", "options": list("zyxwvutsrq"), "answer": "J", "answer_index": 9},
+        ),
+        ("hellaswag", {"ctx": "She opens", "endings": ["a", "b", "c", "d"], "label": "3"}),
+    ],
+)
+def test_published_rows_with_options_are_graded_by_the_letter(name: str, row: Any) -> None:
+    right = "J" if name == "mmlu_pro" else "D"
+    assert f"\n{right}. " in sample(row, BENCHMARKS[name]).messages[0]["content"]
+    assert graded(name, row, f"So \\boxed{{{right}}}")
+    assert not graded(name, row, "So \\boxed{A}")
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        (
+            "humaneval",
+            {
+                "task_id": "HumanEval/0",
+                "prompt": 'def add(a, b):\n    """Add {test}."""\n',
+                "entry_point": "add",
+                "canonical_solution": "    return a + b\n",
+                "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+            },
+        ),
+        (
+            "mbpp",
+            {
+                "task_id": 11,
+                "text": "Write a function that adds two numbers to {setup}.",
+                "code": "def add(a, b): ...",
+                "test_list": ["assert add(1, 2) == three", "assert add(0, 0) == 0"],
+                "test_setup_code": "three = 3",
+                "challenge_test_list": [],
+            },
+        ),
+    ],
+)
+def test_published_rows_of_programs_become_tests(name: str, row: Any) -> None:
+    benchmark = BENCHMARKS[name]
+    asked = sample(row, benchmark)
+
+    (text,) = (message["content"] for message in asked.messages)
+    assert row[benchmark.question] in text
+    assert name == "humaneval" or "\n\nassert add(1, 2) == three\nassert add(0, 0) == 0\n" in text
+    (test,) = asked.extra["tests"]
+    exec(test, {"add": int.__add__})
+    with pytest.raises(AssertionError):
+        exec(test, {"add": int.__sub__})
+    (case,) = read_tests(asked.extra["tests"], Language.PYTHON).cases
+    assert case.stdin is not None
+    assert test in case.stdin
+
+
+def test_fields_fill_their_places_in_the_prompt() -> None:
+    benchmark = Benchmark(
+        prompt="{unit}: {question} {year} {other}",
+        fields={"unit": "about.units", "year": "year"},
+        grader=ExactGrader(),
+    )
+    row = {"question": "How {year}?", "about": {"units": ["m", "s"]}, "year": 1999, "answer": "x"}
+    assert sample(row, benchmark).messages[0]["content"] == "m\ns: How {year}? 1999 {other}"
+
+    with pytest.raises(RowError) as caught:
+        sample({**row, "year": True}, benchmark)
+    assert caught.value.message == "year is true, not a text, a number or a list of texts"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"unit": "a"}, "fields.unit has no place {unit} in prompt or tests"),
+        ({"question": "a"}, "fields must not name {question}"),
+    ],
+)
+def test_a_field_without_a_place_is_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Benchmark(fields=fields, grader=ExactGrader())
 
 
 @pytest.mark.parametrize(
