@@ -130,6 +130,18 @@ class Artifact(Resource):
     created_at: int
 
 
+class SubmittedRequest(Resource):
+    """The request that a job was made by: posting ``body`` to ``path`` makes another such job.
+
+    Fields that were left out have the values that were chosen for them. ``path`` is null where
+    such a job is not posted as one, as are merges, exports and servings.
+    """
+
+    object: Literal["job.request"] = "job.request"
+    path: str | None
+    body: JsonObject
+
+
 class Worker(Resource):
     """A worker process with a recent heartbeat."""
 

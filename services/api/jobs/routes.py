@@ -9,13 +9,23 @@ from services.api.jobs.removal import remove_folder, remove_job
 from services.api.jobs.view import job_view
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
-from services.contracts.jobs import Event, Job, JobKind, JobStatus, Worker
+from services.contracts.jobs import Event, Job, JobKind, JobStatus, SubmittedRequest, Worker
 from services.core.jobs.pause import request_pause, resume_job
 from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel, retry_job
 from services.core.jobs.workers import live_workers
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
+
+CREATED_AT = {
+    JobKind.FINE_TUNING: "/v1/fine_tuning/jobs",
+    JobKind.EVALUATION: "/v1/evaluations",
+    JobKind.ROLLOUT: "/v1/rollouts",
+    JobKind.INDEXING: "/v1/indexing/jobs",
+    JobKind.BATCH: "/v1/batches",
+    JobKind.CAMPAIGN: "/v1/campaigns",
+}
+"""Where jobs are posted, by their kinds."""
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=documented_errors(AuthenticationFailed))
 
@@ -46,6 +56,18 @@ def get(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Show one job."""
     with gateway.database.read() as session:
         return job_view(get_job(session, job_id))
+
+
+@router.get(
+    "/jobs/{job_id}/request",
+    summary="Show the request that made a job",
+    responses=documented_errors(NotFound),
+)
+def submitted(gateway: Gateway, _principal: Principal, job_id: str) -> SubmittedRequest:
+    """Show the request that made a job, to make another with changes."""
+    with gateway.database.read() as session:
+        job = get_job(session, job_id)
+    return SubmittedRequest(path=CREATED_AT.get(JobKind(job.kind)), body=job.request)
 
 
 @router.post(

@@ -71,6 +71,30 @@ def test_a_failed_job_shows_its_cause_and_is_retried(page: Page, gateway: Gatewa
     expect(page.get_by_label("Events, newest last")).to_contain_text("Retried on request")
 
 
+def test_a_job_is_cloned_with_changes(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("succeed", metadata={"team": "<b>blue</b>"}, seed=7)
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    page.get_by_role("link", name="clone").click()
+    body = page.get_by_label("Body of POST /v1/fine_tuning/jobs")
+    asked = json.loads(body.input_value())
+    assert (asked["seed"], asked["metadata"]) == (7, {"team": "<b>blue</b>"})
+    expect(page.get_by_text("Nothing is changed yet.")).to_be_visible()
+
+    body.fill("{")
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+    body.fill(json.dumps({**asked, "seed": 8, "metadata": {"team": "red"}}))
+    changed = page.get_by_role("region", name="Changes")
+    expect(changed.get_by_role("row")).to_have_text(
+        ["FieldWasIs", 'metadata.team"<b>blue</b>""red"', "seed78"]
+    )
+    page.get_by_role("button", name="Submit").click()
+
+    expect(page.get_by_role("heading", name=re.compile("ftjob-"))).not_to_have_text(job_id)
+    clone = page.url.rpartition("/")[2]
+    made = gateway.http.get(f"/v1/fine_tuning/jobs/{clone}").json()
+    assert (made["seed"], made["metadata"]) == (8, {"team": "red"})
+
+
 def test_several_jobs_are_drawn_over_each_other(page: Page, gateway: GatewayClient) -> None:
     first, second = gateway.submit("succeed"), gateway.submit("succeed")
     gateway.wait_until(first, "succeeded")

@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 import { campaignLoopView } from "./views/campaign_loop.js";
 import { campaignView, campaignsView } from "./views/campaigns.js";
 import { chatView } from "./views/chat.js";
+import { cloneView } from "./views/clone.js";
 import { compareView } from "./views/compare.js";
 import { evaluationsView } from "./views/evaluations.js";
 import { jobView } from "./views/job.js";
@@ -22,6 +23,7 @@ const VIEWS = [
   [/^\/ui\/jobs\/([\w-]+)\/trajectories$/, trajectoriesView],
   [/^\/ui\/jobs\/([\w-]+)\/trajectories\/([\w:-]+)$/, trajectoryView],
   [/^\/ui\/jobs\/([\w-]+)\/results$/, resultsView],
+  [/^\/ui\/jobs\/([\w-]+)\/clone$/, cloneView],
   [/^\/ui\/compare$/, compareView],
   [/^\/ui\/evaluations$/, evaluationsView],
   [/^\/ui\/campaigns$/, campaignsView],

@@ -132,7 +132,8 @@ function actions(job, done) {
         }
       },
     }, action));
-  return h("div", { class: "row" }, buttons, h("a", { href: `/ui/compare?jobs=${job.id}` }, "compare"), problem);
+  return h("div", { class: "row" }, buttons, h("a", { href: `/ui/compare?jobs=${job.id}` }, "compare"),
+    h("a", { href: `/ui/jobs/${job.id}/clone` }, "clone"), problem);
 }
 
 /** The views of what a job of this kind has beside its curves. */

@@ -1,0 +1,84 @@
+// Another job like one that there is: its request, changed in place and posted again.
+
+import { request } from "../api.js";
+import { field, h, sameBy, show, table } from "../dom.js";
+
+export async function cloneView({ place, signal, go }, id) {
+  const made = await request(`/v1/jobs/${id}/request`, { signal });
+  const original = withoutNulls(made.body);
+  const problem = h("p", { class: "error", role: "alert" });
+  const changes = h("div", { "aria-live": "polite" });
+  const text = h("textarea", { rows: 24, spellcheck: "false", oninput: compare });
+  const submit = h("button", { type: "submit" }, "Submit");
+  text.value = JSON.stringify(original, null, 2);
+
+  /** The request as it is now; null while it is not JSON. */
+  function compare() {
+    let body = null;
+    try {
+      body = JSON.parse(text.value);
+      problem.textContent = "";
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+    submit.disabled = body === null;
+    if (body !== null) show(changes, table("Changes", COLUMNS, differences(original, body), "Nothing is changed yet."));
+    return body;
+  }
+
+  async function post(event) {
+    event.preventDefault();
+    const body = compare();
+    if (body === null) return;
+    submit.disabled = true;
+    try {
+      const job = await request(made.path, { method: "POST", body, signal });
+      go(`/ui/jobs/${job.id}`);
+    } catch (error) {
+      problem.textContent = error.message;
+      submit.disabled = false;
+    }
+  }
+
+  place.append(h("h1", {}, "Clone of ", h("a", { href: `/ui/jobs/${id}` }, id)));
+  if (made.path === null) {
+    place.append(h("p", {}, "Jobs of this kind are not posted: they are made for a model."));
+    return;
+  }
+  place.append(
+    h("form", { class: "ask", onsubmit: post }, field(`Body of POST ${made.path}`, text), problem,
+      h("div", { class: "row" }, submit)),
+    changes,
+    sameBy(`/v1/jobs/${id}/request`),
+  );
+  compare();
+}
+
+const COLUMNS = {
+  Field: ({ name }) => name,
+  Was: ({ was }) => h("span", { class: "long" }, shown(was)),
+  Is: ({ is }) => h("span", { class: "long" }, shown(is)),
+};
+
+function shown(value) {
+  return value === undefined ? "" : JSON.stringify(value);
+}
+
+/** The fields that differ, by their dotted names. Lists are compared as a whole. */
+function differences(was, is, name = "") {
+  if (JSON.stringify(was) === JSON.stringify(is)) return [];
+  if (!isObject(was) || !isObject(is)) return [{ name: name || "the body", was, is }];
+  const keys = new Set([...Object.keys(was), ...Object.keys(is)]);
+  return [...keys].flatMap((key) => differences(was[key], is[key], name ? `${name}.${key}` : key));
+}
+
+/** The same without fields that are null: a request means the same without them. */
+function withoutNulls(value) {
+  if (!isObject(value)) return value;
+  const given = Object.entries(value).filter(([, item]) => item !== null);
+  return Object.fromEntries(given.map(([key, item]) => [key, withoutNulls(item)]));
+}
+
+function isObject(value) {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
