@@ -19,11 +19,13 @@ from services.metrics.tool_calls import (
     Strict,
     measure,
 )
+from temper.cli.agreement import measure_agreement
 from temper.cli.contamination import contamination
 from temper.cli.json_values import InvalidInput, read_values
 from temper.cli.output import Output
 
 app = typer.Typer(help="Metrics of files with labels and predictions, computed here.")
+app.command("agreement")(measure_agreement)
 app.command("contamination")(contamination)
 
 Labels = Annotated[
