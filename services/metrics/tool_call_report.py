@@ -1,14 +1,14 @@
 """The report on tool calls: an Excel workbook, JSON, CSV or one HTML page."""
 
 import csv
-import html
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from services.metrics.tables import Cell, Sheet, write_html
 from services.metrics.tool_call_rows import Row, outcomes
 from services.metrics.tool_calls import (
     Counts,
@@ -24,8 +24,6 @@ from services.metrics.tool_calls import (
 
 METRIC_COLUMNS = ("工具名", "P", "R", "F1", "label_count", "pred_count", "hit_count")
 BAD_CASE_COLUMNS = ("url", "历史对话", "query", "label", "pred")
-
-Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Report:
             }
         return document
 
-    def sheets(self) -> Iterator[tuple[str, Sequence[str], Iterable[Sequence[Cell]]]]:
+    def sheets(self) -> Iterator[Sheet]:
         """The name, columns and rows of each table."""
         yield "工具指标", METRIC_COLUMNS, self._metric_rows(self.metrics.tools)
         yield "参数指标", METRIC_COLUMNS, self._metric_rows(self.metrics.parameters)
@@ -118,43 +116,13 @@ def _write_csv(report: Report, path: Path) -> None:
     path.write_text(text.getvalue(), encoding="utf-8-sig")  # Excel takes it for UTF-8 by the mark
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Tool calls</title>
-<meta name="viewport" content="width=device-width">
-<style>
-:root {{ color-scheme: light dark; font: 14px/1.5 system-ui, sans-serif }}
-body {{ margin: 2rem auto; max-width: 80rem; padding: 0 1rem }}
-table {{ border-collapse: collapse; width: 100% }}
-th, td {{ border-bottom: 1px solid #8884; padding: .3rem .6rem; text-align: left }}
-td {{ vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere }}
-</style>
-<h1>Tool calls</h1>
-<p>{summary}</p>
-{tables}
-</html>
-"""
-
-
 def _write_html(report: Report, path: Path) -> None:
-    tables = "".join(
-        f"<h2>{html.escape(name)}</h2>\n<table><thead>{_html_row(columns, 'th')}</thead>\n"
-        f"<tbody>{''.join(_html_row(row, 'td') for row in rows)}</tbody></table>\n"
-        for name, columns, rows in report.sheets()
-    )
     single, multi = report.metrics.single, report.metrics.multi
     summary = (
         f"{len(report.rows)} samples. Equal calls: {single.hits} of {single.total} with one call, "
         f"{multi.hits} of {multi.total} with several."
     )
-    path.write_text(_PAGE.format(summary=summary, tables=tables), encoding="utf-8")
-
-
-def _html_row(values: Iterable[Cell], tag: str) -> str:
-    texts = (
-        f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)
-        for value in values
-    )
-    return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>\n"
+    write_html(path, "Tool calls", summary, report.sheets())
 
 
 WRITERS: Mapping[str, Callable[[Report, Path], None]] = {

@@ -1,6 +1,6 @@
 """Excel workbooks of plain tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,10 @@ from openpyxl.cell import WriteOnlyCell
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 from openpyxl.styles import Font
 
+from services.metrics.tables import Cell, Sheet
+
 MAX_CELL = 32_767
 """Characters that a cell of Excel holds; longer texts are cut."""
-
-Cell = str | int | float | None
-Sheet = tuple[str, Sequence[str], Iterable[Sequence[Cell]]]
-"""The name, the columns and the rows of a sheet."""
 
 
 def write_workbook(path: Path, sheets: Iterable[Sheet]) -> None:

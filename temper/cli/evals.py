@@ -7,6 +7,7 @@ import typer
 from services.contracts.comparisons import CompareEvaluations, PairedComparison
 from services.contracts.evaluations import ResultOutcome, SampleResult
 from services.metrics.sample_size import independent_discordance, items_needed
+from temper.cli.evaluation_report import report
 from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import JobId
@@ -15,6 +16,7 @@ from temper.cli.output import JsonOption, Output
 
 app = typer.Typer(help="What evaluations need and found.")
 app.command("table")(table)
+app.command("report")(report)
 
 SHOWN_ITEMS = 20
 CELL = 80

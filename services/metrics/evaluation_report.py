@@ -1,0 +1,201 @@
+"""The report on evaluations: one HTML page with plots, an Excel workbook, Markdown or JSON."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from services.contracts.comparisons import EvaluationComparison
+from services.contracts.evaluations import Evaluation, SampleResult
+from services.metrics.evaluation_plots import Interval, intervals, lengths
+from services.metrics.tables import Cell, Sheet, write_html, write_markdown
+
+SUMMARY_COLUMNS = (
+    *("evaluation", "model", "file", "graded by", "samples", "accuracy", "95 % from", "95 % to"),
+    *("maj@n", "best pass@k", "wrong", "no grade", "unanswered", "unparsable"),
+    *("prompt tokens", "completion tokens", "tokens/s"),
+)
+COMPARISON_COLUMNS = (
+    *("baseline", "candidate", "items", "left out", "baseline mean", "candidate mean"),
+    *("difference", "95 % from", "95 % to", "test", "p", "p (Holm)", "gained", "lost"),
+)
+CHANGE_COLUMNS = ("candidate", "row", "change", "gold", "baseline answer", "candidate answer")
+ROW_COLUMNS = (
+    *("evaluation", "row", "sample", "outcome", "score", "gold", "compared", "answer", "error"),
+    *("seconds", "completion tokens"),
+)
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """Evaluations that succeeded, the first of which is the baseline of ``comparison``.
+
+    ``rows`` are the first rows of each, in the order of its file; ``has_more`` says that there are
+    others.
+    """
+
+    evaluations: Sequence[Evaluation]
+    rows: Mapping[str, Sequence[SampleResult]]
+    comparison: EvaluationComparison | None = None
+    has_more: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the report is about."""
+        models = dict.fromkeys(map(model_name, self.evaluations))
+        return f"Evaluation of {', '.join(models)}"
+
+    @property
+    def summary(self) -> str:
+        """What the tables hold."""
+        text = (
+            "Accuracy counts samples without a grade as wrong; its interval is the Wilson score "
+            "interval over items."
+        )
+        if self.comparison is not None:
+            text += f" Differences are to {self.comparison.baseline}, on the same items."
+        if self.has_more:
+            most = max(map(len, self.rows.values()))
+            text += f" Rows are the first {most:,} of each evaluation."
+        return text
+
+    def sheets(self) -> Iterator[Sheet]:
+        """The name, columns and rows of each table."""
+        yield "Summary", SUMMARY_COLUMNS, map(_summary, self.evaluations)
+        if self.comparison is not None:
+            yield "Comparison", COMPARISON_COLUMNS, _compared(self.comparison)
+            yield "Changes", CHANGE_COLUMNS, self._changes(self.comparison)
+        yield "Rows", ROW_COLUMNS, self._rows()
+
+    def plots(self) -> Iterator[str]:
+        """SVG: the accuracies with their intervals, and the lengths of the answers by outcome."""
+        yield intervals("Accuracy, 95 % interval", list(self._intervals()))
+        for each in self.evaluations:
+            rows = self.rows[each.id]
+            yield lengths(f"Completion tokens of {each.id}", list(map(_length, rows)))
+
+    def _intervals(self) -> Iterator[Interval]:
+        for each in self.evaluations:
+            if each.metrics is not None:
+                label = f"{model_name(each)} ({each.id})"
+                yield Interval(label, each.metrics.accuracy, each.metrics.ci95)
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of the JSON report."""
+        comparison = self.comparison and self.comparison.model_dump(mode="json")
+        return {
+            "evaluations": [each.model_dump(mode="json") for each in self.evaluations],
+            "comparison": comparison,
+            "rows": {
+                name: [row.model_dump(mode="json") for row in rows]
+                for name, rows in self.rows.items()
+            },
+            "has_more_rows": self.has_more,
+        }
+
+    def _changes(self, comparison: EvaluationComparison) -> Iterator[Sequence[Cell]]:
+        """The rows whose value differs, as far as they are among the rows of the report."""
+        before = _by_row(self.rows[comparison.baseline])
+        for each in comparison.comparisons:
+            after = _by_row(self.rows[each.candidate])
+            for change, items in (("lost", each.lost_items), ("gained", each.gained_items)):
+                for row in items:
+                    if row in before and row in after:
+                        gold = " | ".join(before[row][0].gold)
+                        answers = _answers(before[row]), _answers(after[row])
+                        yield (each.candidate, row, change, gold, *answers)
+
+    def _rows(self) -> Iterator[Sequence[Cell]]:
+        for name, rows in self.rows.items():
+            for row in rows:
+                yield (
+                    *(name, row.index, row.sample, outcome(row), row.score),
+                    *(" | ".join(row.gold), row.extracted, row.answer, row.error),
+                    *(row.latency_seconds, row.completion_tokens),
+                )
+
+
+def model_name(evaluation: Evaluation) -> str:
+    """The name of the evaluated model, which may be a remote one."""
+    model = evaluation.model
+    return model if isinstance(model, str) else model.model
+
+
+def outcome(row: SampleResult) -> str:
+    """How a row ended: correct, wrong or failed."""
+    return "failed" if row.correct is None else "correct" if row.correct else "wrong"
+
+
+def _summary(each: Evaluation) -> Sequence[Cell]:
+    metrics = each.metrics
+    if metrics is None:
+        return (each.id, model_name(each), *[None] * (len(SUMMARY_COLUMNS) - 2))
+    graded_by = each.benchmark if isinstance(each.benchmark, str) else each.grader.type
+    majority = None if metrics.majority is None else metrics.majority.mean
+    best = max((found.mean for found in (metrics.pass_at_k or {}).values()), default=None)
+    wrong = metrics.samples - metrics.correct - metrics.errors
+    return (
+        *(each.id, model_name(each), each.file, graded_by, metrics.samples),
+        *(metrics.accuracy, *metrics.ci95, majority, best),
+        *(wrong, metrics.errors, metrics.unanswered, metrics.unparsable),
+        *(metrics.prompt_tokens, metrics.completion_tokens, metrics.tokens_per_second),
+    )
+
+
+def _compared(comparison: EvaluationComparison) -> Iterator[Sequence[Cell]]:
+    for each in comparison.comparisons:
+        yield (
+            *(comparison.baseline, each.candidate, each.items, each.left_out),
+            *(each.baseline_mean, each.candidate_mean, each.difference, *each.ci95),
+            *(each.test, each.p_value, each.p_adjusted, each.gained, each.lost),
+        )
+
+
+def _by_row(results: Sequence[SampleResult]) -> dict[int, list[SampleResult]]:
+    rows: dict[int, list[SampleResult]] = {}
+    for result in results:
+        rows.setdefault(result.index, []).append(result)
+    return rows
+
+
+def _answers(samples: Sequence[SampleResult]) -> str:
+    return "\n".join(each.answer or each.error or "" for each in samples)
+
+
+def _length(row: SampleResult) -> tuple[str, int]:
+    return outcome(row), row.completion_tokens or 0
+
+
+def write_evaluation_report(report: EvaluationReport, path: Path) -> None:
+    """Write a report in the format of the path's suffix, which is one of `WRITERS`."""
+    WRITERS[path.suffix](report, path)
+
+
+def _html(report: EvaluationReport, path: Path) -> None:
+    write_html(path, report.title, report.summary, report.sheets(), report.plots())
+
+
+def _workbook(report: EvaluationReport, path: Path) -> None:
+    # openpyxl takes longer to import than the rest of a command.
+    from services.metrics.workbook import write_workbook  # noqa: PLC0415
+
+    write_workbook(path, report.sheets())
+
+
+def _markdown(report: EvaluationReport, path: Path) -> None:
+    write_markdown(path, report.title, report.summary, report.sheets())
+
+
+def _json(report: EvaluationReport, path: Path) -> None:
+    text = json.dumps(report.as_json(), ensure_ascii=False, indent=2)
+    path.write_text(f"{text}\n", encoding="utf-8")
+
+
+WRITERS: Mapping[str, Callable[[EvaluationReport, Path], None]] = {
+    ".html": _html,
+    ".xlsx": _workbook,
+    ".md": _markdown,
+    ".json": _json,
+}
+"""What writes a report, by the suffix of its file."""

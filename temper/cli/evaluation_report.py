@@ -1,0 +1,62 @@
+"""``temper evals report``: what evaluations found, as a file to read, sort or send."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.contracts.comparisons import CompareEvaluations
+from services.contracts.jobs import JobStatus
+from services.metrics.evaluation_report import (
+    WRITERS,
+    EvaluationReport,
+    write_evaluation_report,
+)
+from temper.cli.gateway import connect
+from temper.cli.output import Output
+from temper.client import Temper
+
+Evaluations = Annotated[
+    list[str],
+    typer.Argument(metavar="A [B ...]", help="Evaluations; the others are compared with A."),
+]
+Target = Annotated[
+    Path, typer.Option("-o", "--output", dir_okay=False, help=f"A file: {', '.join(WRITERS)}.")
+]
+Rows = Annotated[
+    int, typer.Option("--rows", min=0, max=100_000, help="Rows of each evaluation in the report.")
+]
+
+
+def report(evaluations: Evaluations, output: Target, rows: Rows = 1000) -> None:
+    """Write a report: accuracies, comparison with the first, rows that changed, and all rows."""
+    if output.suffix not in WRITERS:
+        raise typer.BadParameter(
+            f"{output.name} is not one of {', '.join(WRITERS)}", param_hint="--output"
+        )
+    if len(set(evaluations)) < len(evaluations):
+        raise typer.BadParameter("an evaluation is named twice")
+    with connect() as client:
+        found = _load(client, evaluations, rows)
+    write_evaluation_report(found, output)
+    Output(as_json=False).note(f"wrote {output}")
+
+
+def _load(client: Temper, names: list[str], most: int) -> EvaluationReport:
+    evaluations = [client.evaluations.get(name) for name in names]
+    for each in evaluations:
+        if each.status is not JobStatus.SUCCEEDED:
+            raise typer.BadParameter(f"{each.id} is {each.status.value}, not succeeded")
+    comparison = None
+    if len(names) > 1:
+        request = CompareEvaluations(candidates=names[1:])
+        comparison = client.evaluations.compare(names[0], request)
+    pages = {
+        name: client.evaluations.results(name, order="input", most=most) for name in names if most
+    }
+    return EvaluationReport(
+        evaluations,
+        {name: pages[name].data if name in pages else [] for name in names},
+        comparison,
+        has_more=any(page.has_more for page in pages.values()),
+    )

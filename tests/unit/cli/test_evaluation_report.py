@@ -1,0 +1,174 @@
+"""``temper evals report``: evaluations as a page, a workbook, Markdown and JSON."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from fastapi.responses import JSONResponse
+
+from services.contracts.comparisons import EvaluationComparison, PairedComparison
+from services.contracts.evaluations import SampleResult
+from temper.cli.main import main
+from tests.support.evaluation_view import evaluation
+from tests.unit.cli.conftest import ScriptedServer
+
+HOSTILE = '<script>alert("x")</script> | =1+1\n\u202e'
+COMPARED = PairedComparison(
+    candidate="eval-2",
+    items=3,
+    left_out=0,
+    baseline_errors=1,
+    candidate_errors=0,
+    baseline_mean=1 / 3,
+    candidate_mean=2 / 3,
+    difference=1 / 3,
+    stderr=0.2,
+    ci95=(-0.1, 0.7),
+    test="mcnemar_exact",
+    p_value=0.5,
+    p_adjusted=0.5,
+    gained=2,
+    lost=1,
+    gained_items=[1, 2],
+    lost_items=[0],
+)
+
+
+def row(index: int, answer: str | None, *, correct: bool | None) -> dict[str, Any]:
+    error = None if correct is not None else "the model did not answer"
+    result = SampleResult(
+        id=str(index),
+        index=index,
+        gold=[f"gold {index}"],
+        answer=answer,
+        score=None if correct is None else float(correct),
+        correct=correct,
+        error=error,
+        completion_tokens=10 * index,
+    )
+    return result.model_dump(mode="json")
+
+
+@pytest.fixture(autouse=True)
+def _gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
+    monkeypatch.setenv("TEMPER_HOME", str(tmp_path))
+    monkeypatch.setenv("TEMPER_API_URL", server.url)
+    monkeypatch.chdir(tmp_path)
+    before = [row(0, "gold 0", correct=True), row(1, HOSTILE, correct=False)]
+    before.append(row(2, None, correct=None))
+    after = [row(0, "no", correct=False), row(1, "gold 1", correct=True)]
+    after.append(row(2, "gold 2", correct=True))
+    for name, model, rows in (("eval-1", "base", before), ("eval-2", HOSTILE, after)):
+        shown = evaluation(name, model, "f", 0.5).model_dump(mode="json")
+        server.on(f"/v1/evaluations/{name}", JSONResponse(shown))
+        page = {"object": "list", "data": rows, "has_more": False}
+        server.on(f"/v1/evaluations/{name}/results", JSONResponse(page))
+    found = EvaluationComparison(baseline="eval-1", value="correct", comparisons=[COMPARED])
+    server.on("/v1/evaluations/eval-1/compare", JSONResponse(found.model_dump(mode="json")))
+
+
+class Page(HTMLParser):
+    """The texts of a page's cells and the tags in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.cells: list[str] = []
+        self.labels: list[str] = []
+        self._is_cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.labels += [value for name, value in attrs if name == "aria-label" and value]
+        self._is_cell = tag in {"td", "th"}
+        if self._is_cell:
+            self.cells.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._is_cell:
+            self.cells[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_cell = False
+
+
+def test_a_page_holds_plots_and_hostile_text_as_text(tmp_path: Path) -> None:
+    assert main(["evals", "report", "eval-1", "eval-2", "-o", "report.html"]) == 0
+
+    text = (tmp_path / "report.html").read_text()
+    page = Page(text)
+    assert "script" not in page.tags
+    assert "http" not in text, "the page loads nothing"
+    assert HOSTILE in page.cells
+    assert page.labels[0].startswith("Accuracy, 95 % interval. base (eval-1): 0.5000 (0.0000 to 1")
+    assert "eval-1: 1 correct, 1 wrong, 1 failed; at most 1 in one bar" in page.labels[1]
+    changes = page.cells[page.cells.index("baseline answer") + 2 :][:18]
+    assert changes[:6] == ["eval-2", "0", "lost", "gold 0", "gold 0", "no"]
+    assert changes[6:12] == ["eval-2", "1", "gained", "gold 1", HOSTILE, "gold 1"]
+    assert changes[12:] == ["eval-2", "2", "gained", "gold 2", "the model did not answer", "gold 2"]
+
+
+def test_a_workbook_has_a_sheet_for_each_table(tmp_path: Path) -> None:
+    assert main(["evals", "report", "eval-1", "eval-2", "-o", "report.xlsx"]) == 0
+
+    book = openpyxl.load_workbook(tmp_path / "report.xlsx")
+    assert book.sheetnames == ["Summary", "Comparison", "Changes", "Rows"]
+    rows = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Rows"])]
+    assert [each["outcome"] for each in rows] == [
+        *("correct", "wrong", "failed"),
+        *("wrong", "correct", "correct"),
+    ]
+    (compared,) = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Comparison"])]
+    assert (compared["gained"], compared["lost"], compared["test"]) == (2, 1, "mcnemar_exact")
+
+
+def _pairs(sheet: Any) -> list[tuple[Any, Any]]:
+    heading, *rows = sheet.iter_rows(values_only=True)
+    return [(heading, row) for row in rows]
+
+
+def test_markdown_keeps_every_row_on_a_line(tmp_path: Path) -> None:
+    assert main(["evals", "report", "eval-1", "-o", "report.md"]) == 0
+
+    lines = (tmp_path / "report.md").read_text().splitlines()
+    assert "## Comparison" not in lines
+    (wrong,) = [line for line in lines if "| wrong | 0.0000 |" in line]
+    assert wrong.startswith("| eval-1 | 1 | 0 | wrong | 0.0000 | gold 1 |")
+    assert '&lt;script&gt;alert("x")&lt;/script&gt; \\| =1+1' in wrong
+
+
+def test_json_has_the_rows_by_evaluation(tmp_path: Path) -> None:
+    assert main(["evals", "report", "eval-1", "eval-2", "-o", "report.json", "--rows", "2"]) == 0
+
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert [each["id"] for each in document["evaluations"]] == ["eval-1", "eval-2"]
+    assert [each["answer"] for each in document["rows"]["eval-2"]][:2] == ["no", "gold 1"]
+    assert document["comparison"]["comparisons"][0]["gained_items"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["eval-1", "-o", "report.pdf"], "report.pdf is not one of .html, .xlsx, .md, .json"),
+        (["eval-1", "eval-1", "-o", "report.md"], "an evaluation is named twice"),
+        (["eval-3", "-o", "report.md"], "eval-3 is failed, not succeeded"),
+    ],
+)
+def test_wrong_input_is_named_and_writes_nothing(
+    tmp_path: Path,
+    server: ScriptedServer,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    failed = evaluation("eval-3", "m", "f", 0.5, status="failed", metrics=None)
+    server.on("/v1/evaluations/eval-3", JSONResponse(failed.model_dump(mode="json")))
+
+    assert main(["evals", "report", *arguments]) == 2
+
+    assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert list(tmp_path.glob("report*")) == []
