@@ -60,7 +60,13 @@ def test_a_conversation_shows_calls_and_the_group(
     assert "broken" not in page.title()
     expect(page.get_by_text("(+1 to the mean)")).to_be_visible()
     expect(page.locator("canvas")).to_be_visible()
-    page.get_by_role("link", name="sample 1").click()
+    page.get_by_role("link", name="sample 1 side by side").click()
+    expect(page).to_have_url(re.compile("traj-0-0.beside=traj-0-1$"))
+    expect(page.get_by_role("region", name="traj-0-0")).to_contain_text("reward 1, answered")
+    expect(page.get_by_role("region", name="traj-0-1")).to_contain_text("reward -1, answered")
+    page.get_by_role("link", name="close").click()
+    expect(page.get_by_role("region", name="traj-0-1")).to_have_count(0)
+    page.get_by_role("link", name="sample 1", exact=True).click()
     expect(page).to_have_url(re.compile("traj-0-1$"))
 
 

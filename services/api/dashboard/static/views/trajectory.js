@@ -8,10 +8,12 @@ import { TRAJECTORY_ROUTES } from "./trajectories.js";
 
 const SHOWN_CHARACTERS = 20_000;
 
-export async function trajectoryView({ place, signal }, jobId, id) {
+export async function trajectoryView({ place, signal, query }, jobId, id) {
   const job = await request(`/v1/jobs/${jobId}`, { signal });
   const path = `${TRAJECTORY_ROUTES[job.kind]}/${jobId}/trajectories`;
   const one = await request(`${path}/${id}`, { signal });
+  const beside = query.get("beside");
+  const other = beside ? await request(`${path}/${encodeURIComponent(beside)}`, { signal }) : null;
   const group = await request(`${path}?prompt=${one.prompt_index}&limit=100`, { signal });
   const tokens = h("div", { class: "chart" });
   place.append(
@@ -28,10 +30,9 @@ export async function trajectoryView({ place, signal }, jobId, id) {
       Tokens: `${one.prompt_token_ids.length} of the prompt, ${one.response_token_ids.length} of the response`,
     }),
     h("h2", {}, `The ${group.data.length} samples of this prompt`),
-    samples(group.data, jobId, id),
-    h("h2", {}, "Conversation"),
-    ...one.messages.map((message) => turn(message.role, text(message.content))),
-    ...one.turns.map(played),
+    samples(group.data, jobId, one, other),
+    h("h2", {}, other ? "Conversations" : "Conversation"),
+    h("div", { class: "sides" }, conversation(one), other ? conversation(other) : null),
     h("h2", {}, "Tokens"),
     tokens,
     sameBy(`${path}/${id}`, `temper traj ${jobId} ${id}`),
@@ -39,14 +40,25 @@ export async function trajectoryView({ place, signal }, jobId, id) {
   if (one.response_token_ids.length) drawTokens(tokens, one, signal);
 }
 
-/** Rewards of a group beside each other, with the advantage that GRPO would give each. */
-function samples(group, jobId, id) {
+function conversation(one) {
+  return h("section", { class: "side", "aria-label": one.id },
+    h("p", {}, h("strong", {}, one.id), ` ${one.reward === null ? "no reward" : `reward ${number(one.reward)}`}, ${one.finish_reason.replaceAll("_", " ")}`),
+    one.messages.map((message) => turn(message.role, text(message.content))),
+    one.turns.map(played));
+}
+
+/** The rewards of a group and their distances to its mean, on which GRPO's advantages rest. */
+function samples(group, jobId, shown, other) {
+  const address = (one) => `/ui/jobs/${jobId}/trajectories/${one.id}`;
   const rewards = group.map((one) => one.reward).filter((reward) => reward !== null);
   const mean = rewards.reduce((sum, reward) => sum + reward, 0) / (rewards.length || 1);
   return h("ul", { class: "row" }, group.map((one) => h("li", {},
-    one.id === id ? h("strong", {}, "this one") : h("a", { href: `/ui/jobs/${jobId}/trajectories/${one.id}` }, `sample ${one.sample_index}`),
+    one.id === shown.id ? h("strong", {}, "this one") : h("a", { href: address(one) }, `sample ${one.sample_index}`),
     ` ${number(one.reward) || "no reward"}`,
-    one.reward === null ? null : h("span", { class: "quiet" }, ` (${one.reward >= mean ? "+" : ""}${number(one.reward - mean)} to the mean)`))));
+    one.reward === null ? null : h("span", { class: "quiet" }, ` (${one.reward >= mean ? "+" : ""}${number(one.reward - mean)} to the mean)`),
+    one.id === shown.id ? null : [" ", one.id === other?.id
+      ? h("a", { href: address(shown) }, "close")
+      : h("a", { href: `${address(shown)}?beside=${one.id}`, "aria-label": `sample ${one.sample_index} side by side` }, "side by side")])));
 }
 
 function played(one) {
