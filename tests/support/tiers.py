@@ -61,6 +61,7 @@ DRILLS = (
     "tests/integration/test_full_disk_of_a_job.py",
     "tests/integration/test_stack_retrieval.py",
     "tests/integration/test_stack_sandbox.py",
+    "tests/integration/test_worker.py",
     "tests/unit/api/serving/test_lives.py",
     "tests/unit/core/jobs/test_concurrency.py",
     "tests/unit/evaluator/serve/test_child.py",
