@@ -9,6 +9,8 @@ from typing import Any
 N = 13
 """Words of an n-gram, as in the contamination check of T. Brown et al., "Language Models are
 Few-Shot Learners" (2020), appendix C."""
+TEMPLATE_ITEMS = 10
+"""A sequence in more questions than these, and in more than half of all, is their template."""
 LISTED_ROWS = 5
 """Training rows that a finding names at most; all are counted."""
 
@@ -28,18 +30,23 @@ class Contamination:
     """Finds texts that equal or contain a question, or share a sequence of `N` tokens with one.
 
     Texts are compared as lower-case words and single punctuation marks. Questions shorter than
-    `N` match only whole texts; questions without words match nothing.
+    `N` match only whole texts; questions without words match nothing. A sequence of their
+    template, such as an instruction that ends each of the questions, counts for nothing.
     """
 
     def __init__(self, questions: Iterable[str]) -> None:
         self._whole: dict[Gram, list[int]] = {}
         self._grams: dict[Gram, list[int]] = {}
+        count = 0
         for item, question in enumerate(questions):
             words = _words(question)
             if words:
                 self._whole.setdefault(words, []).append(item)
             for gram in set(_grams(words)):
                 self._grams.setdefault(gram, []).append(item)
+            count = item + 1
+        most = max(TEMPLATE_ITEMS, count // 2)
+        self._grams = {gram: items for gram, items in self._grams.items() if len(items) <= most}
 
     def holds(self, text: str) -> bool:
         """Whether a text of the training data holds an item."""

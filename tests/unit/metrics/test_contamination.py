@@ -49,6 +49,18 @@ def test_thirteen_words_in_a_row_are_an_overlap_and_twelve_are_not() -> None:
     assert not items.holds(f"before {' '.join(words[4:16])} behind")
 
 
+def test_the_template_of_many_questions_is_no_overlap() -> None:
+    template = "Please reason step by step, and put your final answer within the box: {}"
+    names = ["Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gil", "Hal", "Ida", "Jo", "Kim", "Lu"]
+    questions = [f"How old is the friend of {name}? {template}" for name in names]
+    items = Contamination(questions)
+
+    assert not items.holds(f"What is the capital? {template}")
+    assert items.items_in(f"No: {questions[4]} Thanks.") == {4: Overlap.N_GRAM}
+    assert items.items_in(questions[4])[4] is Overlap.EXACT
+    assert Contamination(questions[:2]).holds(f"What is the capital? {template}")
+
+
 def test_every_text_of_a_row_is_searched_and_a_row_counts_once_for_an_item() -> None:
     rows = [
         {"messages": [{"role": "user", "content": LONG}, {"role": "user", "content": LONG + "!"}]},
