@@ -137,6 +137,15 @@ class ItemEstimate(Resource):
     ci95: tuple[float, float]
 
 
+class TrainingOverlap(Resource):
+    """How many items of the benchmark a training file of the model or of its ancestors holds."""
+
+    file: str
+    compared: int = Field(description="Items that were looked for: at most the first 20,000.")
+    items: int = Field(description="Of these: in a row as a whole, or 13 words of it in a row.")
+    rows: int = Field(description="Rows of the file.")
+
+
 class EvaluationMetrics(Resource):
     """The outcome over all samples.
 
@@ -172,6 +181,10 @@ class EvaluationMetrics(Resource):
     completion_tokens: int
     generation_seconds: float
     tokens_per_second: float
+    training_overlap: list[TrainingOverlap] | None = Field(
+        default=None,
+        description="By file; null for a model whose training data are not here.",
+    )
 
 
 class Evaluation(JobState):

@@ -51,6 +51,31 @@ def test_answers_are_graded_and_summarized(tmp_path: Path) -> None:
     assert complete_lines(job.folder / METRICS) >= 1
 
 
+def test_items_in_the_training_data_are_counted_and_told(tmp_path: Path) -> None:
+    held, other = tmp_path / "held.jsonl", tmp_path / "other.jsonl"
+    held.write_text(f'''{{"prompt": "{prompt(3)}"}}\n{{"prompt": "{prompt(5)}"}}\nnot JSON\n''')
+    other.write_text('{"text": "Nothing of that."}\n')
+    training = [
+        {"id": "file-1", "source": {"path": held, "filename": "held.jsonl"}},
+        {"id": "file-2", "source": {"path": other, "filename": "other.jsonl"}},
+        {"id": "file-3", "source": {"path": tmp_path / "gone", "filename": "gone.jsonl"}},
+    ]
+    with ChatServer(add) as server:
+        job = job_of(tmp_path / "job", server, 10, training=training)
+        job.run()
+
+    overlaps = job.metrics().training_overlap or []
+    assert [(each.file, each.compared, each.items) for each in overlaps] == [
+        ("file-1", 10, 2),
+        ("file-2", 10, 0),
+    ]
+    assert [
+        report["message"] for report in job.reports("message") if report["level"] == "warn"
+    ] == ["2 of 10 items are in file-1 (held.jsonl), which the model was trained on"]
+    told = [report["message"] for report in job.reports("message")]
+    assert any(text.startswith("file-3 cannot be read") for text in told)
+
+
 def test_a_killed_child_resumes_where_it_stopped(tmp_path: Path) -> None:
     with ChatServer(wrong_for_multiples_of_five) as server:
         uninterrupted = job_of(tmp_path / "whole", server, 200)

@@ -23,6 +23,7 @@ from services.datasets.record import UnreadableFile
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.evaluation.endpoint import open_engine
 from services.evaluator.evaluation.generation import ChatModel, Generation, Grading
+from services.evaluator.evaluation.overlap import question, training_overlaps
 from services.evaluator.evaluation.results import (
     RESULTS,
     ResultRow,
@@ -89,7 +90,11 @@ async def evaluate(
                 )
             progress.finish()
     reporter.phase("summarizing")
-    return totals.metrics()
+    metrics = totals.metrics()
+    if spec.training:
+        questions = [question(sample.messages) for sample in _samples(spec)]
+        metrics.training_overlap = await training_overlaps(spec.training, questions, reporter)
+    return metrics
 
 
 def _samples(spec: EvaluationSpec) -> Iterator[EvaluationSample]:

@@ -13,13 +13,14 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
+from services.core.lineage import training_files
 from services.core.operator_environment import OperatorEnvironment
-from services.core.registry import get_source_file
+from services.core.registry import get_source_file, source_of
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
-from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec
+from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec, TrainingFile
 from services.evaluator.models import endpoint_key, model_of
 
 EVALUATION_CHILD = "services.evaluator.evaluation.child"
@@ -56,6 +57,7 @@ class EvaluationHandler:
                 samples=get_source_file(session, Artifacts(settings.home), request.file).path,
                 grader=request.grader,
                 benchmark=_benchmark(request),
+                training=_training(session, request, Artifacts(settings.home)),
                 pass_threshold=request.passing_score,
                 sampling=request.sampling,
                 chat_template_kwargs=request.chat_template_kwargs,
@@ -77,6 +79,15 @@ class EvaluationHandler:
     def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Keep the metrics; the single results stay in the job's folder."""
         return EvaluationResult.model_validate(result).model_dump(mode="json")
+
+
+def _training(
+    session: Session, request: CreateEvaluation, artifacts: Artifacts
+) -> list[TrainingFile]:
+    if not isinstance(request.model, str):
+        return []
+    files = training_files(session, request.model)
+    return [TrainingFile(id=row.id, source=source_of(row, artifacts)) for row in files]
 
 
 def _benchmark(request: CreateEvaluation) -> Benchmark | None:

@@ -28,6 +28,13 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class TrainingFile(_Strict):
+    """A file that the model was trained on."""
+
+    id: str
+    source: SourceFile
+
+
 class EvaluationSpec(_Strict):
     """One evaluation: the model, the samples, how to sample, and how to grade."""
 
@@ -35,6 +42,9 @@ class EvaluationSpec(_Strict):
     samples: Path = Field(description="The file of prompts and golds.")
     grader: EvaluationGrader
     benchmark: Benchmark | None = Field(default=None, description="What the rows are of.")
+    training: list[TrainingFile] = Field(
+        default_factory=list, description="What the items are compared with."
+    )
     pass_threshold: float = 1.0
     sampling: Sampling
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)

@@ -1,0 +1,69 @@
+"""Compares the items of an evaluation with the files that its model was trained on."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from services.contracts.base import JsonObject
+from services.contracts.evaluations import TrainingOverlap
+from services.core.process.reporter import Reporter
+from services.datasets.reader import open_records
+from services.datasets.record import JsonValue, Problem, UnreadableFile
+from services.evaluator.evaluation.spec import TrainingFile
+from services.metrics.contamination import find_contamination
+
+MAX_FILE_BYTES = 256 << 20
+MAX_ITEMS = 20_000
+"""Items that are compared; their n-grams are held in memory."""
+
+
+async def training_overlaps(
+    files: Sequence[TrainingFile], questions: Sequence[str], reporter: Reporter
+) -> list[TrainingOverlap]:
+    """How many of the questions each file holds, whole or by 13 words in a row.
+
+    What a file holds is reported as a warning. Files that are too large or cannot be read are
+    reported and left out: they do not fail an evaluation whose answers are there.
+    """
+    overlaps = []
+    for file in files:
+        overlap = await asyncio.to_thread(_compare, file, questions[:MAX_ITEMS], reporter)
+        if overlap is None:
+            continue
+        overlaps.append(overlap)
+        if overlap.items:
+            reporter.message(
+                f"{overlap.items} of {overlap.compared} items are in {file.id}"
+                f" ({file.source.filename}), which the model was trained on",
+                level="warn",
+            )
+    return overlaps
+
+
+def _compare(
+    file: TrainingFile, questions: Sequence[str], reporter: Reporter
+) -> TrainingOverlap | None:
+    try:
+        size = file.source.path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            problem = f"has more than {MAX_FILE_BYTES >> 20} MiB"
+        else:
+            report = find_contamination(questions, _rows(file))
+            return TrainingOverlap(
+                file=file.id, compared=len(questions), items=len(report.found), rows=report.rows
+            )
+    except (OSError, UnreadableFile) as error:
+        problem = f"cannot be read: {error}"
+    reporter.message(f"{file.id} {problem}; its rows were not compared with the items")
+    return None
+
+
+def _rows(file: TrainingFile) -> Iterator[JsonValue]:
+    for record in open_records(file.source.path):
+        if not isinstance(record, Problem):
+            yield record.value
+
+
+def question(messages: Sequence[JsonObject]) -> str:
+    """What users say in a prompt: system prompts are alike in all rows."""
+    said = (message.get("content") for message in messages if message.get("role") == "user")
+    return "\n".join(text for text in said if isinstance(text, str))
