@@ -158,6 +158,25 @@ class JudgeReward(Request):
         return self
 
 
+class PairwiseJudgeReward(Request):
+    """How a language model compares the answer with the row's gold, which is another answer.
+
+    1 where the answer is better, 0.5 where they are equal, 0 where it is worse. The judge is asked
+    twice, with the answers in both orders, and the score is the mean: judges favor a position
+    (Zheng et al. 2023, arXiv:2306.05685), and verdicts that contradict each other decide nothing.
+    """
+
+    type: Literal["pairwise_judge"] = "pairwise_judge"
+    model: JudgeModel
+    rubric: str = Field(
+        default="The better answer is correct, does what was asked, and is no longer than needed.",
+        min_length=1,
+        max_length=20_000,
+    )
+    max_tokens: StrictInt = Field(default=1024, ge=1, le=131_072)
+    temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
+
+
 Reward = Annotated[
     SearchEmReward
     | RetoolReward
@@ -166,6 +185,7 @@ Reward = Annotated[
     | RewardModelReward
     | CodeTestsReward
     | JudgeReward
+    | PairwiseJudgeReward
     | GoldGrader
     | MeaningGrader
     | OpenAiGrader,
@@ -173,7 +193,12 @@ Reward = Annotated[
 ]
 
 EvaluationGrader = Annotated[
-    GoldGrader | MeaningGrader | SearchEmReward | CodeTestsReward | OpenAiGrader,
+    GoldGrader
+    | MeaningGrader
+    | SearchEmReward
+    | CodeTestsReward
+    | PairwiseJudgeReward
+    | OpenAiGrader,
     Field(discriminator="type"),
 ]
 """What grades the answers of an evaluation: the rewards of a single answer."""

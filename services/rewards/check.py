@@ -26,6 +26,7 @@ from services.contracts.rewards import (
     CodeTestsReward,
     HttpReward,
     JudgeReward,
+    PairwiseJudgeReward,
     RetoolReward,
     Reward,
     RewardModelReward,
@@ -80,19 +81,23 @@ def check_rewards(
 def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
     """Raise what `check_rewards` raises, for one reward, which is the field ``param``."""
     match reward:
-        case SearchEmReward() | RetoolReward() | RewardModelReward() | CodeTestsReward():
-            return
-        case MathGrader() | TokenF1Grader():
+        case (
+            SearchEmReward()
+            | RetoolReward()
+            | RewardModelReward()
+            | CodeTestsReward()
+            | MathGrader()
+            | TokenF1Grader()
+        ):
             return
         case _ if isinstance(reward, GoldGrader):
             matcher(reward, param)
         case HttpReward():
             _check_url(reward.url, permissions, f"{param}.url")
         case CallableReward():
-            check_function_allowed(reward.function, permissions.callables, f"{param}.function")
-            if RECORD in reward.arguments:
-                message = f"{RECORD} is reserved for the trajectory"
-                raise InvalidRequest(message, param=f"{param}.arguments")
+            _check_callable(reward, permissions, param)
+        case PairwiseJudgeReward():
+            _check_judge(reward.model, permissions, f"{param}.model")
         case JudgeReward():
             _check_judge(reward.model, permissions, f"{param}.model")
             check_template(reward.prompt, f"{param}.prompt")
@@ -122,7 +127,12 @@ def check_judge_name(name: str, known: Collection[str], param: str) -> None:
 
 def needs_gold(rewards: Sequence[WeightedReward]) -> bool:
     """Whether a reward compares with the gold of its row."""
-    kinds = (SearchEmReward, RetoolReward, *get_args(GoldGrader | MeaningGrader))
+    kinds = (
+        SearchEmReward,
+        RetoolReward,
+        PairwiseJudgeReward,
+        *get_args(GoldGrader | MeaningGrader),
+    )
     return any(isinstance(each.reward, kinds) for each in rewards)
 
 
@@ -130,6 +140,13 @@ def named_reward_models(rewards: Sequence[WeightedReward]) -> frozenset[str]:
     """The registered models that rewards load."""
     found = [each.reward for each in rewards if isinstance(each.reward, RewardModelReward)]
     return frozenset(reward.model for reward in found)
+
+
+def _check_callable(reward: CallableReward, permissions: Permissions, param: str) -> None:
+    check_function_allowed(reward.function, permissions.callables, f"{param}.function")
+    if RECORD in reward.arguments:
+        message = f"{RECORD} is reserved for the trajectory"
+        raise InvalidRequest(message, param=f"{param}.arguments")
 
 
 def _check_multi(reward: MultiGrader, permissions: Permissions, param: str) -> None:

@@ -23,6 +23,7 @@ from services.contracts.rewards import (
     CodeTestsReward,
     HttpReward,
     JudgeReward,
+    PairwiseJudgeReward,
     RetoolReward,
     Reward,
     RewardModelReward,
@@ -45,6 +46,7 @@ from services.rewards.graders.text import StringCheck, TextSimilarity
 from services.rewards.interface import Component
 from services.rewards.judge import Judge, JudgeScore, connect_judge
 from services.rewards.mathematics.equality import Equality
+from services.rewards.pairwise_judge import PairwiseJudge
 from services.rewards.reward_model import RewardModel
 from services.rewards.rules import Retool, SearchEm
 from services.rewards.sandbox import connect_sandbox
@@ -82,6 +84,8 @@ class RewardFactory:
                 return await self._reward_model(reward, param)
             case CodeTestsReward():
                 return await self._code_tests(reward)
+            case PairwiseJudgeReward():
+                return PairwiseJudge(reward, await self._judge(reward.model, param))
             case JudgeReward():
                 return JudgeScore(reward, await self._judge(reward.model, param))
             case _ if isinstance(reward, GoldGrader):

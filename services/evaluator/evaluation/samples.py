@@ -9,7 +9,7 @@ from services.contracts.base import JsonObject
 from services.contracts.benchmarks import Benchmark
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import GoldGrader, MathGrader, TokenF1Grader
-from services.contracts.rewards import EvaluationGrader, SearchEmReward
+from services.contracts.rewards import EvaluationGrader, PairwiseJudgeReward, SearchEmReward
 from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
@@ -50,7 +50,7 @@ def gold_check(grader: EvaluationGrader) -> GoldCheck | None:
     match grader:
         case MathGrader():
             return MathGolds()
-        case TokenF1Grader() | SearchEmReward():
+        case TokenF1Grader() | SearchEmReward() | PairwiseJudgeReward():
             return ExactMatch(ignore_case=True)
     return matcher(grader) if isinstance(grader, GoldGrader) else None
 

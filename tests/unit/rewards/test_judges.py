@@ -165,3 +165,42 @@ def test_an_ambiguous_score_is_a_parse_error(text: str) -> None:
 
 def test_a_label_may_be_quoted() -> None:
     assert read_label('"good"', ["good", "bad"]) == "good"
+
+
+def pairwise(server: ScriptedServer, **fields: Any) -> dict[str, Any]:
+    return {"type": "pairwise_judge", "model": by_url(server), **fields}
+
+
+def label(value: str) -> Behavior:
+    return says(f'{{"reason": "It is.", "label": "{value}"}}')
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (("first", "second"), 1.0),  # the answer is first, then second: better both times
+        (("second", "first"), 0.0),
+        (("equal", "equal"), 0.5),
+        (("first", "first"), 0.5),  # a judge that favors a position
+        (("first", "equal"), 0.75),
+    ],
+)
+def test_a_comparison_is_made_in_both_orders(
+    server: ScriptedServer, verdicts: tuple[str, str], expected: float
+) -> None:
+    server.script = [label(verdict) for verdict in verdicts]
+
+    assert score(SAMPLE, pairwise(server, rubric="Be kind.")) == expected
+
+    asked = [body["messages"] for _, body in server.requests]
+    assert all("by this rubric: Be kind." in messages[0]["content"] for messages in asked)
+    first, second = (messages[1]["content"] for messages in asked)
+    assert "What is 2+2?" in first
+    assert first.index("It is four.") < first.index("<second>\n4\n")
+    assert second.index("<first>\n4\n") < second.index("It is four.")
+
+
+def test_a_comparison_needs_a_gold_and_a_verdict(server: ScriptedServer) -> None:
+    assert "no gold to compare with" in failure(trajectory("a", gold=()), pairwise(server))
+    server.script = [says("the left one")]
+    assert "none of the labels" in failure(SAMPLE, pairwise(server))
