@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.comparisons import EvaluationComparison
-from services.contracts.evaluations import Evaluation, SampleResult
+from services.contracts.evaluations import Evaluation, EvaluationMetrics, SampleResult
 from services.metrics.evaluation_plots import Interval, intervals, lengths
 from services.metrics.tables import Cell, Sheet, write_html, write_markdown
 
 SUMMARY_COLUMNS = (
     *("evaluation", "model", "file", "graded by", "samples", "accuracy", "95 % from", "95 % to"),
     *("maj@n", "best pass@k", "wrong", "no grade", "unanswered", "unparsable"),
+    "in training files",
     *("prompt tokens", "completion tokens", "tokens/s"),
 )
 COMPARISON_COLUMNS = (
@@ -122,6 +123,14 @@ def model_name(evaluation: Evaluation) -> str:
     return model if isinstance(model, str) else model.model
 
 
+def in_training_files(metrics: EvaluationMetrics) -> str | None:
+    """How many items each training file of the model holds; None where that is not known."""
+    if metrics.training_overlap is None:
+        return None
+    held = [f"{each.items:,} in {each.file}" for each in metrics.training_overlap if each.items]
+    return ", ".join(held) or "none"
+
+
 def outcome(row: SampleResult) -> str:
     """How a row ended: correct, wrong or failed."""
     return "failed" if row.correct is None else "correct" if row.correct else "wrong"
@@ -139,6 +148,7 @@ def _summary(each: Evaluation) -> Sequence[Cell]:
         *(each.id, model_name(each), each.file, graded_by, metrics.samples),
         *(metrics.accuracy, *metrics.ci95, majority, best),
         *(wrong, metrics.errors, metrics.unanswered, metrics.unparsable),
+        in_training_files(metrics),
         *(metrics.prompt_tokens, metrics.completion_tokens, metrics.tokens_per_second),
     )
 

@@ -11,6 +11,7 @@ from services.contracts.jobs import JobKind as Kind
 from services.contracts.merges import Merge
 from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
 from services.contracts.serving import Serving
+from services.metrics.evaluation_report import in_training_files
 from temper.cli.units import age, clock, duration, number, size
 
 STATUS_STYLES = {
@@ -182,6 +183,7 @@ def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
         **{f"pass@{k}": _estimate(each) for k, each in (metrics.pass_at_k or {}).items()},
         "samples": f"{metrics.samples} ({metrics.correct} correct, {metrics.errors} without a "
         f"grade, {metrics.unparsable} unparsable)",
+        "in training files": in_training_files(metrics),
         "tokens/s": number(metrics.tokens_per_second),
     }
 

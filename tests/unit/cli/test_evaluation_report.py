@@ -63,6 +63,9 @@ def _gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedSe
     after.append(row(2, "gold 2", correct=True))
     for name, model, rows in (("eval-1", "base", before), ("eval-2", HOSTILE, after)):
         shown = evaluation(name, model, "f", 0.5).model_dump(mode="json")
+        if name == "eval-2":
+            overlap = {"file": "file-9", "compared": 10, "items": 3, "rows": 100}
+            shown["metrics"]["training_overlap"] = [overlap]
         server.on(f"/v1/evaluations/{name}", JSONResponse(shown))
         page = {"object": "list", "data": rows, "has_more": False}
         server.on(f"/v1/evaluations/{name}/results", JSONResponse(page))
@@ -117,6 +120,8 @@ def test_a_workbook_has_a_sheet_for_each_table(tmp_path: Path) -> None:
 
     book = openpyxl.load_workbook(tmp_path / "report.xlsx")
     assert book.sheetnames == ["Summary", "Comparison", "Changes", "Rows"]
+    summary = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Summary"])]
+    assert [each["in training files"] for each in summary] == [None, "3 in file-9"]
     rows = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Rows"])]
     assert [each["outcome"] for each in rows] == [
         *("correct", "wrong", "failed"),
@@ -129,6 +134,13 @@ def test_a_workbook_has_a_sheet_for_each_table(tmp_path: Path) -> None:
 def _pairs(sheet: Any) -> list[tuple[Any, Any]]:
     heading, *rows = sheet.iter_rows(values_only=True)
     return [(heading, row) for row in rows]
+
+
+def test_items_in_training_files_are_shown_with_the_metrics(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["evals", "show", "eval-2"]) == 0
+    assert "in training files" in capsys.readouterr().out
 
 
 def test_markdown_keeps_every_row_on_a_line(tmp_path: Path) -> None:
