@@ -145,6 +145,8 @@ class DriverChannel:
 
     async def send(self, header: Header, body: bytes = b"") -> None:
         """Send a message; raises `ChannelClosed`. Not reentrant."""
+        if self._writer.transport.is_closing():  # in which state uvloop's write raises RuntimeError
+            raise ChannelClosed
         self._writer.write(encode(header, body_length=len(body)) + body)
         try:
             await self._writer.drain()
