@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import signal
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -29,6 +30,7 @@ from tests.integration.sandbox.footprint import (
 )
 from tests.integration.sandbox.mixed_runs import runs
 from tests.integration.sandbox.mixed_sessions import SESSIONS, SessionUse
+from tests.integration.sandbox.orphanage import GIVEN_BACK
 from tests.support.processes import Process, running_service
 from tests.support.runtimes import FOLDER, installed_runtime
 from tests.support.sandbox import PREPARED
@@ -57,6 +59,7 @@ class Service:
     groups: tuple[Path, ...]
     folders: tuple[Path, ...]
     token: str
+    given_back: Path
 
     @property
     def temporary(self) -> Path:
@@ -69,6 +72,10 @@ class Service:
         return psutil.Process(self.process.pid).num_threads()
 
     def memory(self) -> Memory:
+        """What it holds once it has given back the memory that nothing uses."""
+        self.given_back.unlink(missing_ok=True)
+        os.kill(self.process.pid, signal.SIGUSR1)
+        wait_for(self.given_back.exists, "unused memory is given back", SETTLE_SECONDS)
         return memory(self.process.pid, self.groups)
 
     def settle(self) -> None:
@@ -86,7 +93,9 @@ def service(tmp_path: Path) -> Iterator[Service]:
     folders = (tmp_path / "tmp", tmp_path / "home")
     for folder in folders:
         folder.mkdir()
+    given_back = tmp_path / "given-back"
     settings = {
+        GIVEN_BACK: str(given_back),
         "TMPDIR": str(folders[0]),
         "TEMPER_HOME": str(folders[1]),
         "TEMPER_RUNTIMES": str(FOLDER),
@@ -102,7 +111,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
         groups = group_folders(process.pid)
         if not groups:
             pytest.skip("slots are counted by their control groups, which cannot be made here")
-        yield Service(url, process, groups, folders, f"leak{uuid.uuid4().hex}")
+        yield Service(url, process, groups, folders, f"leak{uuid.uuid4().hex}", given_back)
 
 
 @pytest.mark.parametrize(
