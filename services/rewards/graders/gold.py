@@ -1,25 +1,9 @@
-"""Graders that compare an answer with the golds of its row, without a model or a template.
-
-How the numeric grader reads a number, in answers and golds alike:
-
-- an optional sign (``+``, ``-`` or U+2212) and an optional currency sign (``$``, ``€``, ``£``,
-  ``¥``). A sign directly after a letter, a digit or a closing parenthesis is an operator or a
-  hyphen and does not count: ``10-3`` ends with 3;
-- digits, in groups of three separated by commas or without any (``1,234,567``); ``12,34`` is two
-  numbers. Digits of other scripts are read too;
-- decimals after a point (``.5``, ``5.``), an exponent (``1.5e3``);
-- a fraction of two whole numbers without spaces (``3/4``) is its value; a zero denominator makes
-  it two numbers;
-- a percent sign is ignored: ``45%`` is 45.
-
-Not read: spaces or points between thousands, a decimal comma, powers written ``10^3``, mixed
-fractions, LaTeX's ``\\frac``.
-"""
+"""Graders that compare an answer with the golds of its row, without a model or a template."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Protocol
 
@@ -39,6 +23,7 @@ from services.metrics.extraction import Outcome, extract_json
 from services.metrics.tool_call_rows import calls_of, predict
 from services.metrics.tool_calls import Calls, Comparison, InvalidCalls, as_text
 from services.metrics.tool_calls import Sample as CallSample
+from services.rewards.graders.written_numbers import ARITHMETIC, last_number
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.rules import last_box
 
@@ -198,24 +183,6 @@ def _cause(error: Exception) -> str:
     return cause.decode("utf-8", "replace") if isinstance(cause, bytes) else str(error)
 
 
-_NUMBER = re.compile(
-    r"""
-    (?P<sign> (?<![A-Za-z\d)]) [-+\u2212] )?
-    [$€£¥]?
-    (?:
-        (?P<numerator> (?<!/)\d+ ) / (?P<denominator> 0*[1-9]\d* ) (?! \d | [./]\d )
-      | (?P<plain>
-            (?: \d{1,3} (?: ,\d{3} )+ (?!\d) | \d+ ) (?: \.\d+ )? (?: [eE][-+\u2212]?\d+ )?
-          | (?<!\d) \.\d+ (?: [eE][-+\u2212]?\d+ )?
-        )
-    )
-    """,
-    re.VERBOSE,
-)
-# Bounded precision: otherwise 1e999999999 - 1 would have a billion digits.
-_ARITHMETIC = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-
-
 class NumericMatch:
     """Correct when ``|number - gold| <= max(absolute, relative * |gold|)``, in decimals."""
 
@@ -244,38 +211,9 @@ class NumericMatch:
         expected = number[1]
         if value == expected:
             return True
-        difference = _ARITHMETIC.subtract(value, expected).copy_abs()
-        relative = _ARITHMETIC.multiply(self._relative, expected.copy_abs())
+        difference = ARITHMETIC.subtract(value, expected).copy_abs()
+        relative = ARITHMETIC.multiply(self._relative, expected.copy_abs())
         return difference <= max(self._absolute, relative)
-
-
-def last_number(text: str) -> tuple[str, Decimal] | None:
-    """The last number of a text, as written and as its value; None without one.
-
-    A number too large for decimal arithmetic (an exponent of 18 digits) is not read.
-    """
-    last: re.Match[str] | None = None
-    for match in _NUMBER.finditer(text):
-        last = match
-    if last is None:
-        return None
-    value = _value(last)
-    return (last.group(), value) if value.is_finite() else None
-
-
-def _value(number: re.Match[str]) -> Decimal:
-    if number["plain"] is None:
-        value = _ARITHMETIC.divide(Decimal(number["numerator"]), Decimal(number["denominator"]))
-    else:
-        value = _exact(number["plain"].replace(",", "").replace("\u2212", "-"))
-    return value.copy_negate() if number["sign"] in ("-", "\u2212") else value
-
-
-def _exact(digits: str) -> Decimal:
-    try:
-        return Decimal(digits)
-    except InvalidOperation:  # the exponent is beyond what decimal arithmetic holds
-        return Decimal("NaN")
 
 
 _INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
