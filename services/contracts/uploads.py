@@ -40,7 +40,7 @@ class CompleteUpload(Request):
 
 
 class PartialUpload(Resource):
-    """An upload in parts; ``file`` is there once it is completed."""
+    """An upload in parts; ``file`` is there once it is completed, until it is deleted."""
 
     id: str
     object: Literal["upload"] = "upload"

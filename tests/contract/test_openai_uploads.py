@@ -51,8 +51,11 @@ def test_completing_again_returns_the_same_file(client: openai.OpenAI) -> None:
     assert client.files.content(once.file.id).read() == b"onetwo"
     with pytest.raises(openai.ConflictError):
         client.uploads.parts.create(upload, data=b"three")
+    client.files.delete(once.file.id)
     with pytest.raises(openai.ConflictError):
         client.uploads.cancel(upload)
+    with pytest.raises(openai.ConflictError):
+        client.uploads.complete(upload, part_ids=[first.id, later.id])
 
 
 def test_what_is_wrong_is_named(client: openai.OpenAI) -> None:

@@ -37,6 +37,7 @@ class UploadState(BaseModel):
     created_at: float
     request: CreateUpload
     cancelled: bool = False
+    completed: bool = False
 
     @property
     def file_id(self) -> str:
@@ -50,6 +51,8 @@ class UploadState(BaseModel):
 
     def check_pending(self) -> None:
         """Raise `Conflict` once it accepts no more parts."""
+        if self.completed:
+            raise Conflict(f"upload {self.id} is completed", code="upload_completed")
         if self.cancelled:
             raise Conflict(f"upload {self.id} was cancelled", code="upload_cancelled")
         if time.time() >= self.expires_at:
@@ -105,8 +108,14 @@ class Parts:
                 code="too_many_parts",
             )
         part_id = f"part_{secrets.token_hex(12)}"
+        kept_as = received.with_name(part_id)
         with _unchanged(state):
-            received.rename(received.with_name(part_id))
+            received.rename(kept_as)
+        try:
+            self.read(state.id).check_pending()  # else nothing would remove the part
+        except Conflict:
+            kept_as.unlink(missing_ok=True)
+            raise
         return part_id
 
     def assemble(self, state: UploadState, part_ids: list[str], md5: str | None) -> Upload:
@@ -129,18 +138,20 @@ class Parts:
 
     def cancel(self, state: UploadState) -> UploadState:
         """Accept no more parts, and remove those that there are."""
-        cancelled = state.model_copy(update={"cancelled": True})
-        self._write(cancelled)
-        self.remove_parts(state)
-        return cancelled
+        return self._end(state.model_copy(update={"cancelled": True}))
 
-    def remove_parts(self, state: UploadState) -> None:
-        """Remove all but the state."""
+    def complete(self, state: UploadState) -> UploadState:
+        """Remove the parts of an upload that has become a file."""
+        return self._end(state.model_copy(update={"completed": True}))
+
+    def _end(self, state: UploadState) -> UploadState:
+        self._write(state)
         for path in (self.root / state.id).iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             elif path.name.startswith(("part_", RECEIVING)):
                 path.unlink(missing_ok=True)
+        return state
 
     def remove_forgotten(self) -> None:
         """Remove the uploads of earlier days, completed or not."""

@@ -109,12 +109,13 @@ def complete(
     try:
         with gateway.database.write() as session:
             advisory_lock(session, state.id)
-            parts.read(upload_id).check_pending()
-            file = _file_of(session, state) or add_file(session, gateway.artifacts, upload)
+            file = _file_of(session, state)
+            if file is None:
+                parts.read(upload_id).check_pending()
+                file = add_file(session, gateway.artifacts, upload)
     finally:
         shutil.rmtree(upload.path.parent, ignore_errors=True)
-    parts.remove_parts(state)
-    return _view(state, file)
+    return _view(parts.complete(state), file)
 
 
 @router.post(
@@ -128,7 +129,7 @@ def cancel(gateway: Gateway, _principal: Principal, upload_id: str) -> PartialUp
     with gateway.database.write() as session:
         advisory_lock(session, upload_id)
         state = parts.read(upload_id)
-        if _file_of(session, state) is not None:
+        if state.completed or _file_of(session, state) is not None:
             raise Conflict(f"upload {upload_id} is completed", code="upload_completed")
         return _view(parts.cancel(state), None)
 
@@ -155,7 +156,7 @@ def _file_of(session: Session, state: UploadState) -> File | None:
 
 def _view(state: UploadState, file: File | None) -> PartialUpload:
     status: Literal["pending", "completed", "cancelled", "expired"] = "pending"
-    if file is not None:
+    if state.completed or file is not None:
         status = "completed"
     elif state.cancelled:
         status = "cancelled"

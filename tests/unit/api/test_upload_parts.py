@@ -101,6 +101,20 @@ def test_a_cancelled_upload_keeps_nothing_but_its_state(tmp_path: Path) -> None:
     assert refused.value.code == "upload_changed"
 
 
+def test_a_part_that_arrives_while_its_upload_ends_is_not_kept(tmp_path: Path) -> None:
+    parts = Parts(tmp_path)
+    cancelled, completed = begin(parts, 3), begin(parts, 3)
+    late = [parts.receiving(state) for state in (cancelled, completed)]
+    parts.cancel(cancelled)
+    parts.complete(completed)
+
+    for state, path in zip((cancelled, completed), late, strict=True):
+        path.write_bytes(b"abc")
+        with pytest.raises(Conflict):
+            parts.add(state, path)
+        assert [each.name for each in (tmp_path / state.id).iterdir()] == ["upload.json"]
+
+
 def test_an_upload_expires_and_is_forgotten_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
