@@ -1,6 +1,6 @@
 """The data that a model was trained on, over all of its ancestors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -9,9 +9,8 @@ from services.contracts.errors import NotFound
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.models import Lineage
 from services.core.db.tables import FileRow, JobRow, ModelRow
-from services.core.registry import get_model_row
+from services.core.registry import LONGEST_CHAIN, get_model_row, parent_of
 
-LONGEST_CHAIN = 100
 TRAINING = "training_file"
 """How the request fields begin that name training data; others name data for validation."""
 
@@ -19,49 +18,36 @@ TRAINING = "training_file"
 def training_files(session: Session, model_id: str) -> list[FileRow]:
     """The uploaded files that a model and its ancestors were trained on, the latest first.
 
-    Files that were deleted and data sets of a hub are not among them. A model that is unknown here,
-    or whose parent was deleted, has the files up to there.
+    Files that were deleted and data sets of a hub are not among them. A model that is unknown here
+    has none, and one with a deleted ancestor those up to there.
     """
     names: dict[str, None] = {}
-    model: str | None = model_id
+    for row in _ancestry(session, model_id):
+        references = _references(session, row)
+        names |= {references[field]: None for field in references if field.startswith(TRAINING)}
+    rows = {row.id: row for row in session.scalars(select(FileRow).where(FileRow.id.in_(names)))}
+    return [rows[name] for name in names if name in rows]
+
+
+def _ancestry(session: Session, model_id: str) -> Iterator[ModelRow]:
+    """The model, its parent, and so on."""
+    try:
+        row: ModelRow | None = get_model_row(session, model_id)
+    except NotFound:
+        return
     for _ in range(LONGEST_CHAIN):
-        if model is None:
-            break
-        try:
-            row = get_model_row(session, model)
-        except NotFound:
-            break
-        names |= dict.fromkeys(_named_by(session, row))
-        model = _parent(session, row)
-    rows = session.scalars(select(FileRow).where(FileRow.id.in_(names)))
-    return sorted(rows, key=lambda row: list(names).index(row.id))
+        if row is None:
+            return
+        yield row
+        row = parent_of(session, row)
 
 
-def _named_by(session: Session, row: ModelRow) -> Iterator[str]:
-    """The references to training data of the job that made a model."""
+def _references(session: Session, row: ModelRow) -> Mapping[str, str]:
+    """The data of the job that made a model, by the request fields that name them."""
     if row.lineage:
         lineage = Lineage.model_validate(row.lineage)
-        references = {name: data.file for name, data in lineage.files.items()}
-        if lineage.training_file is not None:
-            references.setdefault(TRAINING, lineage.training_file)
-    elif (request := _request(session, row)) is not None:  # a checkpoint
-        references = request.file_references
-    else:
-        return
-    for name, reference in references.items():
-        if name.startswith(TRAINING):
-            yield reference
-
-
-def _parent(session: Session, row: ModelRow) -> str | None:
-    if row.lineage:
-        return Lineage.model_validate(row.lineage).parent
-    request = _request(session, row)
-    return None if request is None else request.model
-
-
-def _request(session: Session, row: ModelRow) -> CreateFineTuningJob | None:
-    if row.job_id is None:
-        return None
+        old = {TRAINING: lineage.training_file} if lineage.training_file else {}
+        return {**old, **{field: data.file for field, data in lineage.files.items()}}
     job = session.scalar(select(JobRow).where(JobRow.id == row.job_id))
-    return None if job is None else CreateFineTuningJob.model_validate(job.request)
+    # A registered model has no job, a checkpoint has no lineage yet.
+    return {} if job is None else CreateFineTuningJob.model_validate(job.request).file_references

@@ -167,27 +167,36 @@ def _trusted_entry(session: Session, row: ModelRow) -> str:
     return source.folder or f"{HUB_PREFIX}{source.hub_id}"
 
 
-_LONGEST_CHAIN = 100
+LONGEST_CHAIN = 100
 
 
 def _registered_source(session: Session, row: ModelRow) -> ModelRow | None:
     """The registered model from which a trained model has its code; None if it was deleted."""
-    for _ in range(_LONGEST_CHAIN):
+    for _ in range(LONGEST_CHAIN):
         if row.job_id is None:
             return row
-        job = session.scalar(select(JobRow).where(JobRow.id == row.job_id))
-        if row.lineage:
-            parent = Lineage.model_validate(row.lineage).parent
-        elif job is not None:
-            parent = str(job.request["model"])
-        else:
+        parent = parent_of(session, row)
+        if parent is None:
             return None
-        found = session.scalar(select(ModelRow).where(ModelRow.id == parent))
-        found = found or find_checkpoint(session, parent)
-        if found is None:
-            return None
-        row = found
+        row = parent
     return None
+
+
+def parent_of(session: Session, row: ModelRow) -> ModelRow | None:
+    """What a trained model or a checkpoint was made from; None if it was deleted, and for a model
+    that was registered."""
+    if row.lineage:
+        name = Lineage.model_validate(row.lineage).parent
+    elif (job := _job_of(session, row)) is not None:
+        name = str(job.request["model"])
+    else:
+        return None
+    found = session.scalar(select(ModelRow).where(ModelRow.id == name))
+    return found or find_checkpoint(session, name)
+
+
+def _job_of(session: Session, row: ModelRow) -> JobRow | None:
+    return session.scalar(select(JobRow).where(JobRow.id == row.job_id)) if row.job_id else None
 
 
 @dataclass(frozen=True)

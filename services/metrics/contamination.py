@@ -1,7 +1,7 @@
 """Contamination: items of a benchmark that training data hold."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -37,16 +37,16 @@ class Contamination:
     def __init__(self, questions: Iterable[str]) -> None:
         self._whole: dict[Gram, list[int]] = {}
         self._grams: dict[Gram, list[int]] = {}
-        count = 0
+        items = 0
         for item, question in enumerate(questions):
             words = _words(question)
             if words:
                 self._whole.setdefault(words, []).append(item)
             for gram in set(_grams(words)):
                 self._grams.setdefault(gram, []).append(item)
-            count = item + 1
-        most = max(TEMPLATE_ITEMS, count // 2)
-        self._grams = {gram: items for gram, items in self._grams.items() if len(items) <= most}
+            items += 1
+        most = max(TEMPLATE_ITEMS, items // 2)
+        self._grams = {gram: held for gram, held in self._grams.items() if len(held) <= most}
 
     def holds(self, text: str) -> bool:
         """Whether a text of the training data holds an item."""
@@ -91,6 +91,12 @@ class ContaminationReport:
     rows: int
     contaminated_rows: int
     found: list[ContaminatedItem]
+
+
+def said_by_users(messages: Iterable[Mapping[str, Any]]) -> str:
+    """The question of a conversation; system prompts are alike in all rows."""
+    contents = (each.get("content") for each in messages if each.get("role") == "user")
+    return "\n".join(content for content in contents if isinstance(content, str))
 
 
 def find_contamination(questions: Sequence[str], rows: Iterable[Any]) -> ContaminationReport:

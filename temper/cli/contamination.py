@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from services.metrics.contamination import ContaminationReport, N, find_contamination
+from services.metrics.contamination import ContaminationReport, N, find_contamination, said_by_users
 from temper.cli.json_values import InvalidInput, read_values
 from temper.cli.output import Output
 
@@ -95,10 +95,9 @@ def _questions(file: Path, keys: tuple[str, ...]) -> Iterator[str]:
 
 
 def _text(question: Any) -> str | None:
-    """A text as it is; of messages what users say, since system prompts are alike in all rows."""
+    """A text as it is, of messages what users say; None for anything else."""
     if isinstance(question, str):
         return question
     if not isinstance(question, list) or not all(isinstance(each, dict) for each in question):
         return None
-    contents = [each.get("content") for each in question if each.get("role") == "user"]
-    return "\n".join(content for content in contents if isinstance(content, str))
+    return said_by_users(question)

@@ -23,7 +23,7 @@ from services.datasets.record import UnreadableFile
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.evaluation.endpoint import open_engine
 from services.evaluator.evaluation.generation import ChatModel, Generation, Grading
-from services.evaluator.evaluation.overlap import question, training_overlaps
+from services.evaluator.evaluation.overlap import training_overlaps
 from services.evaluator.evaluation.results import (
     RESULTS,
     ResultRow,
@@ -34,6 +34,7 @@ from services.evaluator.evaluation.results import (
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, read_samples
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
+from services.metrics.contamination import said_by_users
 from services.rewards.factory import RewardFactory
 
 
@@ -92,7 +93,7 @@ async def evaluate(
     reporter.phase("summarizing")
     metrics = totals.metrics()
     if spec.training:
-        questions = [question(sample.messages) for sample in _samples(spec)]
+        questions = [said_by_users(sample.messages) for sample in _samples(spec)]
         metrics.training_overlap = await training_overlaps(spec.training, questions, reporter)
     return metrics
 

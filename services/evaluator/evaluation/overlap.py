@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from services.contracts.base import JsonObject
 from services.contracts.evaluations import TrainingOverlap
 from services.core.process.reporter import Reporter
 from services.datasets.reader import open_records
@@ -61,9 +60,3 @@ def _rows(file: TrainingFile) -> Iterator[JsonValue]:
     for record in open_records(file.source.path):
         if not isinstance(record, Problem):
             yield record.value
-
-
-def question(messages: Sequence[JsonObject]) -> str:
-    """What users say in a prompt: system prompts are alike in all rows."""
-    said = (message.get("content") for message in messages if message.get("role") == "user")
-    return "\n".join(text for text in said if isinstance(text, str))

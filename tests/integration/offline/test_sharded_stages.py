@@ -1,21 +1,17 @@
 """ZeRO over two processes (gloo) gives every stage the losses of two copies."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from services.contracts.stages import Stage
+from tests.support.compiler import needs_compiler
 from tests.support.offline import OfflineJob, rows_of
-
-COMPILES = pytest.mark.skipif(
-    shutil.which("c++") is None, reason="DeepSpeed compiles a part of itself for CPUs, with c++"
-)
 
 
 @pytest.mark.long
-@COMPILES
+@needs_compiler
 @pytest.mark.parametrize(
     ("stage", "sharding"),
     [(Stage.SFT, "zero2"), (Stage.DPO, "zero3"), (Stage.KTO, "zero3"), (Stage.PT, "zero2")],
@@ -46,7 +42,7 @@ def test_a_sharded_stage_has_the_losses_of_copies(
 
 
 @pytest.mark.long
-@COMPILES
+@needs_compiler
 def test_the_best_checkpoint_of_a_sharded_training_is_loaded_at_its_end(
     base: Path, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 By ZeRO alone: accelerate chooses FSDP for processes with accelerators only.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,12 @@ from safetensors.torch import load_file
 
 from services.contracts.stages import Stage
 from services.core.process.pause_request import request_pause_of, withdraw_pause
+from tests.support.compiler import needs_compiler
 from tests.support.offline import OfflineJob
-
-COMPILES = pytest.mark.skipif(
-    shutil.which("c++") is None, reason="DeepSpeed compiles a part of itself for CPUs, with c++"
-)
 
 
 @pytest.mark.long
-@COMPILES
+@needs_compiler
 def test_zero_3_trains_the_same_reward_model_and_resumes_after_a_pause(
     base: Path, tmp_path: Path
 ) -> None:
