@@ -32,10 +32,11 @@ class Activity(NamedTuple):
 
 class _Sample(NamedTuple):
     """``busy`` programs compete for processors; ``free_bytes`` of memory are left beyond what those
-    that compute may still take."""
+    that compute may still take. ``young`` ones began too recently to tell, with these limits."""
 
     busy: int
     free_bytes: int
+    young: Sequence[int] = ()
 
 
 class ProgramLoad:
@@ -70,17 +71,22 @@ class ProgramLoad:
         now = time.monotonic()
         if now - self._sampled >= LOOK_SECONDS:
             self._sample, self._sampled = self._look(now), now
-        busy = self._sample.busy + len(recent)
-        if busy >= most_busy or self._sample.free_bytes < memory_bytes + sum(recent):
+        # Most young programs are those just admitted; on a busy machine a slot comes later.
+        young = self._sample.young
+        busy = self._sample.busy + max(len(recent), len(young))
+        taken = max(sum(recent), sum(young))
+        if busy >= most_busy or self._sample.free_bytes < memory_bytes + taken:
             return False
         return self._free_disk is None or self._free_disk() >= (busy + 1) * self._disk_bytes
 
     def _look(self, now: float) -> _Sample:
         busy, free_bytes = 0, self._free_memory()
         asleep: dict[int, float] = {}
+        young: list[int] = []
         for occupant in self._occupants():
             if now - occupant.began < SETTLE_SECONDS:
-                continue  # counted by its permit
+                young.append(occupant.memory_bytes)
+                continue
             if self._asleep.get(occupant.pid, 0.0) > now:
                 asleep[occupant.pid] = self._asleep[occupant.pid]
                 continue
@@ -94,7 +100,7 @@ class ProgramLoad:
             else:
                 asleep[occupant.pid] = now + _ASLEEP_SECONDS
         self._asleep = asleep
-        return _Sample(busy, free_bytes)
+        return _Sample(busy, free_bytes, young)
 
 
 def free_bytes(folder: Path) -> int:

@@ -83,6 +83,16 @@ def test_programs_that_compute_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert not of_programs.has_room(1, [], most_busy=3)
 
 
+def test_programs_that_began_long_after_their_admission_count() -> None:
+    young = [Occupant(1, time.monotonic() + 60, 100)]
+    of_programs = ProgramLoad(lambda: young, lambda: 200)
+
+    assert of_programs.has_room(100, [], 2)
+    assert of_programs.has_room(100, [100], 2), "it is the one just admitted"
+    assert not of_programs.has_room(100, [], 1)
+    assert not of_programs.has_room(101, [], 2)
+
+
 def test_a_program_that_yields_takes_no_processor_but_its_memory() -> None:
     yielding = occupants(100)
     yielding[0].yields = True
