@@ -51,14 +51,17 @@ class ThroughputEstimate:
         self._turns += 1
 
     def seconds_for(self, turns: int, now: float) -> float:
-        """Estimated wait for `grants` slots at the recent rate; 0 until enough samples.
+        """Shortest plausible wait for ``turns`` grants at the recent rate; 0 until it was watched
+        long enough.
 
-        Deliberately a low estimate: one more grant is assumed than was seen.
+        So that few grants, as while the first slots are made, are no reason to refuse many: their
+        number is taken as Poisson, two standard deviations above what was seen.
         """
         watched = now - self._earlier
         if watched < WATCHED_SECONDS:
             return 0.0
-        return turns * watched / (self._turns_earlier + self._turns + 1)
+        seen = self._turns_earlier + self._turns + 1
+        return turns * watched / (seen + 2 * math.sqrt(seen))
 
 
 @dataclass
