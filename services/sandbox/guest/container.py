@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from services.sandbox.guest import accounting, program, stack, syscalls
-from services.sandbox.guest.confinement import confine
 from services.sandbox.guest.layout import Configuration, Layout
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
@@ -254,5 +253,5 @@ def end_user(user: int) -> None:
 
 
 def _confine(configuration: Configuration, layout: Layout, user: int) -> tuple[int, ...]:
-    confine(configuration, layout, user)
+    program.confine(configuration, layout, user)
     return ()

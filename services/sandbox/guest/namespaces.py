@@ -8,7 +8,6 @@ import socket
 from pathlib import Path
 
 from services.sandbox.guest import accounting, program, reaper, stack, syscalls
-from services.sandbox.guest.confinement import confine
 from services.sandbox.guest.layout import LAYOUT, PROXY_PORT, USER, USERS, Configuration
 from services.sandbox.guest.network import SlotNetwork
 from services.sandbox.guest.syscalls import (
@@ -156,7 +155,7 @@ def _enter_run(configuration: Configuration, network: SlotNetwork) -> tuple[int,
     # Last: mounts and network belong to the outer user namespace, so no program can change them.
     syscalls.unshare(CLONE_NEWUSER)
     map_user(user, group)
-    sockets = confine(configuration, LAYOUT, None)
+    sockets = program.confine(configuration, LAYOUT, None)
     return handed_over if sockets is None else (*handed_over, sockets)
 
 

@@ -1,21 +1,28 @@
-"""The user's process: confine first, then receive what to run.
+"""The user's process: drop privileges first, then receive what to run.
 
 The program reads its request and files from the service directly. The slot never does: data passing
 through its memory could be found by the next program, a fork of it.
 """
 
+import contextlib
 import os
+import resource
 import signal
 import socket
 import time
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from services.sandbox.guest import files, frames, interpreter, stack, syscalls
-from services.sandbox.guest.layout import Layout
+from services.sandbox.guest import files, frames, interpreter, landlock, stack, syscalls
+from services.sandbox.guest.layout import Configuration, Layout
+from services.sandbox.guest.network import watch_sockets
 
 CANNOT_RUN = 127
 """Exit status if a program is missing or not executable, as in shells."""
+_STACK_BYTES = 64 << 20
+_LOCKED_BYTES = 8 << 20
+_LOWEST_PRIORITY = 19
+_HIGHEST_OOM_SCORE = 1000
 
 
 class Ended(NamedTuple):
@@ -49,17 +56,17 @@ class RequestRejected(Exception):
 def main(
     slot: socket.socket,
     channel: socket.socket,
-    confine: Callable[[], tuple[int, ...]],
+    enter: Callable[[], tuple[int, ...]],
     layout: Layout,
     names: int,
 ) -> NoReturn:
     """Confine this process, wait for the slot's signal, then run the request from ``channel``.
 
-    Exits like the program. ``confine`` returns descriptors for the slot; the names of the files to
-    fetch are written to the pipe ``names``.
+    Exits like the program. ``enter`` confines it and returns descriptors for the slot; the names of
+    the files to fetch are written to the pipe ``names``.
     """
     try:
-        frames.send(slot, {"confined": True}, descriptors=confine())
+        frames.send(slot, {"confined": True}, descriptors=enter())
         frames.receive(slot)
         os.chdir(layout.workspace)
         request, streams = frames.receive(channel)
@@ -144,3 +151,53 @@ def _execute(arguments: list[str]) -> NoReturn:
     except OSError as error:
         os.write(2, f"cannot run {arguments[0]}: {error.strerror}\n".encode())
     os._exit(CANNOT_RUN)
+
+
+def limit_resources(configuration: Configuration) -> None:
+    """Set the resource limits of a slot, which its processes inherit."""
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, configuration.open_files),
+        (resource.RLIMIT_FSIZE, configuration.disk_bytes),
+        (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES),
+        (resource.RLIMIT_STACK, _STACK_BYTES),
+    ):
+        resource.setrlimit(kind, (value, value))
+
+
+def confine(configuration: Configuration, layout: Layout, user: int | None) -> int | None:
+    """Irrevocably drop privileges: rlimits, Landlock, seccomp; raises OSError.
+
+    In the container tier also become ``user``. Returns the descriptor of `watch_sockets` where a
+    run has a network that can be kept.
+    """
+    os.setsid()
+    if configuration.sampled:
+        os.nice(_LOWEST_PRIORITY)  # so that the sampling slot always gets its turn
+    set_oom_score(_HIGHEST_OOM_SCORE)  # for good: from here on /proc is read-only
+    resource.setrlimit(resource.RLIMIT_NPROC, (configuration.processes, configuration.processes))
+    own = () if user is None else (f"/proc/{os.getpid()}",)
+    landlock.restrict(
+        (*configuration.readable, *own),
+        (*configuration.writable, *layout),
+        scope=configuration.scoped,
+        deny_tcp=user is not None,
+    )
+    if user is not None:
+        os.umask(0o077)  # hide its files in shared memory from other runs
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    syscalls.die_with_parent()
+    syscalls.set_dumpable(True)  # changing the user cleared it, and with it access to /proc/self
+    syscalls.renounce_privileges()
+    is_kept = user is None and not configuration.proxied
+    sockets = watch_sockets() if is_kept else None
+    syscalls.install_filter(configuration.seccomp)
+    return sockets
+
+
+def set_oom_score(score: int) -> None:
+    """Have this process and its future forks killed before others of a lower score."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+        file.write(b"%d" % score)

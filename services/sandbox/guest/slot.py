@@ -13,7 +13,6 @@ import time
 from typing import NoReturn
 
 from services.sandbox.guest import accounting, files, frames, namespaces, program, stack, syscalls
-from services.sandbox.guest.confinement import limit_resources
 from services.sandbox.guest.container import ContainedRun
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.guest.namespaces import NamespacedRun
@@ -35,7 +34,7 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
     slot = None
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        limit_resources(configuration)
+        program.limit_resources(configuration)
         if configuration.tier == "full" and user is not None:
             namespaces.become(user)
         syscalls.die_with_parent()

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from services.sandbox.guest import (
-    confinement,
     container,
     frames,
     interpreter,
     namespaces,
+    program,
     slot,
     stack,
     syscalls,
@@ -52,7 +52,7 @@ def main(descriptor: int) -> NoReturn:
 
 def _prepare(channel: socket.socket) -> Configuration:
     """Apply the configuration, preload modules, and report ready."""
-    confinement.set_oom_score(_OOM_SCORE)
+    program.set_oom_score(_OOM_SCORE)
     request, _ = frames.receive(channel)
     configuration = Configuration(**request["configuration"])
     configuration = configuration._replace(
