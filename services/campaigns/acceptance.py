@@ -3,21 +3,22 @@
 from collections.abc import Mapping
 
 from services.contracts.campaigns import Comparison
-from services.metrics import paired
+from services.metrics.missing_scores import Score, compare_scores
 
 
 def compare(
-    scores: Mapping[int, float], best: Mapping[int, float], *, higher_is_better: bool
+    scores: Mapping[int, Score], best: Mapping[int, Score], *, higher_is_better: bool
 ) -> Comparison:
     """Compare scores by item with those of the best model, as evaluations are compared.
 
-    The model improves if the whole interval of the mean difference is above zero.
+    The model improves if the whole interval of the mean difference is above zero. An item without
+    a score counts as the worst score of both models.
     """
     if not scores or scores.keys() != best.keys():
         raise ValueError("the scores are not those of the same items")
     items = sorted(scores)
     before, after = [best[item] for item in items], [scores[item] for item in items]
-    found = paired.compare(before, after) if higher_is_better else paired.compare(after, before)
+    found = compare_scores(before, after, higher_is_better=higher_is_better)
     return Comparison(
         samples=len(items),
         difference=found.difference,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from services.campaigns.records import Attempt, Code, Feedback, Measurement, Proposal
 from services.campaigns.run import CampaignRun
 from services.contracts.campaigns import StepName
+from services.metrics.missing_scores import mean_score
 
 
 @dataclass(frozen=True)
@@ -14,14 +15,14 @@ class Tried:
     loop: int
     proposal: Proposal
     feedback: Feedback
-    measurement: Measurement | None
+    score: float | None
 
     def lesson(self) -> str:
         """One line for the LLM."""
         outcome = "accepted" if self.feedback.accepted else "rejected"
         if self.feedback.failed is not None:
             outcome = f"failed ({self.feedback.failed.failure})"
-        score = f", score {self.measurement.search_score:.4f}" if self.measurement else ""
+        score = f", score {self.score:.4f}" if self.score is not None else ""
         hypothesis, reason = self.proposal.hypothesis, self.feedback.reason
         begin = f"Loop {self.loop} (from loop {self.proposal.parent}): {outcome}{score}."
         return f"{begin} Hypothesis: {hypothesis} Lesson: {reason}"
@@ -34,8 +35,14 @@ def tried(run: CampaignRun, loop: int) -> Tried:
         loop,
         run.finished(loop, StepName.PROPOSAL, Proposal),
         run.finished(loop, StepName.FEEDBACK, Feedback),
-        attempt.measurement,
+        search_score(run, attempt.measurement) if attempt.measurement else None,
     )
+
+
+def search_score(run: CampaignRun, measurement: Measurement) -> float | None:
+    """The mean over the search part; None if no item has a score and 0 could be the best one."""
+    scores = measurement.search.values()
+    return mean_score(scores, higher_is_better=run.request.higher_is_better)
 
 
 def best_loop(run: CampaignRun, before: int) -> int:

@@ -43,13 +43,12 @@ def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:
         for name, items in ((SEARCH, parts.search), (FINAL, parts.final))
     }
     search, final = _rows(run, jobs[SEARCH]), _rows(run, jobs[FINAL])
-    scores = _scores([*search, *final], higher_is_better=run.request.higher_is_better)
     wrong = [row for row in search if row.correct is False]
     random.Random(jobs[SEARCH]).shuffle(wrong)  # noqa: S311 - a sample, not a secret
     return Measurement(
         model=model,
-        search=dict(zip((row.index for row in search), scores, strict=False)),
-        final=dict(zip((row.index for row in final), scores[len(search) :], strict=True)),
+        search={row.index: row.score for row in search},
+        final={row.index: row.score for row in final},
         wrong=[_shown(row, parts.search) for row in wrong[:SHOWN_SAMPLES]],
     )
 
@@ -88,13 +87,6 @@ def _rows(run: CampaignRun, job_id: str) -> list[_ResultRow]:
     path = run.artifacts.job(job_id) / "results.jsonl"
     rows = [row for _, row in read_records(path, _ResultRow)]
     return sorted(rows, key=lambda row: row.index)
-
-
-def _scores(rows: Sequence[_ResultRow], *, higher_is_better: bool) -> list[float]:
-    """The scores of rows; one without a score has the worst that any row has, 0 included."""
-    given = [row.score for row in rows if row.score is not None]
-    worst = min([0.0, *given]) if higher_is_better else max([0.0, *given])
-    return [worst if row.score is None else row.score for row in rows]
 
 
 def _shown(row: _ResultRow, items: Sequence[Item]) -> WrongSample:

@@ -46,12 +46,15 @@ def _first_rows(run: CampaignRun, file: str) -> str:
     return "\n".join(lines)
 
 
-def state_text(best: int, measured: Measurement, loops: Sequence[Tried]) -> str:
+def state_text(
+    best: int, score: float | None, measured: Measurement, loops: Sequence[Tried]
+) -> str:
     """The best model so far, its wrong samples, and the lessons of all attempts."""
     wrong = "\n".join(sample.model_dump_json() for sample in measured.wrong)
     lessons = "\n".join(loop.lesson() for loop in loops[-LESSONS:])
+    scored = "no score for any sample" if score is None else f"score {score:.4f}"
     return (
-        f"The best model so far is that of loop {best} with score {measured.search_score:.4f}.\n"
+        f"The best model so far is that of loop {best} with {scored}.\n"
         f"Samples it answers wrongly:\n{wrong or 'none'}\n\nEarlier loops:\n{lessons or 'none'}"
     )
 

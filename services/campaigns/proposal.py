@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from services.campaigns import prompts
-from services.campaigns.history import best_loop, measurement_of, tried
+from services.campaigns.history import best_loop, measurement_of, search_score, tried
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Failed, Proposal
 from services.campaigns.run import CampaignRun
@@ -28,8 +28,12 @@ def propose(run: CampaignRun, loop: int) -> Proposal:
     """Start from the best accepted loop, and have the LLM say what to try."""
     parent = best_loop(run, loop)
     conversation = Conversation(run, "proposal", prompts.system_prompt(run.request))
+    measured = measurement_of(run, parent)
     state = prompts.state_text(
-        parent, measurement_of(run, parent), [tried(run, each) for each in range(1, loop)]
+        parent,
+        search_score(run, measured),
+        measured,
+        [tried(run, each) for each in range(1, loop)],
     )
     try:
         reason = conversation.ask_json(f"{state}\n\n{prompts.REASON}", _Reason).reason

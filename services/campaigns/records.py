@@ -15,22 +15,12 @@ class WrongSample(Resource):
 
 
 class Measurement(Resource):
-    """Scores of a model by item of each part; a sample without a score has the worst one."""
+    """Scores of a model by item of each part; None where the grader gave no score."""
 
     model: str
-    search: dict[int, float]
-    final: dict[int, float]
+    search: dict[int, float | None]
+    final: dict[int, float | None]
     wrong: list[WrongSample]
-
-    @property
-    def search_score(self) -> float:
-        """The mean over the search part."""
-        return sum(self.search.values()) / len(self.search)
-
-    @property
-    def final_score(self) -> float:
-        """The mean over the final part."""
-        return sum(self.final.values()) / len(self.final)
 
 
 class Failed(Resource):

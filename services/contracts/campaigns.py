@@ -122,7 +122,11 @@ class Comparison(Resource):
 
 
 class CampaignLoop(Resource):
-    """One attempt; loop 0 is the base model. Scores are means per item."""
+    """One attempt; loop 0 is the base model.
+
+    Scores are means per item. An item without a score counts as the worst one of its part, or as 0
+    if that is worse; where lower is better and no item has a score, there is no mean.
+    """
 
     object: Literal["campaign.loop"] = "campaign.loop"
     loop: int

@@ -71,8 +71,8 @@ def create(
 def loops(gateway: Gateway, _principal: Principal, job_id: str) -> Page[CampaignLoop]:
     """List all attempts so far, the base model as loop 0 first."""
     with gateway.database.read() as session:
-        get_job(session, job_id, JobKind.CAMPAIGN)
-        return Page(data=list_loops(session, job_id))
+        job = get_job(session, job_id, JobKind.CAMPAIGN)
+        return Page(data=list_loops(session, job))
 
 
 @router.get(
@@ -101,8 +101,8 @@ def show_step(
 def best(gateway: Gateway, _principal: Principal, job_id: str) -> CampaignLoop:
     """Show the last accepted loop, or that of the base model."""
     with gateway.database.read() as session:
-        get_job(session, job_id, JobKind.CAMPAIGN)
-        return best_loop(session, job_id)
+        job = get_job(session, job_id, JobKind.CAMPAIGN)
+        return best_loop(session, job)
 
 
 PAGES: dict[int | str, dict[str, Any]] = {

@@ -25,6 +25,7 @@ from services.core.jobs.job import NO_DEVICE, Job, NewJob
 from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import create_job
 from services.core.registry import require_file
+from services.metrics.missing_scores import mean_score
 
 MAX_DATASET_BYTES = 64 << 20
 """Of all data sets together: they travel to the sandbox in one request."""
@@ -74,9 +75,13 @@ def campaign_view(job: Job) -> Campaign:
     )
 
 
-def list_loops(session: Session, campaign_id: str) -> list[CampaignLoop]:
-    """All loops, the base model's first."""
-    return [loop_view(loop, steps) for loop, steps in outputs_of(session, campaign_id).items()]
+def list_loops(session: Session, job: Job) -> list[CampaignLoop]:
+    """All loops of a campaign, the base model's first."""
+    request = CreateCampaign.model_validate(job.request)
+    return [
+        loop_view(loop, steps, higher_is_better=request.higher_is_better)
+        for loop, steps in outputs_of(session, job.id).items()
+    ]
 
 
 def outputs_of(session: Session, campaign_id: str) -> dict[int, dict[StepName, dict[str, Any]]]:
@@ -94,9 +99,9 @@ def outputs_of(session: Session, campaign_id: str) -> dict[int, dict[StepName, d
     return outputs
 
 
-def best_loop(session: Session, campaign_id: str) -> CampaignLoop:
+def best_loop(session: Session, job: Job) -> CampaignLoop:
     """The accepted loop of the best model so far; raises `NotFound` before the base is measured."""
-    measured = [each for each in list_loops(session, campaign_id) if each.model is not None]
+    measured = [each for each in list_loops(session, job) if each.model is not None]
     best = [each for each in measured if each.accepted or each.loop == 0]
     if not best:
         raise NotFound("the base model has not been measured yet", code="not_measured")
@@ -136,28 +141,31 @@ def _call(effect: CampaignEffectRow) -> dict[str, Any]:
     return {**effect.response, **tokens}
 
 
-def loop_view(loop: int, steps: dict[StepName, dict[str, Any]]) -> CampaignLoop:
+def loop_view(
+    loop: int, steps: dict[StepName, dict[str, Any]], *, higher_is_better: bool
+) -> CampaignLoop:
     """A loop, from the outputs of its finished steps."""
     proposal = steps.get(StepName.PROPOSAL, {})
     feedback = steps.get(StepName.FEEDBACK, {})
     measured = steps.get(StepName.BASE) or (steps.get(StepName.RUNNING) or {}).get("measurement")
     failed = feedback.get("failed") or {}
     order = list(StepName)
+    means = {
+        part: mean_score(measured[part].values(), higher_is_better=higher_is_better)
+        for part in ("search", "final")
+        if measured
+    }
     return CampaignLoop(
         loop=loop,
         parent=proposal.get("parent"),
         hypothesis=proposal.get("hypothesis") or None,
         steps=sorted(steps, key=order.index),
         model=measured["model"] if measured else None,
-        search_score=_mean(measured["search"]) if measured else None,
-        final_score=_mean(measured["final"]) if measured else None,
+        search_score=means.get("search"),
+        final_score=means.get("final"),
         comparison=feedback.get("comparison"),
         accepted=feedback.get("accepted"),
         failure=failed.get("failure"),
         failure_message=failed.get("message"),
         reason=feedback.get("reason") or None,
     )
-
-
-def _mean(scores: dict[str, float]) -> float:
-    return sum(scores.values()) / len(scores)

@@ -153,6 +153,21 @@ def test_lower_scores_are_gains_where_lower_is_better(database: Database) -> Non
     assert final.difference == pytest.approx(0.1)
 
 
+def test_items_without_a_score_never_make_a_model_look_better(database: Database) -> None:
+    records = Records(database, higher_is_better=False)
+    silent = measured("ft:1", 1, 1)
+    silent["search"], silent["final"] = dict.fromkeys(scores(1)), dict.fromkeys(scores(1))
+    records.step(1, "running", {"measurement": silent})
+    records.step(1, "feedback", {"accepted": True})
+
+    report = records.report()
+
+    assert report.attempts[-1].search_score is None
+    assert report.final is not None
+    assert (report.final.base_score, report.final.best_score) == (0.15, 1.0)
+    assert report.final.ci95[1] < 0
+
+
 def test_costs_are_those_of_calls_and_jobs(records: Records) -> None:
     cost = records.report().cost
 

@@ -40,3 +40,16 @@ def test_lower_scores_improve_where_lower_is_better() -> None:
 def test_scores_of_other_items_are_not_compared() -> None:
     with pytest.raises(ValueError, match="same items"):
         compare(scores(1, of=20), scores(1, of=21), higher_is_better=True)
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_a_missing_score_counts_as_the_worst_of_both_models(higher_is_better: bool) -> None:
+    best = {item: 0.5 + item / 100 for item in range(40)}
+    silent: dict[int, float | None] = dict.fromkeys(best)
+
+    worse = compare(silent, best, higher_is_better=higher_is_better)
+    better = compare(best, silent, higher_is_better=higher_is_better)
+
+    assert worse.ci95[1] < 0
+    assert worse.difference == pytest.approx(-better.difference)
+    assert better.improves

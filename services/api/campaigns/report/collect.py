@@ -21,7 +21,7 @@ from services.contracts.campaigns import CampaignLoop, CreateCampaign, StepName
 from services.contracts.jobs import JobKind
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.job import Job
-from services.metrics.paired import compare
+from services.metrics.missing_scores import compare_scores
 
 TEXT_CHARACTERS = 2000
 HOUR_SECONDS = 3600.0
@@ -34,7 +34,10 @@ def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
     request = CreateCampaign.model_validate(job.request)
     outputs = outputs_of(session, job.id)
     jobs = _jobs_of(session, job.id)
-    loops = {number: loop_view(number, steps) for number, steps in outputs.items()}
+    loops = {
+        number: loop_view(number, steps, higher_is_better=request.higher_is_better)
+        for number, steps in outputs.items()
+    }
     best = max((number for number, loop in loops.items() if loop.accepted), default=0)
     training = jobs.trainings.get(best)
     return CampaignReport(
@@ -134,14 +137,15 @@ def _final(outputs: Outputs, best: int, *, higher_is_better: bool) -> FinalCompa
         return None
     candidate = outputs[best][StepName.RUNNING]["measurement"]["final"]
     items = sorted(base["final"])
-    sign = 1.0 if higher_is_better else -1.0
-    compared = compare(
-        [sign * base["final"][item] for item in items], [sign * candidate[item] for item in items]
+    compared = compare_scores(
+        [base["final"][item] for item in items],
+        [candidate[item] for item in items],
+        higher_is_better=higher_is_better,
     )
     return FinalComparison(
         samples=len(items),
-        base_score=sign * compared.baseline_mean,
-        best_score=sign * compared.candidate_mean,
+        base_score=compared.baseline_mean,
+        best_score=compared.candidate_mean,
         difference=compared.difference,
         ci95=compared.ci95,
         p_value=compared.p_value,

@@ -1,0 +1,45 @@
+"""Scores of items of which some are missing, such as those that a grader could not give.
+
+A missing score never helps: it counts as the worst one of all that are compared, or as 0 where
+that is worse.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from services.metrics.paired import PairedDifference, compare
+
+Score = float | None
+
+
+def mean_score(scores: Collection[Score], *, higher_is_better: bool) -> float | None:
+    """The mean over all items; None if none has a score and 0 could be the best one."""
+    given = [score for score in scores if score is not None]
+    if not given and not higher_is_better:
+        return None
+    worst = _worst(given, higher_is_better=higher_is_better)
+    return sum(_filled(scores, worst)) / len(scores)
+
+
+def compare_scores(
+    baseline: Sequence[Score], candidate: Sequence[Score], *, higher_is_better: bool
+) -> PairedDifference:
+    """Compare scores of the same items in the same order, in the direction of improvement.
+
+    A missing score counts as the worst of both runs; the means are those of the filled scores.
+    """
+    given = [score for score in (*baseline, *candidate) if score is not None]
+    worst = _worst(given, higher_is_better=higher_is_better)
+    before, after = _filled(baseline, worst), _filled(candidate, worst)
+    if higher_is_better:
+        return compare(before, after)
+    found = compare(after, before)
+    return replace(found, baseline_mean=found.candidate_mean, candidate_mean=found.baseline_mean)
+
+
+def _worst(given: Sequence[float], *, higher_is_better: bool) -> float:
+    return min([0.0, *given]) if higher_is_better else max([0.0, *given])
+
+
+def _filled(scores: Collection[Score], worst: float) -> list[float]:
+    return [worst if score is None else score for score in scores]
