@@ -39,10 +39,10 @@ class Row(BaseModel):
     input: str = ""
     output: str = Field(min_length=1)
 
-    @property
-    def prompt(self) -> str:
-        """The whole question."""
-        return f"{self.instruction}\n{self.input}" if self.input else self.instruction
+    def holds_any(self, items: Contamination) -> bool:
+        """Whether a text of the row, or the texts in a row, hold an item."""
+        texts = [self.instruction, self.input, self.output]
+        return any(items.holds(text) for text in (*texts, "\n".join(texts)))
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def read_rows(path: Path, items: Contamination) -> Rows:
     Rows that hold benchmark items are removed; above a tenth of all, the data are refused.
     """
     rows = _parse(path)
-    clean = [row for row in rows if not items.holds(row.prompt) and not items.holds(row.output)]
+    clean = [row for row in rows if not row.holds_any(items)]
     removed = len(rows) - len(clean)
     if removed > MAX_CONTAMINATED_SHARE * len(rows):
         message = f"{removed} of {len(rows)} rows hold items of the benchmark"

@@ -9,18 +9,23 @@ from typing import Any
 N = 13
 """Words of an n-gram, as in the contamination check of T. Brown et al., "Language Models are
 Few-Shot Learners" (2020), appendix C."""
+SHORTEST = 4
+"""Tokens of the shortest question that is looked for within a line of text."""
 TEMPLATE_ITEMS = 10
 """A sequence in more questions than these, and in more than half of all, is their template."""
 LISTED_ROWS = 5
 """Training rows that a finding names at most; all are counted."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+_LABEL = re.compile(r"\s*\w+(?:\s+\d+)?\s*[:.)]\s*")
+"""What precedes a question in a list of them, such as ``Q:`` or ``3.``."""
 
 Gram = tuple[str, ...]
 
 
 class Overlap(StrEnum):
-    """How a text holds an item: it equals the question, or shares `N` tokens in a row with it."""
+    """How a text holds an item: it equals the question, or shares `N` tokens in a row with it (all
+    tokens of a shorter question)."""
 
     EXACT = "exact"
     N_GRAM = "n_gram"
@@ -29,14 +34,17 @@ class Overlap(StrEnum):
 class Contamination:
     """Finds texts that equal or contain a question, or share a sequence of `N` tokens with one.
 
-    Texts are compared as lower-case words and single punctuation marks. Questions shorter than
-    `N` match only whole texts; questions without words match nothing. A sequence of their
-    template, such as an instruction that ends each of the questions, counts for nothing.
+    Texts are compared as lower-case words and single punctuation marks. A question of fewer than
+    `N` tokens must be contained as a whole; one of fewer than `SHORTEST` must be a line of the
+    text, with or without a label such as ``Q:``; questions without words match nothing. A sequence
+    of their template, such as an instruction that ends each of the questions, counts for nothing.
     """
 
     def __init__(self, questions: Iterable[str]) -> None:
         self._whole: dict[Gram, list[int]] = {}
         self._grams: dict[Gram, list[int]] = {}
+        self._short: dict[Gram, set[Gram]] = {}  # by their first `SHORTEST` tokens
+        self._has_lines = False
         items = 0
         for item, question in enumerate(questions):
             words = _words(question)
@@ -44,6 +52,9 @@ class Contamination:
                 self._whole.setdefault(words, []).append(item)
             for gram in set(_grams(words)):
                 self._grams.setdefault(gram, []).append(item)
+            if SHORTEST <= len(words) < N:
+                self._short.setdefault(words[:SHORTEST], set()).add(words)
+            self._has_lines |= 0 < len(words) < SHORTEST
             items += 1
         most = max(TEMPLATE_ITEMS, items // 2)
         self._grams = {gram: held for gram, held in self._grams.items() if len(held) <= most}
@@ -51,15 +62,30 @@ class Contamination:
     def holds(self, text: str) -> bool:
         """Whether a text of the training data holds an item."""
         words = _words(text)
-        return words in self._whole or any(gram in self._grams for gram in _grams(words))
+        return words in self._whole or any(True for _ in self._held(text, words))
 
     def items_in(self, text: str) -> dict[int, Overlap]:
         """The positions of the items that a text holds; an exact match outranks an n-gram."""
         words = _words(text)
-        found = {
-            item: Overlap.N_GRAM for gram in _grams(words) for item in self._grams.get(gram, ())
-        }
+        found = {item: Overlap.N_GRAM for items in self._held(text, words) for item in items}
         return found | dict.fromkeys(self._whole.get(words, ()), Overlap.EXACT)
+
+    def _held(self, text: str, words: Gram) -> Iterator[list[int]]:
+        """The items of each sequence, and of each short question, that a text contains."""
+        for gram in _grams(words):
+            if gram in self._grams:
+                yield self._grams[gram]
+        if self._short:
+            for start, opening in enumerate(_grams(words, SHORTEST)):
+                for question in self._short.get(opening, ()):
+                    if words[start : start + len(question)] == question:
+                        yield self._whole[question]
+        if self._has_lines:
+            for line in text.splitlines():
+                for piece in (line, _LABEL.sub("", line, count=1)):
+                    tokens = _words(piece)
+                    if len(tokens) < SHORTEST and tokens in self._whole:
+                        yield self._whole[tokens]
 
 
 @dataclass(slots=True)
@@ -140,5 +166,5 @@ def _words(text: str) -> Gram:
     return tuple(_WORD.findall(text.lower()))
 
 
-def _grams(words: Gram) -> Iterator[Gram]:
-    return (words[start : start + N] for start in range(len(words) - N + 1))
+def _grams(words: Gram, length: int = N) -> Iterator[Gram]:
+    return (words[start : start + length] for start in range(len(words) - length + 1))

@@ -25,8 +25,20 @@ def test_a_long_question_is_found_inside_another_text() -> None:
     assert not items.holds("A train leaves the station at noon and then it rains all day.")
 
 
-def test_a_short_question_is_not_found_inside_another_text() -> None:
-    assert not Contamination(["Why?"]).holds("Why? Because it is so.")
+def test_a_short_question_is_found_inside_another_text() -> None:
+    items = Contamination(["What is 1 plus 2?", "What is 1 plus 2 plus 3?"])
+
+    assert items.items_in("Q: What is 1 plus 2? A: 3") == {0: Overlap.N_GRAM}
+    assert items.items_in("Solve what is 1 plus 2 plus 3? It is 6.") == {1: Overlap.N_GRAM}
+    assert not items.holds("What is 1 plus 20? What is 1 plus")
+
+
+def test_a_question_of_few_words_is_found_as_a_line_with_or_without_a_label() -> None:
+    items = Contamination(["2 + 2", "Why?"])
+
+    for text in ("Q: 2+2", "Question 7: 2 + 2", "3. 2+2\n4", "Answer.\n2+2"):
+        assert items.items_in(text) == {0: Overlap.N_GRAM}
+    assert not items.holds("Why? Because it is so, as 2 + 2 is 4.")
 
 
 def test_a_question_without_words_is_in_no_text() -> None:
