@@ -8,7 +8,7 @@ from services.campaigns.history import best_loop, measurement_of
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Attempt, Code, Failed, Feedback, Proposal
 from services.campaigns.run import CampaignRun
-from services.campaigns.signals import StepFailed
+from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.base import Resource
 from services.contracts.campaigns import Comparison
 
@@ -21,7 +21,10 @@ class _Explanation(Resource):
 def judge(
     run: CampaignRun, loop: int, proposal: Proposal, code: Code, attempt: Attempt
 ) -> Feedback:
-    """Compare with the best model so far, on the search part; failures are never accepted."""
+    """Compare with the best model so far, on the search part; failures are never accepted.
+
+    A budget that ends before the LLM has explained the verdict leaves the verdict as it is.
+    """
     failed = proposal.failed or code.failed or attempt.failed
     comparison = None
     if failed is None and attempt.measurement is not None:
@@ -37,6 +40,8 @@ def judge(
         said = _explain(run, proposal, code, _verdict(feedback))
     except StepFailed as error:
         return feedback.model_copy(update={"reason": error.message})
+    except BudgetSpent as spent:
+        return feedback.model_copy(update={"unexplained": spent.limit})
     update = {"code_summary": said.code_summary, "reason": said.reason}
     return feedback.model_copy(update=update)
 

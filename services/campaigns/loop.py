@@ -14,7 +14,7 @@ from services.campaigns.records import Attempt, Code, Feedback, Measurement, Pro
 from services.campaigns.run import CampaignRun
 from services.campaigns.running import run_experiment
 from services.campaigns.signals import BudgetSpent, StepFailed
-from services.contracts.campaigns import CampaignResult, StepName
+from services.contracts.campaigns import CampaignResult, Limit, StepName
 from services.contracts.errors import JobFailed
 from services.metrics.contamination import Contamination
 
@@ -27,22 +27,23 @@ def advance(run: CampaignRun) -> CampaignResult:
     parts = parts_of(run)
     items = Contamination(item.question for item in (*parts.search, *parts.final))
     run.step(0, StepName.BASE, Measurement, lambda: _measure_base(run, parts))
-    finished, ended_by = 0, "loops"
+    finished, ended_by = 0, Limit.LOOPS
     try:
         for loop in range(1, run.request.budget.loops + 1):
             run.check_time()
             _loop(run, loop, parts, items)
             finished = loop
+            unexplained = run.finished(loop, StepName.FEEDBACK, Feedback).unexplained
+            if unexplained is not None:
+                raise BudgetSpent(unexplained)
     except BudgetSpent as spent:
         ended_by = spent.limit
     best = best_loop(run, finished + 1)
-    return CampaignResult.model_validate(
-        {
-            "ended_by": ended_by,
-            "best_loop": best,
-            "best_model": measurement_of(run, best).model,
-            "llm_tokens": run.tokens,
-        }
+    return CampaignResult(
+        ended_by=ended_by,
+        best_loop=best,
+        best_model=measurement_of(run, best).model,
+        llm_tokens=run.tokens,
     )
 
 

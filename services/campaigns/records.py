@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from services.contracts.base import JsonObject, Resource
-from services.contracts.campaigns import Comparison, Failure
+from services.contracts.campaigns import Comparison, Failure, Limit
 
 
 class WrongSample(Resource):
@@ -68,6 +68,9 @@ class Feedback(Resource):
     comparison: Comparison | None = None
     code_summary: str = ""
     reason: str = ""
+    unexplained: Limit | None = Field(
+        default=None, description="The limit of the budget that left no explanation."
+    )
     failed: Failed | None = None
 
 

@@ -16,7 +16,7 @@ from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import BudgetSpent, Cause, Interrupted, Waiting
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import CreateCampaign, StepName
+from services.contracts.campaigns import CreateCampaign, Limit, StepName
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.tables import CampaignStepRow, JobRow
@@ -175,13 +175,13 @@ class CampaignRun:
         """Raise `BudgetSpent` when no further call of the LLM may be made."""
         limit = self.request.budget.llm_tokens
         if limit is not None and self.tokens >= limit:
-            raise BudgetSpent("llm_tokens")
+            raise BudgetSpent(Limit.LLM_TOKENS)
 
     def check_time(self) -> None:
         """Raise `BudgetSpent` when the hours of the budget have passed."""
         hours, started = self.request.budget.hours, self._claim.job.started_at
         if hours is not None and started and time.time() - started > hours * HOUR_SECONDS:
-            raise BudgetSpent("hours")
+            raise BudgetSpent(Limit.HOURS)
 
     def note(self, message: str) -> None:
         """Append an event."""

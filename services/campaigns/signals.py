@@ -6,7 +6,7 @@ continues later from what it has recorded.
 
 from enum import StrEnum
 
-from services.contracts.campaigns import Failure
+from services.contracts.campaigns import Failure, Limit
 from services.contracts.errors import TemperError
 
 
@@ -32,7 +32,7 @@ class Waiting(Exception):
 class BudgetSpent(Exception):
     """A limit of the budget is reached."""
 
-    def __init__(self, limit: str) -> None:
+    def __init__(self, limit: Limit) -> None:
         super().__init__(limit)
         self.limit = limit
 

@@ -158,10 +158,18 @@ class CampaignStep(Resource):
     jobs: list[str] = Field(default_factory=list)
 
 
+class Limit(StrEnum):
+    """The limits of a budget at which a campaign ends."""
+
+    LOOPS = "loops"
+    HOURS = "hours"
+    LLM_TOKENS = "llm_tokens"
+
+
 class CampaignResult(Resource):
     """How a campaign ended: ``ended_by`` is the limit of the budget that was reached."""
 
-    ended_by: Literal["loops", "hours", "llm_tokens"]
+    ended_by: Limit
     best_loop: int
     best_model: str
     llm_tokens: int

@@ -1,0 +1,115 @@
+"""A campaign in a database, without a gateway, a worker or an LLM."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from services.campaigns.claims import claim_step
+from services.campaigns.run import CampaignRun
+from services.campaigns.settings import CampaignSettings
+from services.contracts.campaigns import CreateCampaign, StepName
+from services.contracts.jobs import JobStatus
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.tables import CampaignEffectRow, CampaignStepRow
+from services.core.jobs.claims import Claim, Claimant
+from services.core.jobs.devices import HostDevices
+from services.core.jobs.job import NO_DEVICE, NewJob
+from services.core.jobs.queues import CAMPAIGN
+from services.core.jobs.store import create_job, get_job, move_job
+from services.core.process.supervised import lease_clock
+
+LEASE_SECONDS = 600.0
+NOWHERE = "http://127.0.0.1:9"
+"""An address at which nothing listens."""
+REQUEST = {
+    "base_model": "base",
+    "scenario": "Add two numbers.",
+    "file": "file-items",
+    "datasets": [{"name": "sums", "file": "file-sums"}],
+    "llm": {"base_url": f"{NOWHERE}/v1", "model": "scripted"},
+}
+SEARCH_ITEMS = 10
+
+
+def measured(model: str, right: int) -> dict[str, Any]:
+    """The output of a measurement in which the first ``right`` search items are right."""
+    scores = {str(item): float(item < right) for item in range(SEARCH_ITEMS)}
+    return {"model": model, "search": scores, "final": scores, "wrong": []}
+
+
+class StoredCampaign:
+    """A queued campaign of which `run` takes the next step in this process."""
+
+    id = "campaign-1"
+
+    def __init__(self, database: Database, home: Path) -> None:
+        self.database = database
+        self.settings = CampaignSettings(home=home)
+        self.stopping = threading.Event()
+        files = Artifacts(home).root / "files"
+        files.mkdir(parents=True)
+        rows = [{"prompt": f"What is {n} plus 1?", "gold": str(n + 1)} for n in range(20)]
+        (files / "file-items").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (files / "file-sums").write_text('{"question": "What is 7 plus 7?", "answer": "14"}\n')
+
+    def create(self, **request: Any) -> None:
+        """Create it, already validated."""
+        body = CreateCampaign.model_validate({**REQUEST, **request})
+        new = NewJob(
+            self.id,
+            "campaign",
+            CAMPAIGN.work,
+            CAMPAIGN.validation,
+            body.model_dump(mode="json"),
+            gpus=NO_DEVICE,
+        )
+        with self.database.write() as session:
+            job = create_job(session, new)
+            move_job(session, job, JobStatus.QUEUED, "The benchmark is valid")
+
+    def step(self, loop: int, name: StepName, output: dict[str, Any]) -> None:
+        """Record a finished step."""
+        with self.database.write() as session:
+            row = CampaignStepRow(
+                campaign_id=self.id, loop=loop, name=name.value, started_at=1.0, output=output
+            )
+            row.finished_at = 2.0
+            session.add(row)
+
+    def effect(self, loop: int, name: StepName, key: str, **columns: Any) -> None:
+        """Record an effect of a step; ``columns`` are those that matter to the test."""
+        place = {"campaign_id": self.id, "loop": loop, "step": name.value, "key": key, "seq": 0}
+        others = {"response": {}, "prompt_tokens": 0, "completion_tokens": 0, "created_at": 1.0}
+        with self.database.write() as session:
+            session.add(CampaignEffectRow(**place, **{**others, **columns}))
+
+    def measured_attempt(self, loop: int, right: int) -> None:
+        """Record a loop up to its measurement."""
+        self.step(loop, StepName.PROPOSAL, {"parent": 0, "hypothesis": "more sums"})
+        self.step(loop, StepName.CODING, {"script": "pass", "settings": "a: 1"})
+        self.step(loop, StepName.RUNNING, {"rows": 9, "measurement": measured(f"ft:{loop}", right)})
+
+    def claim(self) -> Claim:
+        """Claim the next step, as a worker does."""
+        host = HostDevices("host", (), 0, ())
+        with self.database.write() as session:
+            claim = claim_step(session, Claimant("host:1:1", host, LEASE_SECONDS))
+        assert claim is not None
+        return claim
+
+    def run(self) -> CampaignRun:
+        """Claim it, and go on with what is recorded."""
+        return CampaignRun(
+            self.claim(),
+            deadline=lease_clock() + LEASE_SECONDS,
+            database=self.database,
+            settings=self.settings,
+            stopping=self.stopping,
+        )
+
+    def status_of(self, job_id: str) -> JobStatus:
+        """The status of a job."""
+        with self.database.read() as session:
+            return get_job(session, job_id).status
