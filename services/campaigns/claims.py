@@ -71,15 +71,21 @@ def _take(session: Session, job: Job, claimant: Claimant) -> Job:
     return get_job(session, job.id)
 
 
-def release(session: Session, job: Job, reason: str, awaits: str | None) -> None:
-    """Queue a claimed campaign until the job ``awaits`` has ended; without one, for a while."""
+def release(
+    session: Session, job: Job, reason: str, awaits: str | None, seconds_left: float | None = None
+) -> None:
+    """Queue a claimed campaign until the job ``awaits`` has ended; without one, for a while.
+
+    It goes on after ``seconds_left`` at the latest, when the hours of its budget end.
+    """
     row = session.get(CampaignRow, job.id)
     if row is None:
         session.add(CampaignRow(id=job.id, awaits=awaits))
     else:
         row.awaits = awaits
     message = reason[:1].upper() + reason[1:]
-    later = now(session) + FALLBACK_SECONDS
+    seconds = FALLBACK_SECONDS if seconds_left is None else min(FALLBACK_SECONDS, seconds_left)
+    later = now(session) + seconds
     changes: dict[str, Any] = {"queue_reason": reason, "not_before": later, "losses": 0}
     move_job(session, job, JobStatus.QUEUED, message, **changes)
 

@@ -45,7 +45,7 @@ class Conversation:
         self._calls += 1
         key = f"{self._name}.{self._calls}"
         messages = list(self._messages)
-        effect = self._run.once(key, lambda: _call(self._run, messages))
+        effect = self._run.once(key, lambda: _call(self._run, messages), long=True)
         answer = str(effect.response["answer"])
         self._messages.append({"role": "assistant", "content": answer})
         return _REASONING.sub("", answer)
@@ -65,7 +65,7 @@ class Conversation:
 
 
 async def _call(run: CampaignRun, messages: list[JsonObject]) -> Effect:
-    run.check_tokens()
+    run.budget.check_tokens()
     llm = run.request.llm
     request = ChatRequest(
         model=llm.model,

@@ -26,11 +26,10 @@ def advance(run: CampaignRun) -> CampaignResult:
     """
     parts = parts_of(run)
     items = Contamination(item.question for item in (*parts.search, *parts.final))
-    run.step(0, StepName.BASE, Measurement, lambda: _measure_base(run, parts))
     finished, ended_by = 0, Limit.LOOPS
     try:
+        run.step(0, StepName.BASE, Measurement, lambda: _measure_base(run, parts))
         for loop in range(1, run.request.budget.loops + 1):
-            run.check_time()
             _loop(run, loop, parts, items)
             finished = loop
             unexplained = run.finished(loop, StepName.FEEDBACK, Feedback).unexplained
@@ -42,8 +41,8 @@ def advance(run: CampaignRun) -> CampaignResult:
     return CampaignResult(
         ended_by=ended_by,
         best_loop=best,
-        best_model=measurement_of(run, best).model,
-        llm_tokens=run.tokens,
+        best_model=measurement_of(run, best).model if best else run.request.base_model,
+        llm_tokens=run.budget.tokens,
     )
 
 

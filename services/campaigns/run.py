@@ -10,13 +10,14 @@ from typing import TypeVar
 from pydantic import BaseModel
 from sqlalchemy import select, update
 
+from services.campaigns.budget import Budget
 from services.campaigns.effects import Effect, Place, effects_of, record_effect, tokens_spent
 from services.campaigns.gateway import Gateway
 from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.signals import BudgetSpent, Cause, Interrupted, Waiting
+from services.campaigns.signals import Cause, Interrupted, Waiting
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import CreateCampaign, Limit, StepName
+from services.contracts.campaigns import CreateCampaign, StepName
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.tables import CampaignStepRow, JobRow
@@ -28,7 +29,6 @@ from services.core.worker.run import Lease
 
 POLL_SECONDS = 0.2
 CONTROL_SECONDS = 1.0
-HOUR_SECONDS = 3600.0
 STEPS_OF_LOOP = len(StepName) - 1
 
 Value = TypeVar("Value")
@@ -36,7 +36,7 @@ Output = TypeVar("Output", bound=BaseModel)
 
 
 class CampaignRun:
-    """What a step may do. Every method may raise `Interrupted` or `LeaseLost`."""
+    """What a step may do. Every method may raise `Interrupted`, `BudgetSpent` or `LeaseLost`."""
 
     def __init__(
         self,
@@ -58,11 +58,12 @@ class CampaignRun:
         self._stopping = stopping
         self._checked = 0.0
         with database.read() as session:
-            self.tokens = tokens_spent(session, self.id)
+            tokens = tokens_spent(session, self.id)
             steps = session.scalars(
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
             self._steps = {(row.loop, row.name): row.output for row in steps}
+        self.budget = Budget(self.request.budget, claim.job.started_at, tokens)
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
         self.log = LogFolder(self.artifacts.job(self.id), claim.job.created_at)
@@ -135,17 +136,23 @@ class CampaignRun:
         self._steps[place.loop, place.step.value] = content
         self.log.write_step(place, content, self._effects)
 
-    def once(self, key: str, make: Callable[[], Awaitable[Effect]]) -> Effect:
-        """The effect of the current step with this key, made unless it is recorded."""
+    def once(
+        self, key: str, make: Callable[[], Awaitable[Effect]], *, long: bool = False
+    ) -> Effect:
+        """The effect of the current step with this key, made unless it is recorded.
+
+        A ``long`` one is cancelled when the hours of the budget end.
+        """
         if key in self._effects:
             return self._effects[key]
         self._check(pausing=True)
-        effect = self._attend(make)
+        self.budget.check_hours()
+        effect = self._attend(make, long=long)
         with self.database.write() as session:
             check_claim(session, self._claim)
             record_effect(session, self._place, key, len(self._effects), effect)
         self._effects[key] = effect
-        self.tokens += effect.prompt_tokens + effect.completion_tokens
+        self.budget.tokens += effect.prompt_tokens + effect.completion_tokens
         return effect
 
     def create_job(self, key: str, path: str, body: JsonObject) -> str:
@@ -164,24 +171,13 @@ class CampaignRun:
         return str(self.once(key, make).response["id"])
 
     def finished_job(self, job_id: str) -> Job:
-        """The job once it has ended; raises `Waiting` before."""
+        """The job once it has ended; before, raises `Waiting`, or `BudgetSpent` after the hours."""
         with self.database.read() as session:
             job = get_job(session, job_id)
         if not job.status.is_final:
+            self.budget.check_hours()
             raise Waiting(f"waiting for {job_id}", job_id)
         return job
-
-    def check_tokens(self) -> None:
-        """Raise `BudgetSpent` when no further call of the LLM may be made."""
-        limit = self.request.budget.llm_tokens
-        if limit is not None and self.tokens >= limit:
-            raise BudgetSpent(Limit.LLM_TOKENS)
-
-    def check_time(self) -> None:
-        """Raise `BudgetSpent` when the hours of the budget have passed."""
-        hours, started = self.request.budget.hours, self._claim.job.started_at
-        if hours is not None and started and time.time() - started > hours * HOUR_SECONDS:
-            raise BudgetSpent(Limit.HOURS)
 
     def note(self, message: str) -> None:
         """Append an event."""
@@ -189,7 +185,7 @@ class CampaignRun:
             check_claim(session, self._claim)
             append_event(session, self.id, message)
 
-    def _attend(self, make: Callable[[], Awaitable[Value]]) -> Value:
+    def _attend(self, make: Callable[[], Awaitable[Value]], *, long: bool) -> Value:
         """Wait for something outside while the lease is kept; interrupted, it is cancelled."""
 
         async def attended() -> Value:
@@ -197,6 +193,8 @@ class CampaignRun:
             try:
                 while not (await asyncio.wait({work}, timeout=POLL_SECONDS))[0]:
                     self._check()
+                    if long:
+                        self.budget.check_hours()
                 return work.result()
             finally:
                 work.cancel()

@@ -67,7 +67,7 @@ def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
     Raises `StepFailed` with the end of its output, `Waiting` while the sandbox is away.
     """
     target = run.folder / f"{key}.json"
-    effect = run.once(key, lambda: _run(run, source, target, debug=debug))
+    effect = run.once(key, lambda: _run(run, source, target, debug=debug), long=True)
     problem = effect.response.get("problem")
     if problem is not None:
         raise StepFailed(Failure.DATA, str(problem))

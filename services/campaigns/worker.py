@@ -150,9 +150,9 @@ class CampaignWorker:
         try:
             result = advance(run)
         except Waiting as waiting:
-            self._release(claim, waiting.reason, waiting.job_id)
+            self._release(claim, run, waiting.reason, waiting.job_id)
         except GatewayAway as away:
-            self._release(claim, f"waiting for the gateway: {away.message}", None)
+            self._release(claim, run, f"waiting for the gateway: {away.message}", None)
         except Interrupted as interrupted:
             self._interrupt(claim, interrupted.cause)
         except (LeaseLost, *DATABASE_AWAY):
@@ -165,8 +165,9 @@ class CampaignWorker:
                 kept = result.model_dump(mode="json")
                 message = f"Ended by its {result.ended_by}; the best model is {result.best_model}"
                 move_job(session, job, JobStatus.SUCCEEDED, message, result=kept, phase=None)
+                cancel_orphans(session)
 
-    def _release(self, claim: Claim, reason: str, awaits: str | None) -> None:
+    def _release(self, claim: Claim, run: CampaignRun, reason: str, awaits: str | None) -> None:
         with self._database.write() as session:
             job = check_claim(session, claim)
             if job.cancel_requested_at is not None:
@@ -174,7 +175,7 @@ class CampaignWorker:
             elif job.pause_requested_at is not None:
                 move_job(session, job, JobStatus.PAUSED, "Paused", phase=None)
             else:
-                release(session, job, reason, awaits)
+                release(session, job, reason, awaits, run.budget.seconds_left)
 
     def _interrupt(self, claim: Claim, cause: Cause) -> None:
         with self._database.write() as session:

@@ -5,18 +5,20 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
 from services.campaigns.claims import claim_step
 from services.campaigns.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns import CreateCampaign, StepName
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
-from services.core.db.engine import Database
-from services.core.db.tables import CampaignEffectRow, CampaignStepRow
+from services.core.db.engine import Database, now
+from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
 from services.core.jobs.claims import Claim, Claimant
 from services.core.jobs.devices import HostDevices
 from services.core.jobs.job import NO_DEVICE, NewJob
-from services.core.jobs.queues import CAMPAIGN
+from services.core.jobs.queues import CAMPAIGN, TRAINING
 from services.core.jobs.store import create_job, get_job, move_job
 from services.core.process.supervised import lease_clock
 
@@ -91,6 +93,29 @@ class StoredCampaign:
         self.step(loop, StepName.CODING, {"script": "pass", "settings": "a: 1"})
         self.step(loop, StepName.RUNNING, {"rows": 9, "measurement": measured(f"ft:{loop}", right)})
 
+    def finished_script(self, loop: int) -> None:
+        """Record that the data of a loop were made and uploaded."""
+        self.effect(loop, StepName.RUNNING, "full", response={"problem": None})
+        self.effect(loop, StepName.RUNNING, "upload.train", response={"id": "file-train"})
+        folder = Artifacts(self.settings.home).job(self.id) / f"loop-{loop}"
+        folder.mkdir(parents=True)
+        rows = [{"instruction": f"Add {n} to 7.", "output": str(n + 7)} for n in range(30)]
+        (folder / "full.json").write_text(json.dumps(rows))
+
+    def training(self, loop: int, job_id: str) -> None:
+        """Record a training that waits for a device."""
+        new = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, {})
+        with self.database.write() as session:
+            create_job(session, new)
+        response = {"id": job_id}
+        self.effect(loop, StepName.RUNNING, "train", response=response, job_id=job_id)
+
+    def started(self, at: float) -> None:
+        """Set the time of its first step."""
+        with self.database.write() as session:
+            row = session.scalars(select(JobRow).where(JobRow.id == self.id)).one()
+            row.started_at = at
+
     def claim(self) -> Claim:
         """Claim the next step, as a worker does."""
         host = HostDevices("host", (), 0, ())
@@ -101,13 +126,28 @@ class StoredCampaign:
 
     def run(self) -> CampaignRun:
         """Claim it, and go on with what is recorded."""
+        return self.run_of(self.claim())
+
+    def run_of(self, claim: Claim) -> CampaignRun:
+        """Go on with what is recorded."""
         return CampaignRun(
-            self.claim(),
+            claim,
             deadline=lease_clock() + LEASE_SECONDS,
             database=self.database,
             settings=self.settings,
             stopping=self.stopping,
         )
+
+    def result(self) -> dict[str, Any]:
+        """What it ended with."""
+        with self.database.read() as session:
+            return get_job(session, self.id).result or {}
+
+    def wakes_after(self) -> float:
+        """Seconds until it looks again, whatever it waits for."""
+        with self.database.read() as session:
+            row = session.scalars(select(JobRow).where(JobRow.id == self.id)).one()
+            return (row.not_before or 0.0) - now(session)
 
     def status_of(self, job_id: str) -> JobStatus:
         """The status of a job."""

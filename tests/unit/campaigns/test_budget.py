@@ -1,9 +1,22 @@
 """The budget of a campaign: what ends with it, and what is kept."""
 
+import threading
+import time
+
+import pytest
+
+from services.campaigns.claims import FALLBACK_SECONDS, release
 from services.campaigns.loop import advance
 from services.campaigns.records import Feedback
+from services.campaigns.signals import Waiting
+from services.campaigns.worker import CampaignWorker
 from services.contracts.campaigns import Limit, StepName
+from services.contracts.jobs import JobStatus
 from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
+from tests.support.scripted_llm import ScriptedLlm
+from tests.support.waiting import wait_for
+
+HOUR = 3600.0
 
 
 def test_a_verdict_is_kept_when_the_tokens_end_before_its_explanation(
@@ -35,3 +48,74 @@ def test_a_campaign_ends_by_the_limit_that_left_its_last_loop_without_explanatio
     result = advance(campaign.run())
 
     assert (result.ended_by, result.best_loop) == (Limit.LLM_TOKENS, 0)
+
+
+def test_hours_that_end_while_a_training_runs_end_the_campaign_and_the_training(
+    campaign: StoredCampaign,
+) -> None:
+    campaign.create(budget={"loops": 3, "hours": 1.0})
+    campaign.step(0, StepName.BASE, measured("base", 0))
+    campaign.measured_attempt(1, SEARCH_ITEMS)
+    campaign.step(1, StepName.FEEDBACK, {"accepted": True})
+    campaign.step(1, StepName.RECORD, {"best_loop": 1, "best_model": "ft:1"})
+    campaign.step(2, StepName.PROPOSAL, {"parent": 1})
+    campaign.step(2, StepName.CODING, {"script": "pass", "settings": "a: 1"})
+    campaign.finished_script(2)
+    campaign.training(2, "ftjob-2")
+    campaign.started(time.time() - 2 * HOUR)
+
+    worker = CampaignWorker(campaign.database, campaign.settings)
+    serving = threading.Thread(target=worker.serve)
+    serving.start()
+    try:
+        wait_for(lambda: campaign.status_of("ftjob-2") is JobStatus.CANCELLED, "it is cancelled")
+    finally:
+        worker.stopping.set()
+        serving.join()
+
+    assert campaign.status_of(campaign.id) is JobStatus.SUCCEEDED
+    result = campaign.result()
+    assert (result["ended_by"], result["best_loop"]) == ("hours", 1)
+
+
+def test_a_campaign_whose_hours_end_before_the_base_model_is_measured_keeps_it(
+    campaign: StoredCampaign,
+) -> None:
+    campaign.create(budget={"hours": 1.0})
+    campaign.started(time.time() - 2 * HOUR)
+
+    result = advance(campaign.run())
+
+    assert (result.ended_by, result.best_loop, result.best_model) == (Limit.HOURS, 0, "base")
+
+
+def test_a_call_of_the_llm_is_given_up_when_the_hours_end(campaign: StoredCampaign) -> None:
+    with ScriptedLlm(lambda _: "never") as llm:
+        llm.held = lambda _: True
+        target = {"base_url": f"{llm.origin}/v1", "model": "scripted"}
+        campaign.create(budget={"hours": 1.0}, llm=target)
+        campaign.step(0, StepName.BASE, measured("base", 0))
+        run = campaign.run()
+        run.budget.now = lambda: time.time() + (2 * HOUR if llm.holding.is_set() else 0.0)
+
+        assert advance(run).ended_by is Limit.HOURS
+        assert llm.abandoned.wait(60)
+
+
+def test_a_waiting_campaign_wakes_up_when_its_hours_end(campaign: StoredCampaign) -> None:
+    campaign.create(budget={"hours": 1.0})
+    campaign.step(0, StepName.BASE, measured("base", 0))
+    campaign.step(1, StepName.PROPOSAL, {"parent": 0})
+    campaign.step(1, StepName.CODING, {"script": "pass", "settings": "a: 1"})
+    campaign.finished_script(1)
+    campaign.training(1, "ftjob-1")
+    claim = campaign.claim()
+    run = campaign.run_of(claim)
+    with pytest.raises(Waiting) as waiting:
+        advance(run)
+    run.budget.now = lambda: time.time() + HOUR - FALLBACK_SECONDS / 2
+
+    with campaign.database.write() as session:
+        release(session, claim.job, waiting.value.reason, "ftjob-1", run.budget.seconds_left)
+
+    assert campaign.wakes_after() < FALLBACK_SECONDS
