@@ -13,6 +13,7 @@ from services.contracts.errors import InvalidRequest
 from services.datasets.questions import question_of
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, RowError
+from services.metrics.contamination import Contamination
 
 MAX_ITEMS = 50_000
 SEARCH, FINAL = "search", "final"
@@ -32,6 +33,14 @@ class Parts:
 
     search: list[Item]
     final: list[Item]
+
+
+class KnownItems:
+    """Finds items of either part in training data. The LLM may be told of those of ``search``."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.search = Contamination(item.question for item in parts.search)
+        self.final = Contamination(item.question for item in parts.final)
 
 
 def read_items(path: Path) -> list[Item]:

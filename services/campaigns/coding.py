@@ -3,6 +3,7 @@
 import re
 
 from services.campaigns import prompts
+from services.campaigns.benchmark import KnownItems
 from services.campaigns.history import code_of
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Code, Failed, Proposal
@@ -11,12 +12,11 @@ from services.campaigns.script import check_script, read_rows, run_script
 from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import TrainingSettings, read_settings
 from services.contracts.campaigns import Failure
-from services.metrics.contamination import Contamination
 
 _BLOCK = re.compile(r"```(python|yaml)[ \t]*\n(.*?)```", re.DOTALL)
 
 
-def write_code(run: CampaignRun, proposal: Proposal, items: Contamination) -> Code:
+def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
     """Have the LLM write script and settings; each failed check goes back to it."""
     parent = code_of(run, proposal.parent)
     kept = parent.script if parent and proposal.skip_data_processing else None
@@ -52,7 +52,7 @@ def write_code(run: CampaignRun, proposal: Proposal, items: Contamination) -> Co
 
 
 def _check(
-    run: CampaignRun, attempt: int, script: str, settings: str, items: Contamination
+    run: CampaignRun, attempt: int, script: str, settings: str, items: KnownItems
 ) -> TrainingSettings:
     """From the cheapest check to the dearest; raises `StepFailed` at the first failure."""
     if not script.strip() or not settings.strip():

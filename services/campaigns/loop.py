@@ -3,7 +3,7 @@
 Finished steps return their recorded output, so that it goes on where it left off.
 """
 
-from services.campaigns.benchmark import Parts
+from services.campaigns.benchmark import KnownItems, Parts
 from services.campaigns.coding import write_code
 from services.campaigns.feedback import judge
 from services.campaigns.gateway import GatewayRefused
@@ -16,7 +16,6 @@ from services.campaigns.running import run_experiment
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.campaigns import CampaignResult, Limit, StepName
 from services.contracts.errors import JobFailed
-from services.metrics.contamination import Contamination
 
 
 def advance(run: CampaignRun) -> CampaignResult:
@@ -25,7 +24,7 @@ def advance(run: CampaignRun) -> CampaignResult:
     Raises `JobFailed` when the base model cannot be measured.
     """
     parts = parts_of(run)
-    items = Contamination(item.question for item in (*parts.search, *parts.final))
+    items = KnownItems(parts)
     finished, ended_by = 0, Limit.LOOPS
     try:
         run.step(0, StepName.BASE, Measurement, lambda: _measure_base(run, parts))
@@ -54,7 +53,7 @@ def _measure_base(run: CampaignRun, parts: Parts) -> Measurement:
         raise JobFailed(message, param="base_model", code="base_not_measured") from error
 
 
-def _loop(run: CampaignRun, loop: int, parts: Parts, items: Contamination) -> None:
+def _loop(run: CampaignRun, loop: int, parts: Parts, items: KnownItems) -> None:
     proposal = run.step(loop, StepName.PROPOSAL, Proposal, lambda: propose(run, loop))
 
     def code_it() -> Code:

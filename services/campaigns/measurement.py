@@ -42,7 +42,7 @@ def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:
         name: _create(run, name, model, items)
         for name, items in ((SEARCH, parts.search), (FINAL, parts.final))
     }
-    search, final = _rows(run, jobs[SEARCH]), _rows(run, jobs[FINAL])
+    search, final = _rows(run, jobs[SEARCH]), _rows(run, jobs[FINAL], with_reason=False)
     wrong = [row for row in search if row.correct is False]
     random.Random(jobs[SEARCH]).shuffle(wrong)  # noqa: S311 - a sample, not a secret
     return Measurement(
@@ -79,11 +79,13 @@ def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:
     return str(run.once(f"upload.{name}", upload).response["id"])
 
 
-def _rows(run: CampaignRun, job_id: str) -> list[_ResultRow]:
+def _rows(run: CampaignRun, job_id: str, *, with_reason: bool = True) -> list[_ResultRow]:
+    """The results of an evaluation. The LLM reads the failure: that of the final part without its
+    reason, which may quote an item."""
     job = run.finished_job(job_id)
     if job.status is not JobStatus.SUCCEEDED:
-        why = job.error.message if job.error else job.status.value
-        raise StepFailed(Failure.ENVIRONMENT, f"evaluation {job_id} did not succeed: {why}")
+        why = f": {job.error.message if job.error else job.status.value}" if with_reason else ""
+        raise StepFailed(Failure.ENVIRONMENT, f"evaluation {job_id} did not succeed{why}")
     path = run.artifacts.job(job_id) / "results.jsonl"
     rows = [row for _, row in read_records(path, _ResultRow)]
     return sorted(rows, key=lambda row: row.index)

@@ -1,6 +1,6 @@
 """Running: all data, a fine-tuning job, and the measurement of its model."""
 
-from services.campaigns.benchmark import Parts, write_rows
+from services.campaigns.benchmark import KnownItems, Parts, write_rows
 from services.campaigns.effects import Effect
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.measurement import measure
@@ -12,7 +12,6 @@ from services.contracts.campaigns import Failure
 from services.contracts.failures import FailureCode
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobError, JobStatus
-from services.metrics.contamination import Contamination
 
 _KINDS = {
     FailureCode.OUT_OF_MEMORY: Failure.OUT_OF_MEMORY,
@@ -23,12 +22,14 @@ _KINDS = {
 }
 
 
-def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: Contamination) -> Attempt:
+def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems) -> Attempt:
     """Make all data, train on them and measure the model; a failure is part of the output."""
     rows = Rows([], 0)
     try:
         rows = read_rows(run_script(run, "full", code.script, debug=False), items)
-        model = _train(run, code, rows)
+        # Nothing is left when all rows held items of the final part. The LLM must not learn that,
+        # so the model of no training is measured.
+        model = _train(run, code, rows) if rows.rows else run.request.base_model
         measured = measure(run, model, parts)
     except GatewayRefused as refused:
         failed = Failed(failure=Failure.CONFIG, message=refused.message)

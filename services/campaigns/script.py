@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from services.campaigns.benchmark import KnownItems
 from services.campaigns.effects import Effect
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
@@ -21,6 +22,7 @@ RUN_SECONDS = 300.0
 QUEUE_SECONDS = 90.0
 MAX_DATA_BYTES = 32 << 20
 MAX_CONTAMINATED_SHARE = 0.1
+NAMED_ROWS = 5
 MESSAGE_CHARACTERS = 2000
 
 # The sandbox runs code without arguments.
@@ -134,18 +136,29 @@ def _problem(answer: RunCodeResponse) -> str | None:
     return None
 
 
-def read_rows(path: Path, items: Contamination) -> Rows:
+def read_rows(path: Path, items: KnownItems) -> Rows:
     """Check all rows; raises `StepFailed` that names the first bad one.
 
-    Rows that hold benchmark items are removed; above a tenth of all, the data are refused.
+    Rows that hold benchmark items are removed. The data are refused if more than a tenth of them
+    hold items of the search part. Items of the final part change neither that nor the message: the
+    LLM could find out what is in it by offering guesses.
     """
     rows = _parse(path)
-    clean = [row for row in rows if not row.holds_any(items)]
-    removed = len(rows) - len(clean)
-    if removed > MAX_CONTAMINATED_SHARE * len(rows):
-        message = f"{removed} of {len(rows)} rows hold items of the benchmark"
-        raise StepFailed(Failure.DATA, f"{message}; make other data")
-    return Rows(clean, removed)
+    leaks = [number for number, row in enumerate(rows, 1) if row.holds_any(items.search)]
+    if len(leaks) > MAX_CONTAMINATED_SHARE * len(rows):
+        first = ", ".join(map(str, leaks[:NAMED_ROWS]))
+        raise StepFailed(
+            Failure.DATA,
+            f"{len(leaks)} of {len(rows)} rows hold items of the benchmark's search part, the "
+            f"first of them rows {first}; make other data",
+        )
+    leaked = set(leaks)
+    clean = [
+        row
+        for number, row in enumerate(rows, 1)
+        if number not in leaked and not row.holds_any(items.final)
+    ]
+    return Rows(clean, len(rows) - len(clean))
 
 
 def _parse(path: Path) -> list[Row]:

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from services.campaigns.benchmark import Item, KnownItems, Parts
 from services.campaigns.script import read_rows
 from services.campaigns.signals import StepFailed
-from services.metrics.contamination import Contamination
 
-QUESTION = "What is 1 plus 2?"
-ITEMS = Contamination([QUESTION, "2 + 2"])
+QUESTION, HIDDEN = "What is 1 plus 2?", "What is 3 plus 4?"
+ITEMS = KnownItems(
+    Parts([Item({}, QUESTION), Item({}, "2 + 2")], [Item({}, HIDDEN), Item({}, "5 + 6")])
+)
 CLEAN = [{"instruction": f"Add {n} to 7.", "input": "", "output": str(n + 7)} for n in range(30)]
 
 
@@ -29,6 +31,8 @@ def write(folder: Path, *rows: dict[str, str]) -> Path:
         ("What is", "1 plus 2?", "3"),
         ("Invent a question.", "", f"Here is one: {QUESTION}"),
         ("Compute.", "Q: 2+2", "4"),
+        (f"Q: {HIDDEN}", "", "7"),
+        ("Compute.", "Q: 5+6", "11"),
     ],
 )
 def test_a_row_that_holds_a_short_item_anywhere_is_removed(
@@ -41,8 +45,32 @@ def test_a_row_that_holds_a_short_item_anywhere_is_removed(
     assert (len(rows.rows), rows.contaminated) == (len(CLEAN), 1)
 
 
-def test_data_of_which_many_rows_hold_items_are_refused(tmp_path: Path) -> None:
-    leaked = {"instruction": "Answer.", "input": QUESTION, "output": "3"}
+def leaked(question: str) -> dict[str, str]:
+    return {"instruction": "Answer.", "input": question, "output": "3"}
 
-    with pytest.raises(StepFailed, match="hold items of the benchmark"):
-        read_rows(write(tmp_path, *[leaked] * 4), ITEMS)
+
+def test_data_of_which_many_rows_hold_search_items_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StepFailed, match=r"4 of 34 rows hold items .* rows 31, 32, 33, 34;"):
+        read_rows(write(tmp_path, *[leaked(QUESTION)] * 4), ITEMS)
+
+
+def test_the_refusal_is_the_same_whether_other_rows_hold_final_items_or_not(
+    tmp_path: Path,
+) -> None:
+    said = []
+    for guess in (HIDDEN, "What is 8 plus 9?"):
+        rows = [*[leaked(QUESTION)] * 5, *[leaked(guess)] * 5]
+        with pytest.raises(StepFailed) as refused:
+            read_rows(write(tmp_path, *rows), ITEMS)
+        said.append(refused.value.message)
+
+    assert said[0] == said[1]
+
+
+def test_final_items_are_removed_without_a_word_however_many_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps([leaked(HIDDEN)] * 9))
+
+    rows = read_rows(path, ITEMS)
+
+    assert (rows.rows, rows.contaminated) == ([], 9)
