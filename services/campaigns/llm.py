@@ -7,12 +7,13 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from services.campaigns.effects import Effect
+from services.campaigns.kept_answer import KeptAnswer
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import Failure
 from services.contracts.errors import JobFailed
-from services.inference.clients.chat import ChatRequest, InferenceClient, TokenUsage
+from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient, TokenUsage
 from services.inference.clients.json_service import ServiceFailed, model_retries
 
 ANSWER_SECONDS = 600.0
@@ -45,7 +46,7 @@ class Conversation:
         self._calls += 1
         key = f"{self._name}.{self._calls}"
         messages = list(self._messages)
-        effect = self._run.once(key, lambda: _call(self._run, messages), long=True)
+        effect = self._run.once(key, lambda: _call(self._run, key, messages), long=True)
         answer = str(effect.response["answer"])
         self._messages.append({"role": "assistant", "content": answer})
         return _REASONING.sub("", answer)
@@ -64,8 +65,7 @@ class Conversation:
         raise StepFailed(Failure.ENVIRONMENT, f"the LLM gave no usable JSON: {problem}")
 
 
-async def _call(run: CampaignRun, messages: list[JsonObject]) -> Effect:
-    run.budget.check_tokens()
+async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effect:
     llm = run.request.llm
     request = ChatRequest(
         model=llm.model,
@@ -73,16 +73,13 @@ async def _call(run: CampaignRun, messages: list[JsonObject]) -> Effect:
         max_tokens=llm.max_tokens,
         temperature=llm.temperature,
     )
-    key = run.settings.endpoint_keys.get(llm.origin)
-    retries = model_retries(attempts=ATTEMPTS)
-    try:
-        client = InferenceClient(str(llm.base_url), key, ANSWER_SECONDS, retries=retries)
-        async with client:
-            answer = await client.chat(request)
-    except ServiceFailed as error:
-        if error.transient:
-            raise Waiting(f"waiting for the LLM: {error.message}") from error
-        raise JobFailed(error.message, param="llm", code="llm_refused") from error
+    kept = KeptAnswer(run.folder, run.idempotency_key(key), request)
+    completion = kept.read()
+    answer = (
+        await _paid_for(run, request, kept)
+        if completion is None
+        else ChatCompletion.of(completion, 0.0, 0)
+    )
     text = answer.content or ""
     usage = answer.usage or TokenUsage(_estimate(json.dumps(messages)), _estimate(text))
     return Effect(
@@ -90,6 +87,25 @@ async def _call(run: CampaignRun, messages: list[JsonObject]) -> Effect:
         prompt_tokens=usage.prompt,
         completion_tokens=usage.completion,
     )
+
+
+async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) -> ChatCompletion:
+    run.budget.check_tokens()
+    llm = run.request.llm
+    client = InferenceClient(
+        str(llm.base_url),
+        run.settings.endpoint_keys.get(llm.origin),
+        ANSWER_SECONDS,
+        retries=model_retries(attempts=ATTEMPTS),
+        headers={"Idempotency-Key": kept.idempotency_key},
+    )
+    try:
+        async with client:
+            return await client.chat(request, keep=kept.write)
+    except ServiceFailed as error:
+        if error.transient:
+            raise Waiting(f"waiting for the LLM: {error.message}") from error
+        raise JobFailed(error.message, param="llm", code="llm_refused") from error
 
 
 def _estimate(text: str) -> int:

@@ -164,11 +164,14 @@ class CampaignRun:
         }
 
         async def make() -> Effect:
-            idempotency = self._place.idempotency_key(key)
-            job_id = await self.gateway.create(path, {**common, **body}, idempotency)
+            job_id = await self.gateway.create(path, {**common, **body}, self.idempotency_key(key))
             return Effect({"id": job_id}, job_id)
 
         return str(self.once(key, make).response["id"])
+
+    def idempotency_key(self, key: str) -> str:
+        """The key of a request that makes an effect of the current step."""
+        return self._place.idempotency_key(key)
 
     def finished_job(self, job_id: str) -> Job:
         """The job once it has ended; before, raises `Waiting`, or `BudgetSpent` after the hours."""

@@ -51,7 +51,7 @@ class StoredCampaign:
         self.settings = CampaignSettings(home=home)
         self.stopping = threading.Event()
         files = Artifacts(home).root / "files"
-        files.mkdir(parents=True)
+        files.mkdir(parents=True, exist_ok=True)
         rows = [{"prompt": f"What is {n} plus 1?", "gold": str(n + 1)} for n in range(20)]
         (files / "file-items").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (files / "file-sums").write_text('{"question": "What is 7 plus 7?", "answer": "14"}\n')
@@ -137,6 +137,11 @@ class StoredCampaign:
             settings=self.settings,
             stopping=self.stopping,
         )
+
+    def lost(self) -> None:
+        """Queue it again, as the reconciler does when the lease of a dead worker has expired."""
+        with self.database.write() as session:
+            move_job(session, get_job(session, self.id), JobStatus.QUEUED, "Its worker was lost")
 
     def result(self) -> dict[str, Any]:
         """What it ended with."""

@@ -21,14 +21,16 @@ class ScriptedLlm:
     """Serves /v1/chat/completions and /run_code on a free port until the block ends.
 
     ``answer`` maps the messages of a request to what the LLM says. ``answered`` counts the answers
-    to equal requests. While ``held`` says so of the messages, a request is not answered;
-    ``holding`` is set then, and ``abandoned`` when its client is gone.
+    to equal requests; ``keys`` are the idempotency keys of all requests. While ``held`` says so of
+    the messages, a request is not answered; ``holding`` is set then, and ``abandoned`` when its
+    client is gone.
     """
 
     def __init__(self, answer: Callable[[Messages], str]) -> None:
         self.answer = answer
         self.answered: Counter[str] = Counter()
         self.requests: list[Messages] = []
+        self.keys: list[str] = []
         self.held: Callable[[Messages], bool] = lambda _: False
         self.holding = threading.Event()
         self.abandoned = threading.Event()
@@ -63,6 +65,7 @@ class ScriptedLlm:
 
     async def _complete(self, request: web.Request) -> web.Response:
         messages = (await request.json())["messages"]
+        self.keys.append(request.headers.get("Idempotency-Key", ""))
         while self.held(messages):
             self.holding.set()
             await asyncio.sleep(0.02)

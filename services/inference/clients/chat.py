@@ -1,5 +1,6 @@
 """Chat completions from an OpenAI-compatible server."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -138,6 +139,7 @@ class InferenceClient(JsonService):
         retries: Retries | None = None,
         max_connections: int = 1024,
         adapts: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(
             base_url.rstrip("/"),
@@ -147,10 +149,23 @@ class InferenceClient(JsonService):
             connections=max_connections,
             largest_answer=LARGEST_ANSWER,
             adapts=adapts,
+            headers=headers,
         )
 
-    async def chat(self, request: ChatRequest) -> ChatCompletion:
-        """Ask for one completion; raises `ServiceFailed`."""
+    async def chat(
+        self, request: ChatRequest, *, keep: Callable[[bytes], None] | None = None
+    ) -> ChatCompletion:
+        """Ask for one completion; raises `ServiceFailed`.
+
+        ``keep`` is given the body of a completion as soon as it has arrived.
+        """
+
+        def read(body: bytes) -> Completion:
+            completion = read_completion(body)
+            if keep is not None:
+                keep(body)
+            return completion
+
         payload = request.model_dump(mode="json", exclude_none=True)
-        answer = await self.post(payload, read_completion, "/chat/completions")
+        answer = await self.post(payload, read, "/chat/completions")
         return ChatCompletion.of(answer.value, answer.seconds, answer.attempts)

@@ -7,7 +7,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -187,8 +187,8 @@ class JsonService:
     ``largest_answer`` is in bytes. ``keep_alive`` reuses connections, which may close just as a
     request is sent: set False for requests that must not be sent twice. ``direct`` bypasses the
     environment's proxies, for the operator's own services. With ``adapts``, fewer requests are in
-    flight while the server refuses for lack of capacity, which then costs time but no attempt. Use
-    it as an async context manager.
+    flight while the server refuses for lack of capacity, which then costs time but no attempt.
+    ``headers`` are sent with every request. Use it as an async context manager.
     """
 
     def __init__(
@@ -203,6 +203,7 @@ class JsonService:
         keep_alive: bool = True,
         direct: bool = False,
         adapts: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._url = URL(url)
         self._api_key = api_key
@@ -212,11 +213,13 @@ class JsonService:
         self._largest_answer = largest_answer or LARGEST_ANSWER
         self._keep_alive = keep_alive
         self._limit = AdaptiveLimit(connections) if adapts else None
+        self._headers = dict(headers or {})
         # The environment's proxy must not be used for loopback addresses.
         self._direct = direct or self._url.host in LOOPBACK
 
     async def __aenter__(self) -> Self:
         headers = {
+            **self._headers,
             "Content-Type": "application/json",
             "Accept": "application/json",
             # Bounds on bytes received are then bounds on the answer.
