@@ -26,6 +26,10 @@ class Artifacts:
         """The folder of a job: its specification, reports, log, checkpoints and results."""
         return self.root / "jobs" / job_id
 
+    def workers(self) -> Path:
+        """What workers note about themselves for others of their host."""
+        return self.root / "workers"
+
     def uploads(self) -> Path:
         """Incomplete uploads; on the same file system as the files."""
         return self.root / "uploads"

@@ -45,6 +45,7 @@ queued_job(database)
 held = claim(database, cpu_worker())
 ClaimRun(held, deadline=lease_clock() + 600, database=database, handler=Handler(),
          settings=WorkerSettings(home=Path(sys.argv[2])), job_dir=Path(sys.argv[2]) / "job",
+         notes=Path(sys.argv[2]) / "notes",
          stopping=threading.Event()).run()
 job = read(database, held.job.id)
 print(job.status.value, job.attempt, job.error.code, job.error.hint)

@@ -141,8 +141,10 @@ def test_cancellation_ends_the_process_tree_and_frees_the_slot(platform: Platfor
     platform.client.wait_until(waiting, "succeeded")
 
 
-def test_a_job_resumes_after_its_worker_is_killed(platform: Platform) -> None:
-    worker = platform.start_worker(lease_seconds=SHORT_LEASE_SECONDS)
+def test_a_job_resumes_after_its_worker_is_killed_without_waiting_for_the_lease(
+    platform: Platform,
+) -> None:
+    worker = platform.start_worker(lease_seconds=3600.0)
     job_id = platform.client.submit("forever")
     before = running(platform, job_id)
     pids = [pid_of(platform, job_id), pid_of(platform, job_id, "daemon")]

@@ -1,7 +1,7 @@
 """Repair after crashes. Every function may run at any time, in several processes."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import exists, func, or_, select, update
@@ -10,11 +10,12 @@ from sqlalchemy.orm import Session
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import now
 from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, WorkerRow
-from services.core.jobs.devices import named_devices
+from services.core.jobs.devices import named_devices, release_devices
 from services.core.jobs.job import Job, LeaseLost, job_from_row
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.jobs.workers import live_workers
+from services.core.process.supervised import tree_name
 
 MAX_LOSSES = 3
 """The job fails after this many lost attempts without progress in between."""
@@ -48,6 +49,30 @@ def recover_expired(session: Session, grace_seconds: float) -> int:
         except LeaseLost:
             continue  # its worker has come back
     return len(expired)
+
+
+def recover_from(session: Session, worker_id: str, running: Collection[str]) -> int:
+    """Take the jobs of a dead worker but those whose process tree is ``running``; return how many.
+
+    Their devices are free at once.
+    """
+    rows = session.scalars(
+        select(JobRow)
+        .where(
+            JobRow.owner == worker_id,
+            JobRow.status.in_([JobStatus.RUNNING.value, JobStatus.VALIDATING_FILES.value]),
+        )
+        .order_by(JobRow.seq)
+        .with_for_update()
+    ).all()
+    ended = [job for job in map(job_from_row, rows) if tree_name(job.id, job.epoch) not in running]
+    for job in ended:
+        lost = JobError(code="worker_lost", message=f"worker {worker_id} was lost")
+        give_up_claim(session, job, lost)
+        release_devices(session, job.id, job.epoch)
+    if ended:
+        wake_waiting_queues(session, older_than_seconds=0.0)
+    return len(ended)
 
 
 def give_up_claim(

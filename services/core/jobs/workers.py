@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, exists, or_, select
 from sqlalchemy.orm import Session
 
 from services.core.db.engine import now
-from services.core.db.tables import WorkerRow
+from services.core.db.tables import JobRow, WorkerRow
 from services.core.jobs.devices import HostDevices
 
 RETENTION_SECONDS = 600.0
@@ -46,6 +46,13 @@ def largest_gpu(session: Session, queue: str) -> int | None:
 def remove_worker(session: Session, worker_id: str) -> None:
     """Remove a worker that shuts down."""
     session.execute(delete(WorkerRow).where(WorkerRow.id == worker_id))
+
+
+def is_needed(session: Session, worker_id: str) -> bool:
+    """Whether a worker is registered or has jobs."""
+    owns = exists().where(JobRow.owner == worker_id)
+    registered = exists().where(WorkerRow.id == worker_id)
+    return bool(session.scalar(select(or_(owns, registered))))
 
 
 def remove_dead_workers(session: Session) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
+from urllib.parse import quote, unquote
 
 from services.contracts.errors import TemperError
 from services.core.process.runtimes import MARKER
@@ -47,9 +48,12 @@ class SupervisedProcess:
     it was killed because it held too much memory (``tree``) or the machine had none (``machine``).
     """
 
-    def __init__(self, watchdog: "subprocess.Popen[bytes]", tree: str) -> None:
+    def __init__(
+        self, watchdog: "subprocess.Popen[bytes]", tree: str, note: Path | None = None
+    ) -> None:
         self._watchdog = watchdog
         self._tree = tree
+        self._note = note
         self._answers = b""
         self._selector = selectors.DefaultSelector()
         self._commands = cast("IO[bytes]", watchdog.stdin)
@@ -76,15 +80,19 @@ class SupervisedProcess:
         grace_seconds: float,
         memory_bytes: int | None = None,
         tree_memory_bytes: int | None = None,
+        notes: Path | None = None,
     ) -> "SupervisedProcess":
         """Start ``command`` in the tree named ``tree``; its output is appended to ``log``.
 
         It may run until ``deadline`` on the `lease_clock`; after that nothing is started and the
         process has expired. ``memory_bytes`` limits the data of each process of the tree
-        (RLIMIT_DATA), ``tree_memory_bytes`` the memory of all of them. Raises `StartFailed`.
+        (RLIMIT_DATA), ``tree_memory_bytes`` the memory of all of them. The folder ``notes`` has a
+        note of the tree (see `noted_tree`) from before the start until none of its processes is
+        left. Raises `StartFailed`.
         """
+        note = _write_note(notes, tree) if notes is not None else None
         limits = [deadline, grace_seconds, memory_bytes or 0, tree_memory_bytes or 0]
-        arguments = [str(log), *map(str, limits), *command]
+        arguments = [str(log), *map(str, limits), str(note or ""), *command]
         watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WATCHDOG), *arguments],
             stdin=subprocess.PIPE,
@@ -93,7 +101,7 @@ class SupervisedProcess:
             env={**env, MARKER: tree},
             start_new_session=True,
         )
-        process = cls(watchdog, tree)
+        process = cls(watchdog, tree, note)
         give_up = time.monotonic() + START_SECONDS
         while process.pid is None and process.returncode is None:
             if time.monotonic() > give_up:
@@ -154,6 +162,8 @@ class SupervisedProcess:
         if returncode is None:  # the watchdog itself was killed
             self.unsupervised = True
             kill_tree(self._tree, session=self.pid)
+        if self._note is not None:
+            self._note.unlink(missing_ok=True)
         self.returncode = code if returncode is None else returncode
 
 
@@ -170,6 +180,18 @@ class TreeRemains(TemperError):
 def tree_name(job_id: str, epoch: int) -> str:
     """The name of the process tree of one claim."""
     return f"{job_id}:{epoch}"
+
+
+def _write_note(folder: Path, tree: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / f"{quote(tree, safe='')}.{secrets.token_hex(6)}"
+    note.touch()
+    return note
+
+
+def noted_tree(note: Path) -> str:
+    """The outermost tree of the one that a note is of."""
+    return unquote(note.name.rpartition(".")[0]).partition("/")[0]
 
 
 def nested_tree_name(outer: str | None) -> str:

@@ -13,6 +13,8 @@ lines on standard output: ``{"pid": n}`` or ``{"error": "why"}`` at the start, `
 "expired": bool, "exhausted": who}`` at the end, where who noticed a lack of memory is ``tree``,
 ``machine`` or null. Deadlines are absolute, so that a delayed message (the worker or this process
 was suspended) grants no more time than the lease in the database.
+
+A note of the tree, a file that the worker has made, is removed once no process of the tree is left.
 """
 
 import contextlib
@@ -230,21 +232,31 @@ def _report(**fields: object) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the worker is gone; still stop the tree
 
 
+def _remove(note: str) -> None:
+    """Remove the note that says that a process of the tree may be left."""
+    if note:
+        with contextlib.suppress(OSError):  # then it says so until the lease has expired
+            Path(note).unlink()
+
+
 def main() -> None:
-    """Run as ``watchdog.py LOG DEADLINE GRACE PROCESS_BYTES TREE_BYTES COMMAND...``."""
-    log, deadline, grace, process_bytes, tree_bytes, *command = sys.argv[1:]
+    """Run as ``watchdog.py LOG DEADLINE GRACE PROCESS_BYTES TREE_BYTES NOTE COMMAND...``."""
+    log, deadline, grace, process_bytes, tree_bytes, note, *command = sys.argv[1:]
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     if _clock() >= float(deadline):
+        _remove(note)
         _report(returncode=-signal.SIGTERM, expired=True, exhausted=None)
         return
     try:
         limits = Limits(int(process_bytes), int(tree_bytes))
         watchdog = Watchdog(command, log, float(deadline), float(grace), limits)
     except (OSError, subprocess.SubprocessError) as error:
+        _remove(note)
         _report(error=str(error))
         return
     _report(pid=watchdog.child.pid)
     returncode = watchdog.run()
+    _remove(note)
     _report(returncode=returncode, expired=watchdog.expired, exhausted=watchdog.exhausted)
 
 

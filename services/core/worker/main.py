@@ -31,6 +31,7 @@ from services.core.logging import configure_logging
 from services.core.process.supervised import lease_clock
 from services.core.settings import make_private
 from services.core.worker.handler import Handler, ServedKind
+from services.core.worker.presence import Presence, take_from_dead_workers
 from services.core.worker.run import ClaimRun
 from services.core.worker.settings import WorkerSettings
 
@@ -54,6 +55,7 @@ class Executor:
         settings: WorkerSettings,
     ) -> None:
         host = settings.host_name or socket.gethostname()
+        self._artifacts = Artifacts(settings.home)
         self.database = database
         self.queues = [name for kind in kinds for name in kind.queues.both]
         gpus = visible_gpus()
@@ -62,11 +64,12 @@ class Executor:
         )
         # Containers with the same host name often have the same process id too.
         self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
+        self.workers_folder = self._artifacts.workers()
+        self.presence = Presence(self.workers_folder, self.worker_id)
         self.stopping = threading.Event()
         self._kinds = kinds
         self._handlers = {kind.queues.work: kind.handler for kind in kinds}
         self._settings = settings
-        self._artifacts = Artifacts(settings.home)
         self._claimant = Claimant(self.worker_id, self.devices, settings.lease_seconds)
         self._validation_slots = threading.BoundedSemaphore(settings.validation_slots)
         self._more_to_validate = threading.Event()
@@ -106,6 +109,7 @@ class Executor:
                 handler=self._handlers[claim.job.queue],
                 settings=self._settings,
                 job_dir=self._folder(claim),
+                notes=self.presence.notes,
                 stopping=self.stopping,
             ).run()
 
@@ -155,6 +159,7 @@ def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
     database = Database(settings.database)
     migrate(database)
     executor = Executor(database, kinds, settings)
+    executor.presence.enter()
     app = create_celery_app(settings)
     app.task(name=WAKE_UP)(executor.work)
     _connect_signals(executor)
@@ -163,6 +168,7 @@ def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
     finally:
         executor.stopping.set()
         _deregister(executor)
+        executor.presence.leave()
         database.close()
 
 
@@ -208,8 +214,12 @@ def _send_heartbeats(executor: Executor) -> None:
                 for queue in to_wake:
                     add_wake_up(session, queue)
             to_wake = []
+            if taken := take_from_dead_workers(executor.database, executor.workers_folder):
+                logger.warning("recovered %d jobs of killed workers of this host", taken)
         except DATABASE_AWAY:
             logger.exception("heartbeat failed; retrying")
+        except OSError:
+            logger.exception("cannot look for killed workers; their leases will expire")
         executor.stopping.wait(HEARTBEAT_SECONDS)
 
 

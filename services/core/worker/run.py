@@ -55,7 +55,8 @@ LOG = "log.txt"
 class ClaimRun:
     """Runs the child of one claim and updates the job with its outcome.
 
-    ``deadline`` is the end of the claim's lease on the `lease_clock`.
+    ``deadline`` is the end of the claim's lease on the `lease_clock`; ``notes`` is the worker's
+    folder of notes of running process trees.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class ClaimRun:
         handler: Handler,
         settings: WorkerSettings,
         job_dir: Path,
+        notes: Path,
         stopping: threading.Event,
     ) -> None:
         self._database = database
@@ -75,7 +77,8 @@ class ClaimRun:
         self._claim = claim
         self._lease = Lease(database, claim, settings.lease_seconds, deadline)
         self._follower = ReportFollower(database, claim, job_dir)
-        self._trackers = JobTrackers(job_dir, tree_name(claim.job.id, claim.job.epoch))
+        self._notes = notes
+        self._trackers = JobTrackers(job_dir, tree_name(claim.job.id, claim.job.epoch), notes)
         self._dir = job_dir
         self._stopping = stopping
         self._cancelled = False
@@ -153,6 +156,7 @@ class ClaimRun:
             grace_seconds=self._settings.grace_seconds,
             memory_bytes=self._memory_bytes(),
             tree_memory_bytes=job_memory(self._settings.job_memory_gib),
+            notes=self._notes,
         )
 
     def _start_trackers(self) -> None:

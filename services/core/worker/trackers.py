@@ -38,10 +38,12 @@ class JobTrackers:
     """All trackers of one claim. No method raises because of a tracker or waits for one, except
     `stop`, which waits twice `STOP_SECONDS` at most.
 
-    ``tree`` is the process tree of the claim: what kills that kills the trackers.
+    ``tree`` is the process tree of the claim: what kills that kills the trackers. ``notes`` is the
+    folder of notes of running trees.
     """
 
-    def __init__(self, job_dir: Path, tree: str) -> None:
+    def __init__(self, job_dir: Path, tree: str, notes: Path | None = None) -> None:
+        self._notes = notes
         self._job_dir = job_dir
         self._tree = tree
         self._trackers: list[TrackerProcess] = []
@@ -52,7 +54,7 @@ class JobTrackers:
         """Start them, to run until ``deadline`` on the `lease_clock`."""
         self._missing = list(selection.warnings)
         self._trackers = [
-            TrackerProcess(spec, self._job_dir, f"{self._tree}/{spec.name}")
+            TrackerProcess(spec, self._job_dir, f"{self._tree}/{spec.name}", self._notes)
             for spec in selection.specs
         ]
         self.renew(deadline)
@@ -106,7 +108,10 @@ class JobTrackers:
 class TrackerProcess:
     """The supervised process of one tracker."""
 
-    def __init__(self, spec: TrackerSpec, job_dir: Path, tree: str) -> None:
+    def __init__(
+        self, spec: TrackerSpec, job_dir: Path, tree: str, notes: Path | None = None
+    ) -> None:
+        self._notes = notes
         self._spec = spec
         self._tree = tree
         self._reports = job_dir / REPORTS
@@ -133,6 +138,7 @@ class TrackerProcess:
                 tree=self._tree,
                 deadline=deadline,
                 grace_seconds=STOP_SECONDS,
+                notes=self._notes,
             )
         except (OSError, TemperError) as error:
             self._fail(f"could not be started: {error}")

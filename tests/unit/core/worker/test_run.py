@@ -69,6 +69,7 @@ def run(
         handler=handler,
         settings=WorkerSettings(home=home, grace_seconds=0.5, pause_seconds=pause_seconds),
         job_dir=home / "job",
+        notes=home / "notes",
         stopping=threading.Event(),
     ).run()
     return read(database, held.job.id)
