@@ -4,22 +4,40 @@ import time
 from collections.abc import Callable
 
 from services.campaigns.signals import BudgetSpent
-from services.contracts.campaigns import CampaignBudget, Limit
+from services.contracts.campaigns import CreateCampaign, Limit
+from services.inference.clients.chat import TokenUsage
 
 HOUR_SECONDS = 3600.0
 
 
 class Budget:
-    """The limits of a campaign that took its first step at ``started_at``, and used ``tokens``.
+    """The limits of a campaign that took its first step at ``started_at``, and what it has used.
 
     ``now`` is the clock that ``started_at`` was read from.
     """
 
-    def __init__(self, limits: CampaignBudget, started_at: float | None, tokens: int) -> None:
-        self.tokens = tokens
+    def __init__(self, request: CreateCampaign, started_at: float | None, used: TokenUsage) -> None:
         self.now: Callable[[], float] = time.time
-        self._limits = limits
+        self._limits = request.budget
+        self._price = request.llm.price
         self._started_at = started_at
+        self._used = used
+
+    def add(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """Count the tokens of a call of the LLM."""
+        used = self._used
+        self._used = TokenUsage(used.prompt + prompt_tokens, used.completion + completion_tokens)
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of the LLM."""
+        return self._used.prompt + self._used.completion
+
+    @property
+    def cost(self) -> float | None:
+        """What these tokens cost; None without a price."""
+        used = self._used
+        return None if self._price is None else self._price.of(used.prompt, used.completion)
 
     @property
     def seconds_left(self) -> float | None:
@@ -28,12 +46,26 @@ class Budget:
             return None
         return max(0.0, self._started_at + self._limits.hours * HOUR_SECONDS - self.now())
 
+    @property
+    def bounds_gpu_hours(self) -> bool:
+        """Whether `check_gpu_hours` has a limit to check."""
+        return self._limits.gpu_hours is not None
+
     def check_hours(self) -> None:
         """Raise `BudgetSpent` when the hours have passed."""
         if self.seconds_left == 0.0:
             raise BudgetSpent(Limit.HOURS)
 
-    def check_tokens(self) -> None:
+    def check_gpu_hours(self, seconds: float) -> None:
+        """Raise `BudgetSpent` when jobs have used ``seconds`` of GPUs and have none left."""
+        limit = self._limits.gpu_hours
+        if limit is not None and seconds >= limit * HOUR_SECONDS:
+            raise BudgetSpent(Limit.GPU_HOURS)
+
+    def check_llm(self) -> None:
         """Raise `BudgetSpent` when no further call of the LLM may be made."""
         if self._limits.llm_tokens is not None and self.tokens >= self._limits.llm_tokens:
             raise BudgetSpent(Limit.LLM_TOKENS)
+        limit, cost = self._limits.cost, self.cost
+        if limit is not None and cost is not None and cost >= limit:
+            raise BudgetSpent(Limit.COST)

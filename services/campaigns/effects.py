@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import StepName
-from services.core.db.tables import CampaignEffectRow
+from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.events import storable
+from services.inference.clients.chat import TokenUsage
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,29 @@ def record_effect(session: Session, place: Place, key: str, seq: int, effect: Ef
     )
 
 
-def tokens_spent(session: Session, campaign_id: str) -> int:
+def tokens_used(session: Session, campaign_id: str) -> TokenUsage:
     """All tokens of a campaign's calls of the LLM."""
-    spent = func.sum(CampaignEffectRow.prompt_tokens + CampaignEffectRow.completion_tokens)
-    query = select(spent).where(CampaignEffectRow.campaign_id == campaign_id)
-    return int(session.scalar(query) or 0)
+    prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
+    query = select(func.sum(prompt), func.sum(completion)).where(
+        CampaignEffectRow.campaign_id == campaign_id
+    )
+    of_prompts, of_completions = session.execute(query).one()
+    return TokenUsage(int(of_prompts or 0), int(of_completions or 0))
+
+
+def gpu_seconds_used(session: Session, campaign_id: str) -> float:
+    """The seconds of a campaign's jobs, also of those that run, times their GPUs.
+
+    A job that names no number of GPUs counts as one.
+    """
+    query = (
+        select(JobRow.gpus, JobRow.started_at, JobRow.finished_at)
+        .join(CampaignEffectRow, CampaignEffectRow.job_id == JobRow.id)
+        .where(CampaignEffectRow.campaign_id == campaign_id)
+    )
+    now = time.time()
+    return sum(
+        max(0.0, (finished or now) - started) * (1 if gpus is None else max(0, gpus))
+        for gpus, started, finished in session.execute(query)
+        if started is not None
+    )

@@ -90,7 +90,7 @@ async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effec
 
 
 async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) -> ChatCompletion:
-    run.budget.check_tokens()
+    run.budget.check_llm()
     llm = run.request.llm
     client = InferenceClient(
         str(llm.base_url),

@@ -42,6 +42,7 @@ def advance(run: CampaignRun) -> CampaignResult:
         best_loop=best,
         best_model=measurement_of(run, best).model if best else run.request.base_model,
         llm_tokens=run.budget.tokens,
+        cost=run.budget.cost,
     )
 
 

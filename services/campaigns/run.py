@@ -11,7 +11,14 @@ from pydantic import BaseModel
 from sqlalchemy import select, update
 
 from services.campaigns.budget import Budget
-from services.campaigns.effects import Effect, Place, effects_of, record_effect, tokens_spent
+from services.campaigns.effects import (
+    Effect,
+    Place,
+    effects_of,
+    gpu_seconds_used,
+    record_effect,
+    tokens_used,
+)
 from services.campaigns.gateway import Gateway
 from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
@@ -58,12 +65,12 @@ class CampaignRun:
         self._stopping = stopping
         self._checked = 0.0
         with database.read() as session:
-            tokens = tokens_spent(session, self.id)
+            used = tokens_used(session, self.id)
             steps = session.scalars(
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
             self._steps = {(row.loop, row.name): row.output for row in steps}
-        self.budget = Budget(self.request.budget, claim.job.started_at, tokens)
+        self.budget = Budget(self.request, claim.job.started_at, used)
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
         self.log = LogFolder(self.artifacts.job(self.id), claim.job.created_at)
@@ -146,13 +153,13 @@ class CampaignRun:
         if key in self._effects:
             return self._effects[key]
         self._check(pausing=True)
-        self.budget.check_hours()
+        self._check_budget()
         effect = self._attend(make, long=long)
         with self.database.write() as session:
             check_claim(session, self._claim)
             record_effect(session, self._place, key, len(self._effects), effect)
         self._effects[key] = effect
-        self.budget.tokens += effect.prompt_tokens + effect.completion_tokens
+        self.budget.add(effect.prompt_tokens, effect.completion_tokens)
         return effect
 
     def create_job(self, key: str, path: str, body: JsonObject) -> str:
@@ -174,11 +181,11 @@ class CampaignRun:
         return self._place.idempotency_key(key)
 
     def finished_job(self, job_id: str) -> Job:
-        """The job once it has ended; before, raises `Waiting`, or `BudgetSpent` after the hours."""
+        """The job once it has ended; before, raises `Waiting`, or `BudgetSpent`."""
         with self.database.read() as session:
             job = get_job(session, job_id)
         if not job.status.is_final:
-            self.budget.check_hours()
+            self._check_budget()
             raise Waiting(f"waiting for {job_id}", job_id)
         return job
 
@@ -187,6 +194,14 @@ class CampaignRun:
         with self.database.write() as session:
             check_claim(session, self._claim)
             append_event(session, self.id, message)
+
+    def _check_budget(self) -> None:
+        """Raise `BudgetSpent` when the hours, or those of GPUs, have ended."""
+        self.budget.check_hours()
+        if self.budget.bounds_gpu_hours:
+            with self.database.read() as session:
+                seconds = gpu_seconds_used(session, self.id)
+            self.budget.check_gpu_hours(seconds)
 
     def _attend(self, make: Callable[[], Awaitable[Value]], *, long: bool) -> Value:
         """Wait for something outside while the lease is kept; interrupted, it is cancelled."""

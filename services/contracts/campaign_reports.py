@@ -42,6 +42,7 @@ class CampaignCost(Resource):
     llm_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    llm_cost: float | None = Field(default=None, description="Null without a price of tokens.")
     hours: float = Field(default=0.0, description="From its first step to its end, or to now.")
     jobs: dict[str, int] = Field(default_factory=dict, description="Number of jobs by kind.")
     job_hours: dict[str, float] = Field(

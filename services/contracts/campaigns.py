@@ -18,9 +18,21 @@ MIN_ITEMS = 10
 """Items that the search part and the final part of a benchmark need at least."""
 
 
+class TokenPrice(Request):
+    """What an endpoint charges for a million tokens, in any one currency."""
+
+    prompt: Number = Field(ge=0.0, le=1e6)
+    completion: Number = Field(ge=0.0, le=1e6)
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """The price of tokens."""
+        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / 1e6
+
+
 class CampaignLlm(RemoteModel):
     """The LLM that proposes, codes and explains."""
 
+    price: TokenPrice | None = None
     max_tokens: StrictInt = Field(default=8192, ge=1, le=131_072, description="Of one answer.")
     temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
 
@@ -42,6 +54,15 @@ class CampaignBudget(Request):
     )
     llm_tokens: StrictInt | None = Field(
         default=None, ge=1, description="Prompt and completion tokens, as the endpoint counts."
+    )
+    gpu_hours: Number | None = Field(
+        default=None,
+        gt=0.0,
+        le=1e6,
+        description="Of its jobs: the hours of each times its GPUs, one where it names none.",
+    )
+    cost: Number | None = Field(
+        default=None, gt=0.0, le=1e6, description="Of the LLM, in the currency of its price."
     )
     coding_attempts: StrictInt = Field(
         default=10, ge=1, le=50, description="Answers of the LLM until a script passes its checks."
@@ -84,6 +105,12 @@ class CreateCampaign(Request):
         names = [each.name for each in self.datasets]
         if len(set(names)) < len(names):
             raise ValueError("two datasets have the same name")
+        return self
+
+    @model_validator(mode="after")
+    def _cost_has_a_price(self) -> Self:
+        if self.budget.cost is not None and self.llm.price is None:
+            raise ValueError("budget.cost needs llm.price")
         return self
 
 
@@ -164,6 +191,8 @@ class Limit(StrEnum):
     LOOPS = "loops"
     HOURS = "hours"
     LLM_TOKENS = "llm_tokens"
+    GPU_HOURS = "gpu_hours"
+    COST = "cost"
 
 
 class CampaignResult(Resource):
@@ -173,6 +202,7 @@ class CampaignResult(Resource):
     best_loop: int
     best_model: str
     llm_tokens: int
+    cost: float | None = Field(default=None, description="Of the LLM; null without its price.")
 
 
 class Campaign(JobState):

@@ -40,10 +40,22 @@ def start(
     loops: Annotated[int, typer.Option(min=1, help="Attempts at most.")] = 3,
     hours: Annotated[float | None, typer.Option(help="Hours at most.")] = None,
     llm_tokens: Annotated[int | None, typer.Option(help="Tokens of the LLM at most.")] = None,
+    gpu_hours: Annotated[float | None, typer.Option(help="GPU hours of its jobs at most.")] = None,
+    cost: Annotated[float | None, typer.Option(help="Cost of the LLM; needs both prices.")] = None,
+    prompt_price: Annotated[
+        float | None, typer.Option(help="The LLM's price of a million prompt tokens.")
+    ] = None,
+    completion_price: Annotated[
+        float | None, typer.Option(help="The same of completion tokens.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start a campaign; files are uploaded first."""
     out = Output(as_json)
+    if (prompt_price is None) != (completion_price is None):
+        raise typer.BadParameter("--prompt-price and --completion-price go together")
+    prices = {"prompt": prompt_price, "completion": completion_price}
+    price = None if prompt_price is None else prices
     with connect() as client:
         body = {
             "base_model": base_model,
@@ -51,8 +63,14 @@ def start(
             "file": _file_id(client, file, FilePurpose.EVALS),
             "grader": {"type": grader},
             "datasets": [_dataset(client, given) for given in dataset],
-            "llm": {"base_url": llm_url, "model": llm_model},
-            "budget": {"loops": loops, "hours": hours, "llm_tokens": llm_tokens},
+            "llm": {"base_url": llm_url, "model": llm_model, "price": price},
+            "budget": {
+                "loops": loops,
+                "hours": hours,
+                "llm_tokens": llm_tokens,
+                "gpu_hours": gpu_hours,
+                "cost": cost,
+            },
         }
         try:
             request = CreateCampaign.model_validate(body)

@@ -33,6 +33,7 @@ REQUEST = {
     "llm": {"base_url": f"{NOWHERE}/v1", "model": "scripted"},
 }
 SEARCH_ITEMS = 10
+CAMPAIGN_ID = "campaign-1"
 
 
 def measured(model: str, right: int) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def measured(model: str, right: int) -> dict[str, Any]:
 class StoredCampaign:
     """A queued campaign of which `run` takes the next step in this process."""
 
-    id = "campaign-1"
+    id = CAMPAIGN_ID
 
     def __init__(self, database: Database, home: Path) -> None:
         self.database = database
@@ -102,18 +103,22 @@ class StoredCampaign:
         rows = [{"instruction": f"Add {n} to 7.", "output": str(n + 7)} for n in range(30)]
         (folder / "full.json").write_text(json.dumps(rows))
 
-    def training(self, loop: int, job_id: str) -> None:
-        """Record a training that waits for a device."""
-        new = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, {})
+    def training(
+        self, loop: int, job_id: str, gpus: int | None = None, started_at: float | None = None
+    ) -> None:
+        """Record a training that has not ended."""
+        new = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, {}, gpus)
         with self.database.write() as session:
             create_job(session, new)
         response = {"id": job_id}
         self.effect(loop, StepName.RUNNING, "train", response=response, job_id=job_id)
+        if started_at is not None:
+            self.started(started_at, job_id)
 
-    def started(self, at: float) -> None:
-        """Set the time of its first step."""
+    def started(self, at: float, job_id: str = CAMPAIGN_ID) -> None:
+        """Set the time of its first step, or that at which a job of it started."""
         with self.database.write() as session:
-            row = session.scalars(select(JobRow).where(JobRow.id == self.id)).one()
+            row = session.scalars(select(JobRow).where(JobRow.id == job_id)).one()
             row.started_at = at
 
     def claim(self) -> Claim:

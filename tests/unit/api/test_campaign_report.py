@@ -20,7 +20,7 @@ from services.core.jobs.store import create_job, get_job
 ID = "campaign-1"
 CURL = Curl("http://127.0.0.1:8080/", needs_key=False)
 HOUR = 3600.0
-REQUEST = {
+REQUEST: dict[str, Any] = {
     "base_model": "base",
     "scenario": "Add two numbers.",
     "file": "file-1",
@@ -175,6 +175,18 @@ def test_costs_are_those_of_calls_and_jobs(records: Records) -> None:
     assert cost.jobs == {"fine_tuning": 4}
     assert cost.job_hours["fine_tuning"] == pytest.approx(2.0)
     assert cost.gpu_hours == pytest.approx(4.0)
+
+
+def test_tokens_have_a_cost_where_the_llm_has_a_price(database: Database) -> None:
+    price = {"prompt": 10_000.0, "completion": 50_000.0}
+    records = Records(database, llm={**REQUEST["llm"], "price": price})
+    records.attempt(1, 0, 10, accepted=True)
+
+    report = records.report()
+
+    assert report.cost.llm_cost == pytest.approx(1.5)
+    assert "cost 1.5000" in render_markdown(report)
+    assert "cost 1.5000" in render_html(report)
 
 
 def test_the_commands_repeat_the_best_training_and_the_campaign(records: Records) -> None:

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from pydantic import ValidationError
 
 from services.campaigns.claims import FALLBACK_SECONDS, release
 from services.campaigns.loop import advance
@@ -119,3 +120,39 @@ def test_a_waiting_campaign_wakes_up_when_its_hours_end(campaign: StoredCampaign
         release(session, claim.job, waiting.value.reason, "ftjob-1", run.budget.seconds_left)
 
     assert campaign.wakes_after() < FALLBACK_SECONDS
+
+
+def test_gpu_hours_of_a_running_training_end_the_campaign(campaign: StoredCampaign) -> None:
+    campaign.create(budget={"gpu_hours": 3.0})
+    campaign.step(0, StepName.BASE, measured("base", 0))
+    campaign.step(1, StepName.PROPOSAL, {"parent": 0})
+    campaign.step(1, StepName.CODING, {"script": "pass", "settings": "a: 1"})
+    campaign.finished_script(1)
+    campaign.training(1, "ftjob-1", gpus=2, started_at=time.time() - HOUR)
+    claim = campaign.claim()
+    with pytest.raises(Waiting):
+        advance(campaign.run_of(claim))
+
+    campaign.started(time.time() - HOUR * 1.5, "ftjob-1")
+
+    assert advance(campaign.run_of(claim)).ended_by is Limit.GPU_HOURS
+
+
+def test_the_cost_of_tokens_ends_the_campaign(campaign: StoredCampaign) -> None:
+    price = {"prompt": 2.0, "completion": 10.0}
+    llm = {"base_url": "http://127.0.0.1:9/v1", "model": "scripted", "price": price}
+    campaign.create(budget={"cost": 3.0}, llm=llm)
+    tokens = {"prompt_tokens": 1_000_000, "completion_tokens": 100_000}
+    campaign.effect(1, StepName.CODING, "coding.1", **tokens)
+    campaign.step(0, StepName.BASE, measured("base", 0))
+    campaign.measured_attempt(1, SEARCH_ITEMS)
+
+    result = advance(campaign.run())
+
+    assert (result.ended_by, result.best_loop) == (Limit.COST, 1)
+    assert result.cost == pytest.approx(3.0)
+
+
+def test_a_limit_of_cost_needs_a_price(campaign: StoredCampaign) -> None:
+    with pytest.raises(ValidationError, match=r"budget\.cost needs llm\.price"):
+        campaign.create(budget={"cost": 3.0})

@@ -49,7 +49,7 @@ def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
         best_model=loops[best].model if best in loops else None,
         lineage=lineage_of(loops, best),
         final=_final(outputs, best, higher_is_better=request.higher_is_better),
-        cost=_cost(session, job, jobs.rows),
+        cost=_cost(session, job, request, jobs.rows),
         reproduce_model=(
             curl.post("/v1/fine_tuning/jobs", training.request) if training is not None else None
         ),
@@ -152,12 +152,15 @@ def _final(outputs: Outputs, best: int, *, higher_is_better: bool) -> FinalCompa
     )
 
 
-def _cost(session: Session, job: Job, rows: Sequence[JobRow]) -> CampaignCost:
+def _cost(
+    session: Session, job: Job, request: CreateCampaign, rows: Sequence[JobRow]
+) -> CampaignCost:
     prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
     query = select(
         func.count().filter(prompt + completion > 0), func.sum(prompt), func.sum(completion)
     ).where(CampaignEffectRow.campaign_id == job.id)
     calls, prompt_tokens, completion_tokens = session.execute(query).one()
+    price = request.llm.price
     hours: dict[str, float] = defaultdict(float)
     for row in rows:
         hours[row.kind] += _hours(row.started_at, row.finished_at)
@@ -165,6 +168,7 @@ def _cost(session: Session, job: Job, rows: Sequence[JobRow]) -> CampaignCost:
         llm_calls=calls,
         prompt_tokens=prompt_tokens or 0,
         completion_tokens=completion_tokens or 0,
+        llm_cost=price.of(prompt_tokens or 0, completion_tokens or 0) if price else None,
         hours=_hours(job.started_at, job.finished_at),
         jobs=Counter(row.kind for row in rows),
         job_hours=hours,
