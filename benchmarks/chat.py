@@ -1,0 +1,199 @@
+"""What the gateway costs a streamed chat completion: tokens a second, and time to the first token.
+
+The same requests go to an engine directly and through a real gateway and relay, in turn, so that
+whatever else the machine does meets both alike. The engine is a stand-in in a process of its own,
+which writes one token of each stream every STEP milliseconds. Run from the repository root:
+
+    python -m benchmarks.chat [--step 25] [--tokens 100] [--rounds 5]
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from services.contracts.models import RegisterModel
+from services.core.artifacts import Artifacts
+from services.evaluator.serve.activity import Activity
+from services.evaluator.serve.adapters import Adapters
+from services.evaluator.serve.relay import Relay
+from services.inference.relay_protocol import Endpoint, publish_endpoint
+from services.inference.vllm.control import VllmControl
+from temper import Temper
+from tests.support.engine_stand_in import LoopThread
+from tests.support.processes import running_gateway
+from tests.support.serving_worker import ServingWorker
+from tests.support.tiny_model import make_tiny_model
+
+AT_ONCE = 64
+ALONE = 40
+MODEL = "base"
+SECONDS = 300.0
+CHUNK = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion.chunk",
+    "created": 0,
+    "model": MODEL,
+    "choices": [{"index": 0, "delta": {"content": " token"}, "finish_reason": None}],
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A streamed answer: seconds to its first token, and its number of tokens."""
+
+    first: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """Answers that were asked for at once: tokens a second, and the median of the first tokens."""
+
+    rate: float
+    first: float
+
+
+async def stream(session: aiohttp.ClientSession, url: str, tokens: int) -> Answer:
+    """Ask for one answer and read it to its end."""
+    body = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": "12+30="}],
+        "stream": True,
+        "max_tokens": tokens,
+    }
+    begun, first, seen = time.perf_counter(), 0.0, 0
+    async with session.post(f"{url}/v1/chat/completions", json=body) as response:
+        response.raise_for_status()
+        async for line in response.content:
+            if line.startswith(b"data: {"):
+                first = first or time.perf_counter() - begun
+                seen += 1
+    if seen != tokens:
+        raise SystemExit(f"{seen} of {tokens} tokens arrived from {url}")
+    return Answer(first, seen)
+
+
+async def ask(url: str, tokens: int, at_once: int, times: int = 1) -> Round:
+    """Ask ``at_once`` times concurrently, and that ``times`` times."""
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    connector = aiohttp.TCPConnector(limit=0)
+    begun = time.perf_counter()
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        answers: list[Answer] = []
+        for _ in range(times):
+            streams = (stream(session, url, tokens) for _ in range(at_once))
+            answers += await asyncio.gather(*streams)
+    elapsed = time.perf_counter() - begun
+    first = statistics.median(answer.first for answer in answers)
+    return Round(sum(answer.tokens for answer in answers) / elapsed, first)
+
+
+def compare(direct: str, through: str, tokens: int, rounds: int) -> None:
+    """Time both in turn; print their medians over the rounds."""
+    urls = (direct, through)
+    for url in urls:
+        asyncio.run(ask(url, tokens, AT_ONCE))
+    crowded = [[asyncio.run(ask(url, tokens, AT_ONCE)) for url in urls] for _ in range(rounds)]
+    alone = [[asyncio.run(ask(url, 1, 1, ALONE)) for url in urls] for _ in range(rounds)]
+    rates = [statistics.median(row[side].rate for row in crowded) for side in (0, 1)]
+    print(f"{'':<34}{'direct':>9}{'gateway':>9}")
+    print(f"{f'tokens/s, {AT_ONCE} streams':<34}{rates[0]:>9.0f}{rates[1]:>9.0f}", end="")
+    print(f"   ratio {rates[1] / rates[0]:.2f}")
+    for name, measured in ((f"first token, {AT_ONCE} streams", crowded), ("alone", alone)):
+        first = [1e3 * statistics.median(row[side].first for row in measured) for side in (0, 1)]
+        print(f"{name + ', ms':<34}{first[0]:>9.1f}{first[1]:>9.1f}", end="")
+        print(f"   added {first[1] - first[0]:.1f}")
+
+
+async def serve_engine(step: float) -> None:
+    """A stand-in for an engine; prints its port."""
+    event = f"data: {json.dumps(CHUNK, separators=(',', ':'))}\n\n".encode()
+
+    async def chat(request: web.Request) -> web.StreamResponse:
+        tokens = (await request.json())["max_tokens"]
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        for token in range(tokens):
+            await asyncio.sleep(begun + token * step - loop.time())
+            await response.write(event)
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    application = web.Application()
+    application.add_routes([web.post("/v1/chat/completions", chat)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.Event().wait()
+
+
+async def serve_relay(home: Path, engine: str) -> None:
+    """The relay of the next serving that is asked for, as its child runs it."""
+    worker = ServingWorker(home, LoopThread())
+    print("ready", flush=True)
+    job = (await asyncio.to_thread(worker.claim_next)).job
+    async with (
+        VllmControl(f"{engine}/v1", "key") as control,
+        Relay(engine, "key", Adapters(control, None), Activity(), "127.0.0.1") as relay,
+    ):
+        endpoint = Endpoint(epoch=job.epoch, url=relay.url, secret=relay.secret)
+        publish_endpoint(Artifacts(home).job(job.id), endpoint)
+        await asyncio.Event().wait()
+
+
+@contextlib.contextmanager
+def running_part(*arguments: str) -> Iterator[str]:
+    """A part of this benchmark in a process of its own; yields its first line of output."""
+    command = [sys.executable, "-m", "benchmarks.chat", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def main(step: float, tokens: int, rounds: int) -> None:
+    """Run the benchmark."""
+    with contextlib.ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "home"
+        make_tiny_model(home / "models" / MODEL)
+        port = stack.enter_context(running_part("--engine", "--step", str(step)))
+        engine = f"http://127.0.0.1:{port}"
+        settings = {"TEMPER_HOME": str(home)}
+        gateway = stack.enter_context(running_gateway(settings, home.parent / "gateway.log"))
+        with Temper(gateway) as temper:
+            temper.models.register(RegisterModel(id=MODEL, folder=MODEL))
+        stack.enter_context(running_part("--relay", str(home), engine))
+        compare(engine, gateway, tokens, rounds)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--step", type=float, default=25.0, help="milliseconds between tokens")
+    parser.add_argument("--tokens", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--engine", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--relay", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.engine:
+        asyncio.run(serve_engine(given.step / 1e3))
+    elif given.relay:
+        asyncio.run(serve_relay(Path(given.relay[0]), given.relay[1]))
+    else:
+        main(given.step, given.tokens, given.rounds)
