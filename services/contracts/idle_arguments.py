@@ -29,10 +29,16 @@ def idle(key: str, stage: Stage, arguments: Mapping[str, Any]) -> str | None:
         return f"it has an effect with training_type {wanted}, not with {training_type}"
     if key in _NAMED_TEMPLATE and not arguments.get("template"):
         return f"it has an effect with a named template; {_NAMED_TEMPLATE[key]}"
-    if arguments.get(key) not in _OFF:
-        for needed, (keys, reason) in _NEEDED.items():
-            if key in keys and all(arguments.get(name) in _OFF for name in needed):
-                return f"it has an effect with {reason} only"
+    return None if arguments.get(key) in _OFF else _missing(key, arguments)
+
+
+def _missing(key: str, arguments: Mapping[str, Any]) -> str | None:
+    """What an argument that asks for something would need beside it, or None if it is there."""
+    if key in _EVALUATING and arguments.get("eval_strategy") == "no":
+        return "it has an effect with evaluations only, and eval_strategy is no"
+    for needed, (keys, reason) in _NEEDED.items():
+        if key in keys and all(arguments.get(name) in _OFF for name in needed):
+            return f"it has an effect with {reason} only"
     return None
 
 
@@ -103,6 +109,9 @@ _NAMED_TEMPLATE = {
     "preserve_thinking": _VARIABLE,
     "tool_format": "the model's own template writes tools its own way",
 }
+
+_EVALUATING = frozenset({"early_stopping_steps", "eval_delay", "eval_on_start", "eval_steps"})
+"""Arguments about evaluations between the steps."""
 
 _NEEDED: dict[tuple[str, ...], tuple[frozenset[str], str]] = {
     ("eval_dataset", "val_size"): (

@@ -93,6 +93,9 @@ class OfflineHyperparameters(Request):
             **self.stage_arguments,
         }
         check_arguments(self.llamafactory, self.stage, beside=beside)
+        if self.training_type is not TrainingType.LORA and self.lora != LoraSettings():
+            message = f"lora has an effect with training_type lora, not with {self.training_type}"
+            raise InvalidRequest(message, param="lora")
         check_metric(self.llamafactory, self.stage, self.generated_metrics, validation_names)
         if self.template is not None:
             check_template(self.template)
@@ -261,7 +264,21 @@ class DpoHyperparameters(ReferencedHyperparameters):
     @property
     def has_reference(self) -> bool:
         """Whether the loss compares with a reference model."""
-        return self.loss.has_reference
+        return PreferenceLoss(self.llamafactory.get("pref_loss") or self.loss).has_reference
+
+    def check_library_arguments(
+        self, *, has_validation: bool, validation_names: Collection[str] = ()
+    ) -> None:
+        """Check the arguments under LLaMA-Factory's names, whose pref_loss overrides ``loss``.
+
+        Raises `InvalidRequest` for the first that cannot be accepted.
+        """
+        super().check_library_arguments(
+            has_validation=has_validation, validation_names=validation_names
+        )
+        if self.reference_model is not None and not self.has_reference:
+            message = f"pref_loss {self.llamafactory['pref_loss']} has no reference model"
+            raise InvalidRequest(message, param="reference_model")
 
     @model_validator(mode="after")
     def _settings_of_its_loss(self) -> Self:

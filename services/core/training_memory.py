@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.fine_tuning import MemoryEstimate
-from services.contracts.offline import OfflineHyperparameters, PreferenceLoss
+from services.contracts.offline import OfflineHyperparameters
 from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.core.model_shape import Linear, ModelShape
@@ -147,10 +147,7 @@ def _copies(settings: OfflineHyperparameters) -> int:
     """Under LoRA the reference is the base with the adapter switched off."""
     if settings.named_reference is not None:
         return 1
-    if settings.stage not in (Stage.DPO, Stage.KTO):
-        return 0
-    loss = PreferenceLoss(settings.stage_arguments.get("pref_loss", PreferenceLoss.SIGMOID))
-    return int(loss.has_reference and settings.training_type is not TrainingType.LORA)
+    return int(settings.has_reference and settings.training_type is not TrainingType.LORA)
 
 
 def _targets(shape: ModelShape, names: list[str] | None) -> list[Linear]:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from services.contracts.adaptation import TrainingType
-from services.contracts.best_checkpoint import METRIC, higher_is_better
+from services.contracts.best_checkpoint import METRIC, WITHOUT_LOGITS, higher_is_better
 from services.contracts.fine_tuning import TRAINING_DATASET
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.contracts.sharding import Sharding
@@ -110,10 +110,9 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
         chosen["bf16"] = True
     if place.has_validation or spec.arguments.get("val_size"):
         chosen |= {"eval_strategy": "steps", "eval_steps": 0.2, **_best_checkpoint(spec)}
-        # valid_mean_token_accuracy of the result file; these two leave no logits to compare.
-        without_logits = ("enable_liger_kernel", "use_liger_kernel")
+        # valid_mean_token_accuracy of the result file
         chosen["compute_accuracy"] = spec.stage is Stage.SFT and not any(
-            spec.arguments.get(name) for name in without_logits
+            spec.arguments.get(name) for name in WITHOUT_LOGITS
         )
     workers = min(place.cpu_cores, place.rows // _ROWS_PER_PREPROCESSING_WORKER)
     if workers > 1:

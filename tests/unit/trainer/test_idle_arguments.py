@@ -21,6 +21,7 @@ from services.contracts.offline import (
 from services.contracts.stages import Stage
 
 PISSA: JsonObject = {"pissa_init": True}
+UNEVALUATED: JsonObject = {"val_size": 0.1, "eval_strategy": "no"}
 
 
 def check(
@@ -50,6 +51,8 @@ def check(
         ({"image_max_pixels": 4}, {}, "only text is trained on"),
         ({"oft_rank": 4}, {}, "oft is not offered"),
         ({"rope_scaling": "yarn"}, {}, "rope_parameters in the config.json"),
+        ({"early_stopping_steps": 2, **UNEVALUATED}, {}, "eval_strategy is no"),
+        ({"eval_steps": 5, **UNEVALUATED}, {}, "eval_strategy is no"),
         ({"generation_max_length": 4}, {}, "generation.max_tokens and num_beams take its place"),
     ],
 )
@@ -86,6 +89,31 @@ def test_pissa_is_accepted_by_losses_without_a_reference() -> None:
     settings = DpoHyperparameters(llamafactory=PISSA, loss=PreferenceLoss.ORPO)
 
     settings.check_library_arguments(has_validation=False)
+
+
+def test_pissa_is_refused_if_the_librarys_name_of_the_loss_brings_a_reference() -> None:
+    arguments: JsonObject = {**PISSA, "pref_loss": "sigmoid"}
+    settings = DpoHyperparameters(llamafactory=arguments, loss=PreferenceLoss.ORPO)
+
+    with pytest.raises(InvalidRequest, match="cannot be used with a reference model"):
+        settings.check_library_arguments(has_validation=False)
+
+
+def test_a_reference_model_is_refused_by_a_loss_without_one_under_its_librarys_name() -> None:
+    settings = DpoHyperparameters(llamafactory={"pref_loss": "orpo"}, reference_model="base")
+
+    with pytest.raises(InvalidRequest, match="pref_loss orpo has no reference model") as raised:
+        settings.check_library_arguments(has_validation=False)
+
+    assert raised.value.param == "reference_model"
+
+
+def test_settings_of_lora_are_refused_without_it() -> None:
+    with pytest.raises(InvalidRequest, match="with training_type lora, not with full") as raised:
+        check({}, training_type="full", lora={"rank": 4})
+    assert raised.value.param == "lora"
+
+    check({}, training_type="full", lora={})
 
 
 @pytest.mark.parametrize(
@@ -162,6 +190,17 @@ def test_a_metric_that_no_evaluation_reports_is_refused(
         check(arguments, has_validation=True, **fields)
 
     assert raised.value.param == "llamafactory.metric_for_best_model"
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [{"enable_liger_kernel": True}, {"use_liger_kernel": True}, {"compute_accuracy": False}],
+)
+def test_an_accuracy_that_is_not_computed_decides_on_no_checkpoint(beside: JsonObject) -> None:
+    arguments = {"load_best_model_at_end": True, "metric_for_best_model": "accuracy", **beside}
+
+    with pytest.raises(InvalidRequest, match="must be one of loss, not 'accuracy'"):
+        check(arguments, has_validation=True)
 
 
 def test_generation_needs_a_validation_file_and_single_rows() -> None:
