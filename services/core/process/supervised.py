@@ -92,7 +92,7 @@ class SupervisedProcess:
         """
         note = _write_note(notes, tree) if notes is not None else None
         limits = [deadline, grace_seconds, memory_bytes or 0, tree_memory_bytes or 0]
-        arguments = [str(log), *map(str, limits), str(note or ""), *command]
+        arguments = [str(log), *map(str, limits), *command]
         watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WATCHDOG), *arguments],
             stdin=subprocess.PIPE,
@@ -102,6 +102,8 @@ class SupervisedProcess:
             start_new_session=True,
         )
         process = cls(watchdog, tree, note)
+        if note is not None:
+            process._send(f"note {note}")
         give_up = time.monotonic() + START_SECONDS
         while process.pid is None and process.returncode is None:
             if time.monotonic() > give_up:

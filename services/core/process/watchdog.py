@@ -8,13 +8,15 @@ its processes together hold more memory than they may, and after the child itsel
 As a child subreaper it inherits every orphan of the tree, including double-forked daemons. It is a
 plain script on the standard library, which starts fast.
 
-Protocol: commands are lines on standard input, ``renew <deadline>`` and ``end``; answers are JSON
+Protocol: commands are lines on standard input, ``note <file>``, ``renew <deadline>`` and ``end``;
+answers are JSON
 lines on standard output: ``{"pid": n}`` or ``{"error": "why"}`` at the start, ``{"returncode": n,
 "expired": bool, "exhausted": who}`` at the end, where who noticed a lack of memory is ``tree``,
 ``machine`` or null. Deadlines are absolute, so that a delayed message (the worker or this process
 was suspended) grants no more time than the lease in the database.
 
-A note of the tree, a file that the worker has made, is removed once no process of the tree is left.
+The note of the tree, a file that the worker has made, is removed once no process of it is left. It
+is named by a command, because arguments of a worker of another release would be taken for it.
 """
 
 import contextlib
@@ -55,6 +57,7 @@ class Watchdog:
         self.exhausted: str | None = None
         self.kernel_kills = _kernel_kills()
         self.terminated = False
+        self.note: Path | None = None
         self.commands = b""
         signal.signal(signal.SIGTERM, lambda *_: self._terminate())
         with open(log, "ab", buffering=0) as log_file:
@@ -106,6 +109,8 @@ class Watchdog:
             words = line.split()
             if words[:1] == [b"renew"]:
                 self.deadline = float(words[1])
+            elif words[:1] == [b"note"]:
+                self.note = Path(os.fsdecode(line.partition(b" ")[2]))
             elif words == [b"end"]:
                 return True
         return False
@@ -232,31 +237,29 @@ def _report(**fields: object) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the worker is gone; still stop the tree
 
 
-def _remove(note: str) -> None:
+def _remove(note: Path | None) -> None:
     """Remove the note that says that a process of the tree may be left."""
-    if note:
+    if note is not None:
         with contextlib.suppress(OSError):  # then it says so until the lease has expired
-            Path(note).unlink()
+            note.unlink()
 
 
 def main() -> None:
-    """Run as ``watchdog.py LOG DEADLINE GRACE PROCESS_BYTES TREE_BYTES NOTE COMMAND...``."""
-    log, deadline, grace, process_bytes, tree_bytes, note, *command = sys.argv[1:]
+    """Run as ``watchdog.py LOG DEADLINE GRACE PROCESS_BYTES TREE_BYTES COMMAND...``."""
+    log, deadline, grace, process_bytes, tree_bytes, *command = sys.argv[1:]
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     if _clock() >= float(deadline):
-        _remove(note)
         _report(returncode=-signal.SIGTERM, expired=True, exhausted=None)
         return
     try:
         limits = Limits(int(process_bytes), int(tree_bytes))
         watchdog = Watchdog(command, log, float(deadline), float(grace), limits)
     except (OSError, subprocess.SubprocessError) as error:
-        _remove(note)
         _report(error=str(error))
         return
     _report(pid=watchdog.child.pid)
     returncode = watchdog.run()
-    _remove(note)
+    _remove(watchdog.note)
     _report(returncode=returncode, expired=watchdog.expired, exhausted=watchdog.exhausted)
 
 
