@@ -23,8 +23,8 @@ from temper.client import Temper
 from temper.demo.setup import local_stack
 from temper.demo.steps import Demo
 from temper.demo.tool_use.run import NEAR_ZERO, correct, prepare, prepare_tool, reward
-from temper.demo.tool_use.steps import HELD_OUT, REINFORCEMENT_STEPS, SAMPLES, Lesson, teach
-from temper.demo.tool_use.tasks import Arithmetic, Facts, Task
+from temper.demo.tool_use.steps import HELD_OUT, REINFORCEMENT_STEPS, SAMPLES, ToolUseLesson, teach
+from temper.demo.tool_use.tasks import Arithmetic, Facts, ToolTask
 from temper.settings import load_settings
 
 TASKS: Mapping[str, type[Arithmetic | Facts]] = {"retool": Arithmetic, "search": Facts}
@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--steps", type=int, default=REINFORCEMENT_STEPS)
     arguments = parser.parse_args()
-    task: Task = TASKS[arguments.task]()
+    task: ToolTask = TASKS[arguments.task]()
     settings, out = load_settings(), Output(as_json=False)
     with local_stack(settings, out) as url, client_of(url, settings) as client:
         demo = Demo(client, out, settings.home)
@@ -63,7 +63,7 @@ def main() -> int:
     return 0 if _judge(gains) else 1
 
 
-def _gain(client: Temper, seed: int, lesson: Lesson) -> Gain:
+def _gain(client: Temper, seed: int, lesson: ToolUseLesson) -> Gain:
     before = _by_question(client, lesson.before.id)
     after = _by_question(client, lesson.after.id)
     return Gain(

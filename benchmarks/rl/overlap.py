@@ -35,12 +35,12 @@ from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
-from services.trainer.rl.checkpoints import Checkpoints, Position
+from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition
 from services.trainer.rl.groups import BatchBuilder, group_config
 from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.loop import Training
-from services.trainer.rl.prompts import PromptRow, PromptSampler
+from services.trainer.rl.prompts import PromptSampler, TrainingPrompt
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource
 from services.trainer.rl.spec import online_method
@@ -152,7 +152,7 @@ async def train(
     chat, toolbox = open_chat_tokens(model), DrawnLatency(conversations)
     engine = SpokenConversations(conversations, model)
     rollouts = Rollouts(engine, chat, toolbox, settings.multi_turn, settings.sampling)
-    rows = [PromptRow(each.prompt) for each in conversations]
+    rows = [TrainingPrompt(each.prompt) for each in conversations]
     prompts = PromptSampler(rows, 0, lambda prompt: len(prompt.messages), BUDGET)
     with (
         tempfile.TemporaryDirectory(prefix="temper-overlap-") as name,
@@ -181,7 +181,7 @@ async def train(
         )
         await training.begin(0)
         rolling = asyncio.create_task(scheduler.run())
-        await training.run(Position())
+        await training.run(TrainingPosition())
         rolling.cancel()
         with suppress(asyncio.CancelledError):
             await rolling

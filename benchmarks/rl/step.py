@@ -24,7 +24,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from services.contracts.fine_tuning import Method
-from services.trainer.rl.batch import Batch, TrainingSequence
+from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.micro_batches import TrainedTokens
 from services.trainer.rl.learner.parallel import ProcessGroup
@@ -62,7 +62,9 @@ def main() -> None:
 class PlainStep:
     """DAPO's step as one would write it down."""
 
-    def __init__(self, folder: Path, batch: Batch, device: torch.device, *, bf16: bool) -> None:
+    def __init__(
+        self, folder: Path, batch: TrainingBatch, device: torch.device, *, bf16: bool
+    ) -> None:
         self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device)
         self._optimizer = torch.optim.AdamW(self._model.parameters(), 1e-6, (0.9, 0.95))
         self._bf16 = bf16
@@ -122,11 +124,11 @@ def _spec(model: Path) -> LearnerSpec:
     )
 
 
-def _batch(learner: Learner, sequences: int, prompt: int, response: int) -> Batch:
+def _batch(learner: Learner, sequences: int, prompt: int, response: int) -> TrainingBatch:
     generator = np.random.default_rng(0)
     length = max(prompt, 1) + response
     mask = np.arange(length) >= max(prompt, 1)
-    return Batch(
+    return TrainingBatch(
         tuple(
             TrainingSequence(
                 token_ids=generator.integers(0, learner.vocabulary, length).astype(np.int32),

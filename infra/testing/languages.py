@@ -12,7 +12,7 @@ from infra.debian import PackagesUnavailable, as_root, install_packages
 from infra.runtimes.installer.process import CommandFailed, run_logged
 from infra.runtimes.installer.progress import Progress
 from services.sandbox.languages.catalog import LANGUAGES, ToolchainMissing, find_toolchain
-from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.declaration import LanguageSpec
 
 NPM_SECONDS = 600.0
 
@@ -35,7 +35,7 @@ def install_languages(log: Path, lock: int, progress: Progress) -> None:
         raise PackagesUnavailable(f"its packages are installed, but still missing: {names}")
 
 
-def _install(language: Language, log: Path, lock: int, progress: Progress) -> str:
+def _install(language: LanguageSpec, log: Path, lock: int, progress: Progress) -> str:
     """Install one language with apt or npm; return the reason for a failure, or ""."""
     try:
         install_packages(language.debian, log, lock, progress)
@@ -46,7 +46,7 @@ def _install(language: Language, log: Path, lock: int, progress: Progress) -> st
     return ""
 
 
-def _install_with_npm(language: Language, log: Path, lock: int, progress: Progress) -> str:
+def _install_with_npm(language: LanguageSpec, log: Path, lock: int, progress: Progress) -> str:
     root = as_root()
     if root is None:
         return f"{language.name}: npm install --global needs root"
@@ -65,11 +65,11 @@ def _install_with_npm(language: Language, log: Path, lock: int, progress: Progre
     return ""
 
 
-def _missing() -> list[Language]:
+def _missing() -> list[LanguageSpec]:
     return [each for each in LANGUAGES.values() if each.debian and not _is_there(each)]
 
 
-def _is_there(language: Language) -> bool:
+def _is_there(language: LanguageSpec) -> bool:
     try:
         find_toolchain(language)
     except ToolchainMissing:
@@ -77,5 +77,5 @@ def _is_there(language: Language) -> bool:
     return True
 
 
-def _packages(languages: Iterable[Language]) -> list[str]:
+def _packages(languages: Iterable[LanguageSpec]) -> list[str]:
     return list(dict.fromkeys(name for language in languages for name in language.debian))

@@ -41,7 +41,7 @@ from services.api.serving.servings import Servings
 from services.api.settings import ApiSettings
 from services.api.tool_routes import tool_router, tool_services
 from services.api.trajectories import ROUTERS as TRAJECTORIES
-from services.api.uploads.parts import Parts
+from services.api.uploads.parts import UploadParts
 from services.api.uploads.routes import router as uploads
 from services.contracts.errors import Unavailable
 from services.contracts.uploads import MAX_PART_BYTES
@@ -66,7 +66,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(migrate, context.database)
         await run_in_threadpool(remove_abandoned_uploads, context.artifacts.uploads())
-        await run_in_threadpool(Parts(context.artifacts.parts()).remove_forgotten)
+        await run_in_threadpool(UploadParts(context.artifacts.parts()).remove_forgotten)
         context.dispatcher.start()
         try:
             async with AsyncExitStack() as connections:

@@ -17,7 +17,7 @@ from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
-from services.datasets.append_log import Span, UnreadableRecord
+from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of
 from services.rollouts.log.index import TrajectoryFilter, errors_of
 from services.rollouts.log.log import open_listing, read_places
@@ -149,7 +149,7 @@ def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
     )
 
 
-def _read(job_dir: Path, places: list[Span]) -> Iterator[Trajectory]:
+def _read(job_dir: Path, places: list[LineSpan]) -> Iterator[Trajectory]:
     """Lazily: a single trajectory can take megabytes."""
     try:
         yield from read_places(job_dir, places)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import now
 from services.core.db.tables import CampaignEffectRow, CampaignRow, JobRow
-from services.core.jobs.claims import Claim, Claimant, Stage
+from services.core.jobs.claims import Claim, Claimant, ClaimStage
 from services.core.jobs.job import Job, LeaseLost, job_from_row
 from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import get_job, move_job, request_cancel
@@ -41,7 +41,9 @@ def claim_step(session: Session, claimant: Claimant) -> Claim | None:
         .with_for_update(of=JobRow, skip_locked=True)
     )
     row = session.scalar(query)
-    return None if row is None else Claim(_take(session, job_from_row(row), claimant), Stage.WORK)
+    return (
+        None if row is None else Claim(_take(session, job_from_row(row), claimant), ClaimStage.WORK)
+    )
 
 
 def _take(session: Session, job: Job, claimant: Claimant) -> Job:

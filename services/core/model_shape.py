@@ -20,7 +20,7 @@ _UNSUPPORTED = ("kv_lora_rank", "ssm_cfg", "state_size", "is_encoder_decoder")
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearShape:
     """A linear layer, and how many of it the model has."""
 
     name: str
@@ -44,7 +44,7 @@ class ModelShape:
     hidden: int
     layers: int
     embeddings: int
-    modules: tuple[Linear, ...]
+    modules: tuple[LinearShape, ...]
 
     @property
     def parameters(self) -> int:
@@ -85,18 +85,18 @@ def model_shape(config: Mapping[str, Any]) -> ModelShape | None:
 
 def _attention(
     settings: Mapping[str, Any], hidden: int, layers: int, heads: int
-) -> tuple[Linear, ...]:
+) -> tuple[LinearShape, ...]:
     width = _first(settings, "head_dim") or hidden // heads
     keys = width * (_first(settings, "num_key_value_heads") or heads)
     return (
-        Linear("q_proj", hidden, heads * width, layers),
-        Linear("k_proj", hidden, keys, layers),
-        Linear("v_proj", hidden, keys, layers),
-        Linear("o_proj", heads * width, hidden, layers),
+        LinearShape("q_proj", hidden, heads * width, layers),
+        LinearShape("k_proj", hidden, keys, layers),
+        LinearShape("v_proj", hidden, keys, layers),
+        LinearShape("o_proj", heads * width, hidden, layers),
     )
 
 
-def _mlp(settings: Mapping[str, Any], hidden: int, layers: int) -> tuple[Linear, ...]:
+def _mlp(settings: Mapping[str, Any], hidden: int, layers: int) -> tuple[LinearShape, ...]:
     inner = _first(settings, "intermediate_size", "n_inner", "ffn_dim") or 4 * hidden
     experts = _first(settings, "num_local_experts", "num_experts", "n_routed_experts")
     if experts is None:
@@ -107,7 +107,7 @@ def _mlp(settings: Mapping[str, Any], hidden: int, layers: int) -> tuple[Linear,
     dense = min(layers, _first(settings, "first_k_dense_replace") or 0)
     sparse = layers - dense
     return (
-        Linear("gate", hidden, experts, sparse),
+        LinearShape("gate", hidden, experts, sparse),
         *_feed_forward(settings, hidden, own, sparse * experts),
         *(_feed_forward(settings, hidden, shared, sparse) if shared else ()),
         *(_feed_forward(settings, hidden, inner, dense) if dense else ()),
@@ -116,12 +116,12 @@ def _mlp(settings: Mapping[str, Any], hidden: int, layers: int) -> tuple[Linear,
 
 def _feed_forward(
     settings: Mapping[str, Any], hidden: int, inner: int, count: int
-) -> tuple[Linear, ...]:
+) -> tuple[LinearShape, ...]:
     gate = () if settings.get("model_type") in _UNGATED else ("gate_proj",)
     names = (*gate, "up_proj")
     return (
-        *(Linear(name, hidden, inner, count) for name in names),
-        Linear("down_proj", inner, hidden, count),
+        *(LinearShape(name, hidden, inner, count) for name in names),
+        LinearShape("down_proj", inner, hidden, count),
     )
 
 

@@ -25,7 +25,7 @@ from services.core.training_memory import (
     FROZEN_BYTES,
     TRAINED_BYTES,
     USABLE,
-    Load,
+    MemoryLoad,
     estimate,
     lora_parameters,
 )
@@ -80,7 +80,7 @@ class LearnerLoad:
     """What a learner holds on each of its GPUs, and the longest sequence that it must compute."""
 
     shape: ModelShape
-    held: Load
+    held: MemoryLoad
     longest: int
 
     def estimate(
@@ -115,7 +115,7 @@ def learner_load(
         trained = lora_parameters(shape, optimizer.lora.rank, optimizer.lora.target_modules)
     models = 2 if _has_critic_model(settings) else 1
     trained_bytes, share = _held(optimizer, devices)
-    held = Load(
+    held = MemoryLoad(
         parameters=shape.parameters,
         trained=models * trained,
         trained_bytes=trained_bytes,

@@ -13,7 +13,7 @@ from services.contracts.fine_tuning import MemoryEstimate
 from services.contracts.offline import OfflineHyperparameters
 from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
-from services.core.model_shape import Linear, ModelShape
+from services.core.model_shape import LinearShape, ModelShape
 
 TRAINED_BYTES = 18.0
 WEIGHT_BYTES = 2.0
@@ -39,7 +39,7 @@ DEFAULT_FREEZE_LAYERS = 2
 
 
 @dataclass(frozen=True)
-class Load:
+class MemoryLoad:
     """What is held and computed on one GPU: weights by how they are kept, and one micro-batch."""
 
     parameters: int
@@ -54,7 +54,7 @@ class Load:
 
 
 def estimate(
-    shape: ModelShape, load: Load, card_bytes: int | None = None, usable: float = USABLE
+    shape: ModelShape, load: MemoryLoad, card_bytes: int | None = None, usable: float = USABLE
 ) -> MemoryEstimate:
     """The estimate for one GPU, in gigabytes of 1e9 bytes; whether it fits into the share
     ``usable`` of ``card_bytes``.
@@ -81,13 +81,13 @@ def estimate(
     )
 
 
-def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -> Load:
+def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -> MemoryLoad:
     """What the settings of an offline method put on each of ``devices`` GPUs."""
     arguments = settings.llamafactory
     length = _positive(arguments.get("cutoff_len")) or settings.max_seq_length
     rows = rows_per_device(settings, length, devices)
     trained_bytes, share = _held(settings.sharding, max(1, devices))
-    return Load(
+    return MemoryLoad(
         parameters=shape.parameters,
         trained=trained_parameters(shape, settings),
         frozen_bytes=QUANTIZED_BYTES * int(arguments.get("quantization_bit") or 0) / 4
@@ -150,7 +150,7 @@ def _copies(settings: OfflineHyperparameters) -> int:
     return int(settings.has_reference and settings.training_type is not TrainingType.LORA)
 
 
-def _targets(shape: ModelShape, names: list[str] | None) -> list[Linear]:
+def _targets(shape: ModelShape, names: list[str] | None) -> list[LinearShape]:
     """The modules that LoRA adapts: those named, or all where a name is not known."""
     known = {module.name for module in shape.modules}
     if names is None or not known.issuperset(names):

@@ -32,7 +32,7 @@ class UnreadableRecord(TemperError):
 
 
 @dataclass(frozen=True)
-class Span:
+class LineSpan:
     """The byte range of one line, including its newline."""
 
     offset: int
@@ -83,7 +83,7 @@ class AppendLog(Generic[Record]):
         """Total bytes of complete lines."""
         return self._end
 
-    def append(self, record: Record) -> Span:
+    def append(self, record: Record) -> LineSpan:
         """Write the whole record or nothing; raises ``StorageFull`` on a full disk."""
         line = record.model_dump_json().encode() + b"\n"
         rest = memoryview(line)
@@ -96,7 +96,7 @@ class AppendLog(Generic[Record]):
                     self._file.truncate(self._end)
                 raise
         self._synced = False
-        span = Span(self._end, len(line))
+        span = LineSpan(self._end, len(line))
         self._end = span.end
         return span
 
@@ -114,7 +114,9 @@ class AppendLog(Generic[Record]):
                 await asyncio.to_thread(self.sync)
 
 
-def read_records(path: Path, kind: type[Record], start: int = 0) -> Iterator[tuple[Span, Record]]:
+def read_records(
+    path: Path, kind: type[Record], start: int = 0
+) -> Iterator[tuple[LineSpan, Record]]:
     """The records of a file in order, from the byte offset ``start``; none if there is no file.
 
     A last line without a newline is skipped. Raises `UnreadableRecord` at a damaged line.
@@ -126,19 +128,19 @@ def read_records(path: Path, kind: type[Record], start: int = 0) -> Iterator[tup
         for line in file:
             if not line.endswith(b"\n"):
                 return
-            span = Span(start, len(line))
+            span = LineSpan(start, len(line))
             yield span, _decode(line, kind, path, span)
             start = span.end
 
 
-def read_record(path: Path, kind: type[Record], span: Span) -> Record:
+def read_record(path: Path, kind: type[Record], span: LineSpan) -> Record:
     """The record at ``span``; raises `UnreadableRecord` if there is none."""
     with open(path, "rb") as file:
         file.seek(span.offset)
         return _decode(file.read(span.length), kind, path, span)
 
 
-def _decode(line: bytes, kind: type[Record], path: Path, span: Span) -> Record:
+def _decode(line: bytes, kind: type[Record], path: Path, span: LineSpan) -> Record:
     try:
         return kind.model_validate_json(line)
     except ValidationError as error:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from services.datasets.container import Container
-from services.datasets.parquet_pages import Page, pages
+from services.datasets.parquet_pages import ParquetPage, pages
 from services.datasets.record import MAX_DEPTH, JsonValue, Problem, Record, UnreadableFile, shown
 
 _BATCH_ROWS = 16
@@ -94,7 +94,7 @@ def _check_size(metadata: pq.FileMetaData, path: Path) -> None:
             group = metadata.row_group(number)
             expanded = stored = 0
             for index in range(metadata.num_columns):
-                largest = Page(0, 0)
+                largest = ParquetPage(0, 0)
                 chunk = group.column(index)
                 for page in _pages(content, chunk):
                     count += 1
@@ -105,7 +105,7 @@ def _check_size(metadata: pq.FileMetaData, path: Path) -> None:
                     raise UnreadableFile(f"the file has more than {MAX_PAGES:,} pages")
 
 
-def _pages(content: mmap.mmap, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]:
+def _pages(content: mmap.mmap, chunk: pq.ColumnChunkMetaData) -> Iterator[ParquetPage]:
     starts = (chunk.dictionary_page_offset, chunk.data_page_offset)
     start = min(offset for offset in starts if offset is not None)
     if start < 0 or chunk.total_compressed_size < 0:

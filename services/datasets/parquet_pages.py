@@ -21,14 +21,14 @@ _MAX_STEPS = 10_000
 
 
 @dataclass(frozen=True)
-class Page:
+class ParquetPage:
     """The bytes of a page, in the file and in memory."""
 
     stored: int
     expanded: int
 
 
-def pages(content: mmap.mmap | bytes, start: int, length: int) -> Iterator[Page]:
+def pages(content: mmap.mmap | bytes, start: int, length: int) -> Iterator[ParquetPage]:
     """The pages of the column chunk at ``start``; raises ValueError if there are none."""
     position, end = start, start + length
     while position < end:
@@ -37,7 +37,7 @@ def pages(content: mmap.mmap | bytes, start: int, length: int) -> Iterator[Page]
             sizes = header.read_sizes()
         except IndexError:
             raise ValueError("a page header is cut off") from None
-        page = Page(sizes.get(_COMPRESSED_SIZE, -1), sizes.get(_UNCOMPRESSED_SIZE, -1))
+        page = ParquetPage(sizes.get(_COMPRESSED_SIZE, -1), sizes.get(_UNCOMPRESSED_SIZE, -1))
         if min(page.stored, page.expanded) < 0:
             raise ValueError("a page has no size")
         yield page

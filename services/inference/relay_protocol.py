@@ -1,7 +1,7 @@
 """What a gateway and the relay of a serving agree on: where the relay is, and what it is told.
 
-A serving's child writes `Endpoint` into the folder of its job, which the gateway shares with it.
-The gateway trusts it only while the job runs in the same epoch.
+A serving's child writes `RelayEndpoint` into the folder of its job, which the gateway shares with
+it. The gateway trusts it only while the job runs in the same epoch.
 """
 
 import os
@@ -49,7 +49,7 @@ class ServedAdapter(_Strict):
         return cls.model_validate_json(bytes.fromhex(value))
 
 
-class Endpoint(_Strict):
+class RelayEndpoint(_Strict):
     """The address of a relay, and the secret that it accepts; of one epoch of its job."""
 
     epoch: int
@@ -57,7 +57,7 @@ class Endpoint(_Strict):
     secret: str = Field(repr=False)
 
 
-def publish_endpoint(job_dir: Path, endpoint: Endpoint) -> None:
+def publish_endpoint(job_dir: Path, endpoint: RelayEndpoint) -> None:
     """Let gateways find the relay; readable by this user alone."""
     target = job_dir / ENDPOINT
     partial = target.with_suffix(".partial")
@@ -73,10 +73,10 @@ def withdraw_endpoint(job_dir: Path) -> None:
     (job_dir / ENDPOINT).unlink(missing_ok=True)
 
 
-def read_endpoint(job_dir: Path, epoch: int) -> Endpoint | None:
+def read_endpoint(job_dir: Path, epoch: int) -> RelayEndpoint | None:
     """The relay of a job that runs in ``epoch``; None while there is none."""
     try:
-        endpoint = Endpoint.model_validate_json((job_dir / ENDPOINT).read_bytes())
+        endpoint = RelayEndpoint.model_validate_json((job_dir / ENDPOINT).read_bytes())
     except (OSError, ValidationError):
         return None
     return endpoint if endpoint.epoch == epoch else None

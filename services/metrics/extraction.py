@@ -16,7 +16,7 @@ _FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```", re.MULTILINE | re.D
 _PAIRS = {"}": "{", "]": "["}
 
 
-class Outcome(StrEnum):
+class ExtractionOutcome(StrEnum):
     """What became of a text that should contain JSON."""
 
     PARSED = "parsed"
@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 class Extraction:
     """The JSON value of a text; ``value`` is None unless the outcome is ``PARSED``."""
 
-    outcome: Outcome
+    outcome: ExtractionOutcome
     value: Any = None
 
 
@@ -69,7 +69,7 @@ def at_path(value: Any, path: str) -> Any:
 
 
 def _last_balanced(text: str) -> Extraction:
-    outcome = Outcome.NO_JSON
+    outcome = ExtractionOutcome.NO_JSON
     end = len(text)
     for _ in range(MAX_CLOSINGS):
         end = max(text.rfind("}", 0, end), text.rfind("]", 0, end))
@@ -79,9 +79,9 @@ def _last_balanced(text: str) -> Extraction:
         if begin is None:
             continue
         found = _parse(text[begin : end + 1])
-        if found.outcome is Outcome.PARSED:
+        if found.outcome is ExtractionOutcome.PARSED:
             return found
-        outcome = Outcome.INVALID_JSON
+        outcome = ExtractionOutcome.INVALID_JSON
     return Extraction(outcome)
 
 
@@ -117,8 +117,8 @@ def _parse(text: str) -> Extraction:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         json.dumps(value, ensure_ascii=False).encode()  # fails on lone surrogates
     except (ValueError, RecursionError):
-        return Extraction(Outcome.INVALID_JSON)
-    return Extraction(Outcome.PARSED, value)
+        return Extraction(ExtractionOutcome.INVALID_JSON)
+    return Extraction(ExtractionOutcome.PARSED, value)
 
 
 def _refuse(constant: str) -> NoReturn:

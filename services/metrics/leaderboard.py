@@ -8,7 +8,7 @@ from services.contracts.jobs import JobStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark:
+class BenchmarkKey:
     """What evaluations must share for their accuracies to be comparable.
 
     ``grading`` is the grader with all its settings and the passing score, as JSON.
@@ -22,7 +22,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LeaderboardCell:
     """A model's newest result on a benchmark."""
 
     evaluation: str
@@ -30,11 +30,11 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LeaderboardRow:
     """A model's results; ``mean`` is the unweighted mean accuracy, if no benchmark is missing."""
 
     model: str
-    cells: Mapping[Benchmark, Cell]
+    cells: Mapping[BenchmarkKey, LeaderboardCell]
     mean: float | None
 
 
@@ -42,8 +42,8 @@ class Row:
 class Leaderboard:
     """Models by mean accuracy; those with more results stand above those with fewer."""
 
-    benchmarks: Sequence[Benchmark]
-    rows: Sequence[Row]
+    benchmarks: Sequence[BenchmarkKey]
+    rows: Sequence[LeaderboardRow]
 
 
 def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
@@ -51,8 +51,8 @@ def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
 
     Benchmarks stand in the order in which they were first evaluated.
     """
-    cells: dict[str, dict[Benchmark, Cell]] = {}
-    benchmarks: dict[Benchmark, None] = {}
+    cells: dict[str, dict[BenchmarkKey, LeaderboardCell]] = {}
+    benchmarks: dict[BenchmarkKey, None] = {}
     for evaluation in evaluations:
         if evaluation.status is not JobStatus.SUCCEEDED or evaluation.metrics is None:
             continue
@@ -60,15 +60,17 @@ def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
         benchmarks.pop(benchmark, None)
         benchmarks[benchmark] = None
         model = cells.setdefault(_name(evaluation), {})
-        model.setdefault(benchmark, Cell(evaluation.id, evaluation.metrics))
+        model.setdefault(benchmark, LeaderboardCell(evaluation.id, evaluation.metrics))
     columns = list(reversed(benchmarks))
-    rows = [Row(model, found, _mean(found, len(columns))) for model, found in cells.items()]
+    rows = [
+        LeaderboardRow(model, found, _mean(found, len(columns))) for model, found in cells.items()
+    ]
     rows.sort(key=lambda row: (-len(row.cells), -_average(row.cells), row.model))
     return Leaderboard(columns, rows)
 
 
-def _benchmark(evaluation: Evaluation, metrics: EvaluationMetrics) -> Benchmark:
-    return Benchmark(
+def _benchmark(evaluation: Evaluation, metrics: EvaluationMetrics) -> BenchmarkKey:
+    return BenchmarkKey(
         file=evaluation.file,
         grader=evaluation.grader.type,
         grading=f"{evaluation.grader.model_dump_json()} {evaluation.pass_threshold}",
@@ -82,9 +84,9 @@ def _name(evaluation: Evaluation) -> str:
     return model if isinstance(model, str) else f"{model.model} ({model.origin})"
 
 
-def _mean(cells: Mapping[Benchmark, Cell], benchmarks: int) -> float | None:
+def _mean(cells: Mapping[BenchmarkKey, LeaderboardCell], benchmarks: int) -> float | None:
     return _average(cells) if len(cells) == benchmarks else None
 
 
-def _average(cells: Mapping[Benchmark, Cell]) -> float:
+def _average(cells: Mapping[BenchmarkKey, LeaderboardCell]) -> float:
     return sum(cell.metrics.accuracy for cell in cells.values()) / len(cells)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.metrics.extraction import Outcome, at_path, extract_json
+from services.metrics.extraction import ExtractionOutcome, at_path, extract_json
 from services.metrics.tool_calls import Calls, InvalidCalls, Sample, parse_calls
 
 LABEL_FIELDS = ("label",)
@@ -21,7 +21,7 @@ class Row:
     """
 
     sample: Sample
-    outcome: Outcome
+    outcome: ExtractionOutcome
     record: dict[str, Any]
 
 
@@ -47,18 +47,18 @@ def pair_rows(labels: Sequence[Any], predictions: Sequence[Any], path: str = "la
 def outcomes(rows: Sequence[Row]) -> dict[str, int]:
     """How many predictions had each outcome."""
     found = Counter(row.outcome for row in rows)
-    return {outcome.value: found[outcome] for outcome in Outcome}
+    return {outcome.value: found[outcome] for outcome in ExtractionOutcome}
 
 
-def predict(text: str, path: str) -> tuple[Calls, Outcome]:
+def predict(text: str, path: str) -> tuple[Calls, ExtractionOutcome]:
     """The calls that a model's text states; none where it states none that are valid."""
     found = extract_json(text)
-    if found.outcome is not Outcome.PARSED:
+    if found.outcome is not ExtractionOutcome.PARSED:
         return [], found.outcome
     try:
-        return calls_of(found.value, path, "the text"), Outcome.PARSED
+        return calls_of(found.value, path, "the text"), ExtractionOutcome.PARSED
     except InvalidCalls:
-        return [], Outcome.INVALID_JSON
+        return [], ExtractionOutcome.INVALID_JSON
 
 
 def calls_of(value: Any, path: str, place: str) -> Calls:
@@ -77,7 +77,7 @@ def _row(label: Any, prediction: Any, number: int, path: str) -> Row:
     wanted = _field(label, LABEL_FIELDS, place)
     if isinstance(wanted, str):
         found = extract_json(wanted)
-        if found.outcome is not Outcome.PARSED:
+        if found.outcome is not ExtractionOutcome.PARSED:
             raise InvalidCalls(f"{place} is a text without valid JSON")
         needed: Calls = calls_of(found.value, path, place)
     else:
@@ -87,7 +87,7 @@ def _row(label: Any, prediction: Any, number: int, path: str) -> Row:
     if isinstance(given, str):
         predicted, outcome = predict(given, path)
     else:
-        predicted, outcome = parse_calls(given, place), Outcome.PARSED
+        predicted, outcome = parse_calls(given, place), ExtractionOutcome.PARSED
     return Row(Sample(needed, predicted), outcome, record)
 
 

@@ -10,7 +10,7 @@ from services.core.web.app import create_app
 from services.core.web.auth import Authenticator, DirectToolRoute
 from services.core.web.direct import DirectRoutes
 from services.retrieval.context import RetrievalContext
-from services.retrieval.engine.engine import Engine
+from services.retrieval.engine.engine import SearchEngine
 from services.retrieval.engine.monitoring import EncoderCheck, EngineMetrics, IndexCheck
 from services.retrieval.routes.documents import router as documents
 from services.retrieval.routes.indexes import router as indexes
@@ -23,7 +23,7 @@ HOT_ROUTERS = (retrieve, search)
 
 
 def create_retrieval(
-    settings: RetrievalSettings, engine: Engine, registry: CollectorRegistry
+    settings: RetrievalSettings, engine: SearchEngine, registry: CollectorRegistry
 ) -> DirectRoutes:
     """Build the application; the engine runs for the application's lifespan."""
     registry.register(EngineMetrics(engine))

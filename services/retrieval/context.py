@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from services.core.web.auth import Authenticator
-from services.retrieval.engine.engine import Engine
+from services.retrieval.engine.engine import SearchEngine
 from services.retrieval.settings import RetrievalSettings
 
 
@@ -16,7 +16,7 @@ class RetrievalContext:
 
     settings: RetrievalSettings
     tool_authenticator: Authenticator
-    engine: Engine
+    engine: SearchEngine
 
 
 async def _context(request: Request) -> RetrievalContext:

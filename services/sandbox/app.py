@@ -15,7 +15,7 @@ from services.core.web.app import create_app
 from services.core.web.auth import Authenticator
 from services.sandbox.admission import Admission
 from services.sandbox.context import SandboxContext
-from services.sandbox.engine import Engine
+from services.sandbox.engine import SandboxEngine
 from services.sandbox.execution import Executable, Execution, ExitReason, Limits, Runner
 from services.sandbox.host import router as host
 from services.sandbox.in_flight import InFlightBytes
@@ -39,7 +39,7 @@ BODY_PATHS = (
 DRAIN_SECONDS = 10.0
 
 
-def create_sandbox(settings: SandboxSettings, engine: Engine) -> FastAPI:
+def create_sandbox(settings: SandboxSettings, engine: SandboxEngine) -> FastAPI:
     """Create the application on top of a running engine."""
     registry = CollectorRegistry()
     context = _create_context(settings, engine, registry)
@@ -71,7 +71,7 @@ def create_sandbox(settings: SandboxSettings, engine: Engine) -> FastAPI:
 
 
 def _create_context(
-    settings: SandboxSettings, engine: Engine, registry: CollectorRegistry
+    settings: SandboxSettings, engine: SandboxEngine, registry: CollectorRegistry
 ) -> SandboxContext:
     admission = Admission(
         settings.sandbox_concurrency, settings.busy_programs, _create_load(engine.pool)

@@ -24,7 +24,7 @@ CGROUP_PREFIX = "temper-sandbox"
 
 
 @dataclass(frozen=True)
-class Engine:
+class SandboxEngine:
     """A running pool, its isolation, and the languages on top of it."""
 
     pool: Pool
@@ -33,7 +33,7 @@ class Engine:
 
 
 @asynccontextmanager
-async def running_engine(settings: SandboxSettings) -> AsyncIterator[Engine]:
+async def running_engine(settings: SandboxSettings) -> AsyncIterator[SandboxEngine]:
     """Start the pool, and close it with everything it runs.
 
     Raises `ConfigurationError` if programs cannot be isolated as configured, `RuntimeMissing`, and
@@ -57,7 +57,7 @@ async def running_engine(settings: SandboxSettings) -> AsyncIterator[Engine]:
         try:
             await pool.start()
             async with _preparing(prepared):
-                yield Engine(pool, isolation, languages)
+                yield SandboxEngine(pool, isolation, languages)
         finally:
             await pool.close()
     finally:

@@ -70,7 +70,7 @@ class Events:
 EventsT = TypeVar("EventsT", bound=Events)
 
 
-class EventStream(Response):
+class WorkEventStream(Response):
     """Runs ``work`` and streams its events; the last event, ``result``, is its return value.
 
     A failure before the stream begins is an ordinary error response. The work is cancelled when the

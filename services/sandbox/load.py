@@ -23,7 +23,7 @@ _STATE, _THREADS, _PAGES = 0, 17, 21
 """Positions in /proc/PID/stat, behind the name."""
 
 
-class Activity(NamedTuple):
+class ProgramActivity(NamedTuple):
     """Whether any thread of a program is running or waits for a processor, and its memory."""
 
     computes: bool
@@ -109,12 +109,12 @@ def free_bytes(folder: Path) -> int:
     return system.f_bavail * system.f_frsize
 
 
-def activity(slot: int) -> Activity:
+def activity(slot: int) -> ProgramActivity:
     """What the programs below a slot's process do; they compute if they cannot be seen."""
     try:
         pending = _children(slot, slot)
     except OSError:
-        return Activity(True, 0)
+        return ProgramActivity(True, 0)
     seen, resident = 0, 0
     while pending:
         pid = pending.pop()
@@ -124,10 +124,10 @@ def activity(slot: int) -> Activity:
             resident += int(fields[_PAGES]) * _PAGE
             threads = [pid] if fields[_THREADS] == b"1" else _threads(pid)
             if seen > _MOST_PROCESSES or _computes(pid, threads):
-                return Activity(True, resident)
+                return ProgramActivity(True, resident)
             for thread in threads:
                 pending += _children(pid, thread)
-    return Activity(False, resident)
+    return ProgramActivity(False, resident)
 
 
 def _computes(pid: int, threads: list[int]) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from services.contracts.errors import Unprocessable
 from services.contracts.sandbox import CodeRequest, CommandResult, CommandStatus, RunStatus
 from services.sandbox.execution import ExitReason, Limits, Outcome
-from services.sandbox.languages.build import Source, source_path
+from services.sandbox.languages.build import ProgramSource, source_path
 from services.sandbox.languages.catalog import LANGUAGES
 from services.sandbox.settings import SandboxSettings
 
@@ -23,7 +23,7 @@ class Program:
     before its time limits have passed.
     """
 
-    source: Source
+    source: ProgramSource
     compiling: Limits
     running: Limits
     queue_timeout: float
@@ -45,7 +45,7 @@ def check_program(request: CodeRequest, settings: SandboxSettings) -> Program:
     is_compiled = bool(language.compile)
     spare = 0.0 if is_compiled else max(0.0, request.compile_timeout)
     return Program(
-        source=Source(
+        source=ProgramSource(
             language=request.language,
             code=code,
             files=files,

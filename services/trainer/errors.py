@@ -33,7 +33,7 @@ class Diverged(TrainingFailure):
 
 
 @dataclass(frozen=True)
-class Failure:
+class JobFailure:
     """A job's error."""
 
     code: str
@@ -41,20 +41,20 @@ class Failure:
     param: str | None = None
 
 
-def explain(error: BaseException, phase: str) -> Failure:
+def explain(error: BaseException, phase: str) -> JobFailure:
     """Explain an exception that ended a run during ``phase``."""
     if isinstance(error, TemperError):
         code = _CODES.get(error.code, error.code)
-        return Failure(code, _one_line(error.message), error.param)
+        return JobFailure(code, _one_line(error.message), error.param)
     text = str(error)
     if isinstance(error, MemoryError) or any(sign in text.lower() for sign in _OUT_OF_MEMORY):
         message = _one_line(text) or "the process ran out of memory"
-        return Failure(FailureCode.OUT_OF_MEMORY, message)
+        return JobFailure(FailureCode.OUT_OF_MEMORY, message)
     if any(sign in text.lower() for sign in _STORAGE_FULL):
-        return Failure(FailureCode.STORAGE_FULL, f"the disk is full: {_one_line(text)}")
+        return JobFailure(FailureCode.STORAGE_FULL, f"the disk is full: {_one_line(text)}")
     line = _one_line(text)
     message = f"{type(error).__name__}: {line}" if line else type(error).__name__
-    return Failure(_CODE_OF_PHASE.get(phase, "training_failed"), message)
+    return JobFailure(_CODE_OF_PHASE.get(phase, "training_failed"), message)
 
 
 _CODES = {

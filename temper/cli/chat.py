@@ -30,7 +30,7 @@ Wait = Annotated[
 HELP = "/reset forgets the conversation; Ctrl-C ends an answer, Ctrl-D the chat"
 
 
-class Conversation:
+class ChatHistory:
     """What was said so far, and how the model is asked."""
 
     def __init__(
@@ -108,7 +108,7 @@ def chat(
         "stop": stop or None,
     }
     with connect() as client:
-        conversation = Conversation(client, out, model, system, wait, options)
+        conversation = ChatHistory(client, out, model, system, wait, options)
         if prompt is not None:
             conversation.ask(prompt)
         elif sys.stdin.isatty():
@@ -118,7 +118,7 @@ def chat(
             conversation.ask(sys.stdin.read())
 
 
-def _converse(conversation: Conversation, out: Output) -> None:
+def _converse(conversation: ChatHistory, out: Output) -> None:
     """Ask line by line; a refused request does not end the conversation."""
     for line in _lines():
         if line == "/reset":

@@ -15,7 +15,7 @@ from temper.demo.rlhf.run import run as run_rlhf
 from temper.demo.rlhf.steps import PPO_STEPS
 from temper.demo.tool_use.run import run as run_tool_use
 from temper.demo.tool_use.steps import REINFORCEMENT_STEPS
-from temper.demo.tool_use.tasks import Arithmetic, Facts, Task
+from temper.demo.tool_use.tasks import Arithmetic, Facts, ToolTask
 from temper.settings import ClientSettings, load_settings
 from temper.stack.signals import STOP_SIGNALS
 
@@ -52,7 +52,7 @@ def rlhf(steps: Steps = PPO_STEPS, seed: Seed = 0) -> int:
     return _demonstrate(lambda settings, out: run_rlhf(settings, out, steps, seed))
 
 
-def _tool_use(task: Task, steps: int, seed: int) -> int:
+def _tool_use(task: ToolTask, steps: int, seed: int) -> int:
     return _demonstrate(lambda settings, out: run_tool_use(task, settings, out, steps, seed))
 
 

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from services.contracts.evaluations import Evaluation
-from services.metrics.leaderboard import Benchmark, Cell, Leaderboard, Row, leaderboard
+from services.metrics.leaderboard import (
+    BenchmarkKey,
+    Leaderboard,
+    LeaderboardCell,
+    LeaderboardRow,
+    leaderboard,
+)
 from temper.cli.gateway import connect
 from temper.cli.output import Output
 from temper.client import ApiError, Temper
@@ -83,18 +89,18 @@ def _headings(board: Leaderboard, names: dict[str, str]) -> list[str]:
     ]
 
 
-def _heading(benchmark: Benchmark, filename: str) -> str:
+def _heading(benchmark: BenchmarkKey, filename: str) -> str:
     repeats = f" avg@{benchmark.samples_per_item}" if benchmark.samples_per_item > 1 else ""
     return f"{filename} ({benchmark.grader}, {benchmark.items}{repeats})"
 
 
-def _cells(row: Row, board: Leaderboard) -> tuple[str, ...]:
+def _cells(row: LeaderboardRow, board: Leaderboard) -> tuple[str, ...]:
     found = (row.cells.get(benchmark) for benchmark in board.benchmarks)
     mean = "" if row.mean is None else f"{row.mean:.4f}"
     return row.model, *("" if cell is None else _shown(cell) for cell in found), mean
 
 
-def _shown(cell: Cell) -> str:
+def _shown(cell: LeaderboardCell) -> str:
     low, high = cell.metrics.ci95
     errors = f", {cell.metrics.errors} failed" if cell.metrics.errors else ""
     return f"{cell.metrics.accuracy:.4f} [{low:.4f}, {high:.4f}]{errors}"
@@ -133,7 +139,7 @@ def _document(board: Leaderboard, names: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _result(cell: Cell | None) -> dict[str, Any] | None:
+def _result(cell: LeaderboardCell | None) -> dict[str, Any] | None:
     """One entry for each benchmark, in their order; null where there is no result."""
     if cell is None:
         return None

@@ -33,7 +33,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Tool:
+class ServedTool:
     """A tool service: the gateway proxies it and workers call it.
 
     Default address: loopback at ``port``. The environment variables override its URL and hold the
@@ -46,8 +46,8 @@ class Tool:
 
 
 TOOLS = {
-    Service.SANDBOX: Tool(8081, "TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"),
-    Service.RETRIEVAL: Tool(8082, "TEMPER_RETRIEVAL_URL", "TEMPER_RETRIEVAL_API_KEY"),
+    Service.SANDBOX: ServedTool(8081, "TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"),
+    Service.RETRIEVAL: ServedTool(8082, "TEMPER_RETRIEVAL_URL", "TEMPER_RETRIEVAL_API_KEY"),
 }
 
 USERS_OF_TOOLS = (Service.API, Service.TRAINER, Service.EVALUATOR, Service.CAMPAIGNS)

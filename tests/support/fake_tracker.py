@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from services.core.tracking.tracker import End, Run, Trace, Tracker
+from services.core.tracking.tracker import End, Trace, TrackedRun, Tracker
 
 TARGET = "tests.support.fake_tracker:FakeTracker"
 FILE = "tracked.jsonl"
@@ -16,7 +16,7 @@ FILE = "tracked.jsonl"
 class FakeTracker(Tracker):
     """Appends one JSON list per call to ``tracked.jsonl`` in the job's folder."""
 
-    def start(self, run: Run, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    def start(self, run: TrackedRun, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         """Begin, unless the run's project names a fault of the start."""
         self._file = Path(run.folder) / FILE
         self._fault = run.project

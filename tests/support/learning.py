@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from services.contracts.fine_tuning import Method
-from services.trainer.rl.batch import Batch, TopK, TrainingSequence
+from services.trainer.rl.batch import TopK, TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.protocol import LearnerSpec
 
 VOCABULARY = 250
@@ -42,10 +42,10 @@ def learner_spec(model: Path, method: str, folder: Path, **settings: Any) -> Lea
     )
 
 
-def drawn_batch(seed: int = 0, sequences: int = 8, top_k: int | None = None) -> Batch:
+def drawn_batch(seed: int = 0, sequences: int = 8, top_k: int | None = None) -> TrainingBatch:
     """Groups of four samples of different lengths, each with a tool's reply amid its tokens."""
     generator = np.random.default_rng(seed)
-    return Batch(tuple(_drawn(generator, index, top_k) for index in range(sequences)))
+    return TrainingBatch(tuple(_drawn(generator, index, top_k) for index in range(sequences)))
 
 
 def _drawn(generator: np.random.Generator, index: int, top_k: int | None) -> TrainingSequence:

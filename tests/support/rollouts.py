@@ -10,7 +10,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.trajectories import CallOutcome
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
-from services.rollouts.chat.conversations import ChatTokens, Demonstration
+from services.rollouts.chat.conversations import ChatTokens, DemonstrationTokens
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools.base import ToolReply
 
@@ -57,7 +57,7 @@ class CharacterChat(ChatTokens):
         messages: Sequence[JsonObject],
         tools: Sequence[JsonObject],
         answers: Sequence[JsonObject],
-    ) -> Demonstration:
+    ) -> DemonstrationTokens:
         ids: list[int] = []
         mask: list[int] = []
         for position, answer in enumerate(answers):
@@ -66,7 +66,7 @@ class CharacterChat(ChatTokens):
             rendered = tokens(f"{answer['content']}{END_TEXT}")
             ids += [*map(ord, opening), *rendered]
             mask += [0] * len(opening) + [int(own)] * len(rendered)
-        return Demonstration(ids, mask)
+        return DemonstrationTokens(ids, mask)
 
 
 @dataclass

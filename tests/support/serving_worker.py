@@ -22,7 +22,7 @@ from services.core.jobs.workers import heartbeat
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters
 from services.evaluator.serve.relay import Relay
-from services.inference.relay_protocol import Endpoint, publish_endpoint, withdraw_endpoint
+from services.inference.relay_protocol import RelayEndpoint, publish_endpoint, withdraw_endpoint
 from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots
 from tests.support.engine_stand_in import KEY, EngineStandIn, LoopThread
@@ -100,7 +100,7 @@ class ServingWorker:
     def publish(self, serving: RunningServing) -> None:
         """Write where the relay is."""
         job, relay = serving.claim.job, serving.relay
-        endpoint = Endpoint(epoch=job.epoch, url=relay.url, secret=relay.secret)
+        endpoint = RelayEndpoint(epoch=job.epoch, url=relay.url, secret=relay.secret)
         publish_endpoint(self._artifacts.job(job.id), endpoint)
 
     def withdraw(self, serving: RunningServing) -> None:

@@ -21,7 +21,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.jobs.job import Job
 from services.core.registry import ResolvedModel
-from services.inference.relay_protocol import Endpoint, ServedAdapter, read_endpoint
+from services.inference.relay_protocol import RelayEndpoint, ServedAdapter, read_endpoint
 
 FAILURE_SECONDS = 30.0
 """How long requests are answered with the failure of a serving before one starts another."""
@@ -32,7 +32,7 @@ class Route:
     """Where requests for a model go, and what they are sent with."""
 
     model: str
-    endpoint: Endpoint
+    endpoint: RelayEndpoint
     adapter: ServedAdapter | None
     stop_token_ids: tuple[int, ...]
 
@@ -114,7 +114,7 @@ def _check_failure(model: ResolvedModel, job: Job) -> None:
         )
 
 
-def _route(model: ResolvedModel, endpoint: Endpoint) -> Route:
+def _route(model: ResolvedModel, endpoint: RelayEndpoint) -> Route:
     adapter = None
     if model.adapter is not None and not model.needs_merge:
         adapter = ServedAdapter(name=model.id, path=model.adapter)

@@ -60,7 +60,7 @@ class UploadState(BaseModel):
 
 
 @dataclass(frozen=True)
-class Parts:
+class UploadParts:
     """The parts of all uploads below ``root``. Methods block."""
 
     root: Path

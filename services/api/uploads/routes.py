@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from services.api.context import Gateway, GatewayContext
 from services.api.files.service import add_file, file_view
 from services.api.files.upload import receive_part
-from services.api.uploads.parts import Parts, UploadState
+from services.api.uploads.parts import UploadParts, UploadState
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -134,8 +134,8 @@ def cancel(gateway: Gateway, _principal: Principal, upload_id: str) -> PartialUp
         return _view(parts.cancel(state), None)
 
 
-def _parts(gateway: GatewayContext) -> Parts:
-    return Parts(gateway.artifacts.parts())
+def _parts(gateway: GatewayContext) -> UploadParts:
+    return UploadParts(gateway.artifacts.parts())
 
 
 def _pending(gateway: GatewayContext, upload_id: str) -> UploadState:

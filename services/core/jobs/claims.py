@@ -36,7 +36,7 @@ SHORT_OF_DEVICES = "waiting for "
 """How the ``queue_reason`` of a job begins that a worker could run but for devices."""
 
 
-class Stage(StrEnum):
+class ClaimStage(StrEnum):
     """The part of a job that a claim is for."""
 
     VALIDATION = "validation"
@@ -57,7 +57,7 @@ class Claim:
     """The exclusive right of a worker to advance a job, until its lease expires."""
 
     job: Job
-    stage: Stage
+    stage: ClaimStage
     devices: tuple[str, ...] = ()
 
     @property
@@ -85,7 +85,7 @@ def claim_validation(session: Session, queues: Collection[str], claimant: Claima
     if row is None:
         return None
     job = _take(session, job_from_row(row), claimant)
-    return Claim(job, Stage.VALIDATION)
+    return Claim(job, ClaimStage.VALIDATION)
 
 
 def claim_work(
@@ -188,7 +188,7 @@ def _claim_from(
             continue  # a worker of another host was faster
         claimed = _take(session, job, claimant)
         hold_devices(session, claimant.devices, job.id, claimed.epoch, chosen)
-        return Claim(claimed, Stage.WORK, tuple(chosen))
+        return Claim(claimed, ClaimStage.WORK, tuple(chosen))
     return None
 
 

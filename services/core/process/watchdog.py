@@ -48,7 +48,7 @@ class Watchdog:
     """Runs one command until it ends or has to be stopped."""
 
     def __init__(
-        self, command: list[str], log: str, deadline: float, grace: float, limits: "Limits"
+        self, command: list[str], log: str, deadline: float, grace: float, limits: "MemoryLimits"
     ) -> None:
         self.deadline = deadline
         self.grace = grace
@@ -149,14 +149,14 @@ def _clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Limits(NamedTuple):
+class MemoryLimits(NamedTuple):
     """Bytes of memory, 0 without a limit: of each process, and of all processes together."""
 
     process: int
     tree: int
 
 
-def _prepare(limits: Limits) -> None:
+def _prepare(limits: MemoryLimits) -> None:
     """Set up the child: it dies with the watchdog, and first when memory runs out."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if limits.process:
@@ -252,7 +252,7 @@ def main() -> None:
         _report(returncode=-signal.SIGTERM, expired=True, exhausted=None)
         return
     try:
-        limits = Limits(int(process_bytes), int(tree_bytes))
+        limits = MemoryLimits(int(process_bytes), int(tree_bytes))
         watchdog = Watchdog(command, log, float(deadline), float(grace), limits)
     except (OSError, subprocess.SubprocessError) as error:
         _report(error=str(error))

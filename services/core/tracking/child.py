@@ -17,8 +17,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from services.core.tracking.follower import Follower, Position
-from services.core.tracking.tracker import End, Run, Tracker
+from services.core.tracking.follower import DeliveredPosition, FolderFollower
+from services.core.tracking.tracker import End, TrackedRun, Tracker
 
 SPEC = "run.json"
 POSITION = "position.json"
@@ -67,9 +67,9 @@ def _tracker(target: str) -> Tracker:
 
 def _follow(folder: Path, tracker: Tracker, stop: threading.Event) -> None:
     spec: dict[str, Any] = json.loads((folder / SPEC).read_bytes())
-    run = Run(**{**spec["run"], "tags": tuple(spec["run"]["tags"])})
-    position = Position.load(folder / POSITION)
-    follower = Follower(Path(run.folder), position)
+    run = TrackedRun(**{**spec["run"], "tags": tuple(spec["run"]["tags"])})
+    position = DeliveredPosition.load(folder / POSITION)
+    follower = FolderFollower(Path(run.folder), position)
     tracker.start(run, spec["config"], position.saved)
     _save(folder, tracker, position)
     end = None
@@ -85,7 +85,7 @@ def _follow(folder: Path, tracker: Tracker, stop: threading.Event) -> None:
     _save(folder, tracker, position)
 
 
-def _deliver(tracker: Tracker, follower: Follower) -> bool:
+def _deliver(tracker: Tracker, follower: FolderFollower) -> bool:
     """Deliver a batch; false when there is nothing new."""
     batch = follower.read()
     if batch is None:
@@ -97,7 +97,7 @@ def _deliver(tracker: Tracker, follower: Follower) -> bool:
     return True
 
 
-def _save(folder: Path, tracker: Tracker, position: Position) -> None:
+def _save(folder: Path, tracker: Tracker, position: DeliveredPosition) -> None:
     position.saved = dict(tracker.saved)
     position.save(folder / POSITION)
 

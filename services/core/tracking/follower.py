@@ -33,7 +33,7 @@ class StepMetrics:
 
 
 @dataclass
-class Position:
+class DeliveredPosition:
     """What was delivered to a tracker: bytes of both files, the last step of each metric by phase,
     and what the tracker itself saved."""
 
@@ -44,7 +44,7 @@ class Position:
     saved: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, path: Path) -> "Position":
+    def load(cls, path: Path) -> "DeliveredPosition":
         """The stored position; the beginning without a file."""
         return cls(**json.loads(path.read_bytes())) if path.exists() else cls()
 
@@ -55,14 +55,14 @@ class Position:
         partial.replace(path)
 
 
-class Follower:
+class FolderFollower:
     """Follows a job's folder, advancing ``position``.
 
     A resumed training repeats the steps after its checkpoint: of each metric the steps that were
     delivered before in the same phase are left out.
     """
 
-    def __init__(self, job_dir: Path, position: Position) -> None:
+    def __init__(self, job_dir: Path, position: DeliveredPosition) -> None:
         self.position = position
         self._reports = job_dir / REPORTS
         self._trajectories = job_dir / TRAJECTORIES

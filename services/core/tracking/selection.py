@@ -12,7 +12,7 @@ from services.contracts.base import JsonObject
 from services.contracts.integrations import Integration, WandbSettings
 from services.core.jobs.job import Job
 from services.core.process.runtimes import RuntimeMissing, find_runtime
-from services.core.tracking.tracker import Run
+from services.core.tracking.tracker import TrackedRun
 
 RUNTIME = "tracking"
 DATA = "trackers"
@@ -36,14 +36,14 @@ class TrackerSpec:
     name: str
     python: Path
     target: str
-    run: Run
+    run: TrackedRun
     config: JsonObject
     data: Path
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
-class Selection:
+class TrackerSelection:
     """The trackers of a job, and why others that were asked for are missing."""
 
     specs: list[TrackerSpec]
@@ -58,14 +58,14 @@ def select_trackers(
     home: Path,
     runtimes: Path,
     environ: Mapping[str, str] = os.environ,
-) -> Selection:
+) -> TrackerSelection:
     """TensorBoard, the operator's trackers ``names``, and W&B where the client asked for it and the
     operator has set it up.
 
     A tracker is given the variables of ``environ`` that are its own by their prefix.
     """
     config = {name: value for name, value in job.request.items() if name != "integrations"}
-    run = Run(job.id, str(config.get("suffix") or job.id), job.kind, str(job_dir))
+    run = TrackedRun(job.id, str(config.get("suffix") or job.id), job.kind, str(job_dir))
     target = f"{_MODULES}.tensorboard:TensorBoardTracker"
     specs = [TrackerSpec("tensorboard", Path(sys.executable), target, run, config, home / DATA)]
     asked, warnings = _asked_of_wandb(job), []
@@ -85,7 +85,7 @@ def select_trackers(
         target = f"{_MODULES}.{name}:{name.capitalize()}Tracker"
         environment = _environment(name, home / DATA, environ)
         specs.append(TrackerSpec(name, python, target, chosen, config, home / DATA, environment))
-    return Selection(specs, warnings)
+    return TrackerSelection(specs, warnings)
 
 
 _MODULES = "services.core.tracking.trackers"
@@ -98,12 +98,12 @@ def _asked_of_wandb(job: Job) -> WandbSettings | None:
     return integrations[0].wandb if integrations else None
 
 
-def _named_by_client(run: Run, asked: WandbSettings | None) -> Run:
+def _named_by_client(run: TrackedRun, asked: WandbSettings | None) -> TrackedRun:
     if asked is None:
         return run
     tags = tuple(asked.tags or ())
     name = asked.name or run.name
-    return Run(run.id, name, run.kind, run.folder, asked.project, asked.entity, tags)
+    return TrackedRun(run.id, name, run.kind, run.folder, asked.project, asked.entity, tags)
 
 
 def _environment(name: TrackerName, data: Path, environ: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True)
-class Run:
+class TrackedRun:
     """A job as a run of a tracker. ``project`` and ``entity`` are None where the client chose none;
     ``folder`` is that of the job."""
 
@@ -53,7 +53,7 @@ class Tracker(ABC):
     saved: Mapping[str, Any] = {}
 
     @abstractmethod
-    def start(self, run: Run, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    def start(self, run: TrackedRun, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         """Create the run, or continue it."""
 
     @abstractmethod

@@ -16,7 +16,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
 from services.core.jobs.broker import WAKE_UP, create_celery_app
-from services.core.jobs.claims import Claim, Claimant, Stage, claim_validation, claim_work
+from services.core.jobs.claims import Claim, Claimant, ClaimStage, claim_validation, claim_work
 from services.core.jobs.devices import (
     HostDevices,
     free_devices,
@@ -128,7 +128,7 @@ class Executor:
     def _folder(self, claim: Claim) -> Path:
         """Each stage has its own folder, with its own reports and result."""
         folder = self._artifacts.job(claim.job.id)
-        return folder / claim.stage if claim.stage is Stage.VALIDATION else folder
+        return folder / claim.stage if claim.stage is ClaimStage.VALIDATION else folder
 
     def _claim_validation(self) -> Claim | None:
         queues = [kind.queues.validation for kind in self._kinds]

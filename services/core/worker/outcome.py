@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobError, JobStatus, RowProblem
-from services.core.jobs.claims import Claim, Stage, check_claim
+from services.core.jobs.claims import Claim, ClaimStage, check_claim
 from services.core.jobs.deadline import deadline_error
 from services.core.jobs.devices import release_devices
 from services.core.jobs.events import storable
@@ -109,7 +109,7 @@ def settle(
     job = check_claim(session, claim)
     cancelled = child_exit.cancelled or job.cancel_requested_at is not None
     done = succeeded(child_exit.result)
-    if done and claim.stage is Stage.WORK:
+    if done and claim.stage is ClaimStage.WORK:
         _succeed(session, job, handler, child_exit.result or {})
     elif cancelled:
         move_job(session, job, JobStatus.CANCELLED, "Cancelled", phase=None)
@@ -162,7 +162,7 @@ def _queue(session: Session, job: Job) -> None:
 
 def _has_paused(claim: Claim, job: Job, child_exit: ChildExit) -> bool:
     """Whether the child ended for a pause, or for a shutdown while it was pausing."""
-    if claim.stage is Stage.VALIDATION:
+    if claim.stage is ClaimStage.VALIDATION:
         return False
     said = child_exit.result is not None and child_exit.result.get("status") == PAUSED
     stopped = child_exit.stopping and job.pause_requested_at is not None
@@ -187,7 +187,7 @@ def _succeed(session: Session, job: Job, handler: Handler, result: dict[str, Any
 
 def _give_back(session: Session, claim: Claim, job: Job) -> None:
     """Requeue a job whose worker shuts down; it does not count as a loss."""
-    if claim.stage is Stage.VALIDATION:
+    if claim.stage is ClaimStage.VALIDATION:
         release_validation(session, job, "The worker is shutting down", losses=job.losses)
         return
     message = "The worker is shutting down; the job resumes from its last checkpoint"

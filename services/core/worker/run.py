@@ -13,7 +13,7 @@ from pathlib import Path
 from services.contracts.errors import TemperError
 from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
-from services.core.jobs.claims import Claim, Stage, check_claim, renew_lease
+from services.core.jobs.claims import Claim, ClaimStage, check_claim, renew_lease
 from services.core.jobs.deadline import is_overdue
 from services.core.jobs.events import Draft, append_events
 from services.core.jobs.job import Job, LeaseLost
@@ -161,7 +161,7 @@ class ClaimRun:
 
     def _start_trackers(self) -> None:
         """Start what tracks the work; nothing tracks a validation."""
-        if self._claim.stage is Stage.WORK:
+        if self._claim.stage is ClaimStage.WORK:
             settings = self._settings
             selection = select_trackers(
                 self._claim.job,
@@ -189,11 +189,11 @@ class ClaimRun:
 
     def _memory_bytes(self) -> int | None:
         """Files are untrusted: validating one must not take the memory of the host."""
-        is_validation = self._claim.stage is Stage.VALIDATION
+        is_validation = self._claim.stage is ClaimStage.VALIDATION
         return int(self._settings.validation_memory_gib * 2**30) if is_validation else None
 
     def _launch(self) -> Launch | None:
-        if self._claim.stage is Stage.VALIDATION:
+        if self._claim.stage is ClaimStage.VALIDATION:
             return self._handler.validation(self._database, self._claim.job, self._dir)
         return self._handler.work(self._database, self._claim, self._dir)
 
@@ -226,14 +226,14 @@ class ClaimRun:
             except DATABASE_AWAY as error:
                 logger.warning("job %s: the database is down: %s", self._claim.job.id, error)
                 pause = CONTROL_SECONDS
-            late = self._overdue and self._claim.stage is Stage.VALIDATION
+            late = self._overdue and self._claim.stage is ClaimStage.VALIDATION
             if self._cancelled or self._paused or late or self._stopping.is_set():
                 process.end()
 
     def _pause(self, launch: Launch) -> None:
         """Ask the child for a checkpoint; have it stopped when it writes none. A validation goes
         on, because it holds no device."""
-        if self._claim.stage is Stage.VALIDATION:
+        if self._claim.stage is ClaimStage.VALIDATION:
             return
         now = time.monotonic()
         if self._pausing_since is None:

@@ -13,7 +13,7 @@ from services.core.process.reporter import REPORTS
 from services.core.process.runtimes import child_environment
 from services.core.process.supervised import SupervisedProcess
 from services.core.tracking.child import END, FAILURE, POSITION, SPEC
-from services.core.tracking.selection import Selection, TrackerSpec
+from services.core.tracking.selection import TrackerSelection, TrackerSpec
 from services.core.tracking.tracker import End
 from services.core.worker.reports import bound_log
 
@@ -50,7 +50,7 @@ class JobTrackers:
         self._missing: list[str] = []
         self._deadline = 0.0
 
-    def start(self, selection: Selection, deadline: float) -> None:
+    def start(self, selection: TrackerSelection, deadline: float) -> None:
         """Start them, to run until ``deadline`` on the `lease_clock`."""
         self._missing = list(selection.warnings)
         self._trackers = [

@@ -12,7 +12,7 @@ from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serving import LocalModel, served
 from services.inference.clients.chat import LARGEST_ANSWER
-from services.inference.clients.json_service import Answer, JsonService, model_retries
+from services.inference.clients.json_service import JsonService, ServiceAnswer, model_retries
 
 ATTEMPT_DEADLINES = 3
 """A request is given up after this many of its time limits, retries included."""
@@ -32,7 +32,7 @@ class BatchServer:
     stop_token_ids: tuple[int, ...]
     watch: Callable[[], Coroutine[Any, Any, object]]
 
-    async def send(self, body: JsonObject) -> Answer[JsonObject]:
+    async def send(self, body: JsonObject) -> ServiceAnswer[JsonObject]:
         """The server's answer, in the requested model's name; raises ``ServiceFailed``."""
         asked = {**body, "model": self.name}
         if self.stop_token_ids:

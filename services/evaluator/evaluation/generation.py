@@ -14,7 +14,7 @@ from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.failures import FailureWatch, first_error
-from services.metrics.extraction import REASONING_ENDS, Outcome, at_path, extract_json
+from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 
 
@@ -141,7 +141,7 @@ class Grading:
         ends = self._prediction.reasoning_ends or REASONING_ENDS
         extraction = extract_json(answer, ends)
         outcome: ParsingOutcome = extraction.outcome.value
-        if extraction.outcome is not Outcome.PARSED:
+        if extraction.outcome is not ExtractionOutcome.PARSED:
             return None, outcome
         try:
             value = at_path(extraction.value, self._prediction.path)

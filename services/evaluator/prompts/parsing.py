@@ -7,7 +7,7 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.prompt_batches import Parsing
-from services.metrics.extraction import REASONING_ENDS, Outcome, at_path, extract_json
+from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
 
 
 class Predictions:
@@ -20,7 +20,7 @@ class Predictions:
     def __init__(self, parsing: Parsing) -> None:
         self._path = parsing.path
         self._ends = parsing.reasoning_ends or REASONING_ENDS
-        self.outcomes: Counter[Outcome] = Counter()
+        self.outcomes: Counter[ExtractionOutcome] = Counter()
 
     def added_to(self, rows: Iterable[JsonObject]) -> Iterator[JsonObject]:
         """The rows, each with its outcome and prediction."""
@@ -35,7 +35,7 @@ class Predictions:
                 outcome, prediction = self._parsed(result or "")
             yield {**row, "outcome": outcome, "prediction": prediction}
 
-    def _parsed(self, text: str) -> tuple[Outcome, Any]:
+    def _parsed(self, text: str) -> tuple[ExtractionOutcome, Any]:
         extraction = extract_json(text, self._ends)
         self.outcomes[extraction.outcome] += 1
         with suppress(LookupError):

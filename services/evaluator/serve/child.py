@@ -23,7 +23,7 @@ from services.evaluator.serve.relay import Relay
 from services.evaluator.serve.spec import SPEC, ServeSpec
 from services.evaluator.serving import served
 from services.inference.relay_protocol import (
-    Endpoint,
+    RelayEndpoint,
     is_kept_warm,
     publish_endpoint,
     withdraw_endpoint,
@@ -55,7 +55,7 @@ async def serve(spec: ServeSpec, context: ChildContext) -> ServingResult:
             spec.host,
         ) as relay,
     ):
-        endpoint = Endpoint(epoch=spec.epoch, url=relay.url, secret=relay.secret)
+        endpoint = RelayEndpoint(epoch=spec.epoch, url=relay.url, secret=relay.secret)
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(server.watch())
@@ -74,7 +74,7 @@ async def serve(spec: ServeSpec, context: ChildContext) -> ServingResult:
 
 
 @asynccontextmanager
-async def _published(job_dir: Path, endpoint: Endpoint) -> AsyncIterator[None]:
+async def _published(job_dir: Path, endpoint: RelayEndpoint) -> AsyncIterator[None]:
     publish_endpoint(job_dir, endpoint)
     try:
         yield

@@ -158,7 +158,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Value]):
+class ServiceAnswer(Generic[Value]):
     """A parsed answer; ``seconds`` is the duration of the last of ``attempts``."""
 
     value: Value
@@ -245,7 +245,7 @@ class JsonService:
 
     async def post(
         self, payload: Any, read: Callable[[bytes], Value], path: str = ""
-    ) -> Answer[Value]:
+    ) -> ServiceAnswer[Value]:
         """Send ``payload`` as JSON until ``read`` accepts an answer.
 
         ``read`` raises ``ValueError`` for an unexpected body. ``path`` is appended to the
@@ -262,7 +262,9 @@ class JsonService:
             if error.status is None:
                 raise
 
-    async def _retried(self, request: _Request, read: Callable[[bytes], Value]) -> Answer[Value]:
+    async def _retried(
+        self, request: _Request, read: Callable[[bytes], Value]
+    ) -> ServiceAnswer[Value]:
         deadline = time.monotonic() + self._retries.deadline_seconds
         attempt, refusals = 1, 0
         while True:
@@ -272,7 +274,7 @@ class JsonService:
             try:
                 limit = min(self._timeout, deadline - begun)
                 value = await self._limited(request, read, limit)
-                return Answer(value, attempt, time.monotonic() - begun)
+                return ServiceAnswer(value, attempt, time.monotonic() - begun)
             except ServiceFailed as error:
                 error.attempts = attempt
                 error.transient = self._retries.include(error)

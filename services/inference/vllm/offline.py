@@ -60,7 +60,7 @@ class Prompts:
         os._exit(1)  # nobody reads the answers any more
 
 
-class Engine:
+class OfflineEngine:
     """Answers conversations; prompts join the running ones as others end."""
 
     def __init__(self, llm: LLM, sampling: OfflineSampling) -> None:
@@ -170,7 +170,7 @@ def main() -> None:
     parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
     llm = LLM.from_engine_args(EngineArgs.from_cli_args(parser.parse_args()))
     stdin = os.fdopen(os.dup(sys.stdin.fileno()), encoding="utf-8")
-    engine = Engine(llm, OfflineSampling.model_validate_json(stdin.readline()))
+    engine = OfflineEngine(llm, OfflineSampling.model_validate_json(stdin.readline()))
     answers.write("{}\n")
     for answer in engine.answers(Prompts(stdin)):
         answers.write(f"{answer.model_dump_json()}\n")

@@ -44,7 +44,7 @@ class Operation(StrEnum):
     CANCEL = "cancel"  # abandon the request of this id; has no answer
 
 
-class Request(BaseModel):
+class EncoderRequest(BaseModel):
     """A request; ``deadline`` is a time of the host's monotonic clock."""
 
     id: int = Field(ge=0)
@@ -56,7 +56,7 @@ class Request(BaseModel):
     deadline: float | None = Field(default=None, allow_inf_nan=False)
 
 
-class Failure(BaseModel):
+class EncoderFailure(BaseModel):
     """Why a request failed; ``code`` is that of an error in `errors`."""
 
     code: str
@@ -67,7 +67,7 @@ class Response(BaseModel):
     """An answer; ``rows`` and ``columns`` are the shape of the body."""
 
     id: int
-    failure: Failure | None = None
+    failure: EncoderFailure | None = None
     description: EncoderDescription | None = None
     busy_seconds: float | None = None
     rows: int = Field(default=0, ge=0)
@@ -127,10 +127,10 @@ async def read_message(reader: asyncio.StreamReader) -> tuple[bytes, bytes] | No
         return None
 
 
-def parse_request(header: bytes) -> Request:
+def parse_request(header: bytes) -> EncoderRequest:
     """Parse a request; raises `ProtocolError`."""
     try:
-        return Request.model_validate_json(header)
+        return EncoderRequest.model_validate_json(header)
     except ValidationError as error:
         raise ProtocolError(f"invalid request: {error.error_count()} wrong fields") from None
 

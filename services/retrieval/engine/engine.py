@@ -14,7 +14,7 @@ from services.retrieval.engine.admission import QueryAdmission
 from services.retrieval.engine.cache import HitCache
 from services.retrieval.engine.catalog import Catalog, IndexLocator
 from services.retrieval.engine.encoders import CANDIDATES, EncoderClients, FindSocket, reranked
-from services.retrieval.engine.served import EncodeRequest, QueueStats, ServedIndex
+from services.retrieval.engine.served import BatcherStats, EncodeRequest, ServedIndex
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.store.errors import IndexUnusable
 from services.retrieval.store.index import Index
@@ -47,7 +47,7 @@ class SearchResults:
     hits: Sequence[Sequence[Hit]]
 
 
-class Engine:
+class SearchEngine:
     """Everything needed to answer searches; belongs to one event loop."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Engine:
         self.settings = settings
         self.cache = HitCache(settings.retrieval_cache_mb << 20)
         self.admission = QueryAdmission(settings.retrieval_max_queries)
-        self.stats = QueueStats()
+        self.stats = BatcherStats()
         self.encoders = EncoderClients(
             find_socket, settings.retrieval_encoder_device, settings.retrieval_reranker
         )

@@ -6,14 +6,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from services.retrieval.engine.encoders import check_same
-from services.retrieval.engine.engine import Engine
+from services.retrieval.engine.engine import SearchEngine
 from services.retrieval.engine.served import deadline_in
 
 
 class EngineMetrics(Collector):
     """Collects the engine's counters on scrape."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SearchEngine) -> None:
         self._engine = engine
 
     def collect(self) -> Iterator[Metric]:
@@ -60,7 +60,7 @@ CHECK_SECONDS = 3.0
 class IndexCheck:
     """A health check: the default index is open, unless it was deleted while it was served."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SearchEngine) -> None:
         self._engine = engine
 
     async def check(self) -> None:
@@ -72,7 +72,7 @@ class IndexCheck:
 class EncoderCheck:
     """A health check: the default index, if it has vectors, has its encoder."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SearchEngine) -> None:
         self._engine = engine
 
     async def check(self) -> None:

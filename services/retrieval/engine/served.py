@@ -35,7 +35,7 @@ class EncodeRequest:
 
 
 @dataclass(frozen=True)
-class QueueStats:
+class BatcherStats:
     """Counters of all batchers."""
 
     encoded: BatchStats = field(default_factory=BatchStats)
@@ -54,7 +54,7 @@ class ServedIndex:
         settings: RetrievalSettings,
         threads: Executor,
         encoders: EncoderClients,
-        stats: QueueStats,
+        stats: BatcherStats,
     ) -> None:
         self.index = index
         self.serial = next(_serials)

@@ -25,7 +25,7 @@ from services.datasets.record import RowError
 from services.retrieval.context import Retrieval
 from services.retrieval.corpus.document import Document, parse_row
 from services.retrieval.encoder.specification import TextKind
-from services.retrieval.engine.engine import Engine
+from services.retrieval.engine.engine import SearchEngine
 from services.retrieval.engine.served import deadline_in
 from services.retrieval.routes.indexes import Name
 from services.retrieval.store.changes import Changes
@@ -111,7 +111,7 @@ async def delete_one(
 ENCODING_SECONDS = 300.0
 
 
-async def put_documents(engine: Engine, name: str, rows: Sequence[JsonObject]) -> int:
+async def put_documents(engine: SearchEngine, name: str, rows: Sequence[JsonObject]) -> int:
     """Add or replace documents; returns their number. Raises `InvalidRequest` naming row and
     field."""
     documents = await asyncio.to_thread(_documents, rows)
@@ -125,7 +125,7 @@ async def put_documents(engine: Engine, name: str, rows: Sequence[JsonObject]) -
         return await asyncio.to_thread(Changes(served.index).put, documents, vectors)
 
 
-async def delete_documents(engine: Engine, name: str, ids: Sequence[str]) -> int:
+async def delete_documents(engine: SearchEngine, name: str, ids: Sequence[str]) -> int:
     """Delete documents; returns how many existed."""
     served = await engine.catalog.get(name)
     with served.used():
@@ -133,7 +133,7 @@ async def delete_documents(engine: Engine, name: str, ids: Sequence[str]) -> int
 
 
 async def document_page(
-    engine: Engine, name: str, after: str | None, limit: int
+    engine: SearchEngine, name: str, after: str | None, limit: int
 ) -> Page[JsonObject]:
     """Documents in insertion order, those ``after`` an id."""
     served = await engine.catalog.get(name)
@@ -148,7 +148,7 @@ async def document_page(
     )
 
 
-async def one_document(engine: Engine, name: str, document_id: str) -> JsonObject:
+async def one_document(engine: SearchEngine, name: str, document_id: str) -> JsonObject:
     """A document by its id; raises `NotFound`."""
     served = await engine.catalog.get(name)
     with served.used():

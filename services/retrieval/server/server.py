@@ -25,7 +25,7 @@ from services.core.web.serving import create_server
 from services.retrieval.app import create_retrieval
 from services.retrieval.default_index.building import building_default_index
 from services.retrieval.engine.encoders import EncoderPool
-from services.retrieval.engine.engine import Engine
+from services.retrieval.engine.engine import SearchEngine
 from services.retrieval.parent import die_with_parent
 from services.retrieval.server.ipc import BuiltFlag, ask_for_encoder
 from services.retrieval.server.shared_metrics import SharedRegistry, metrics_served
@@ -64,7 +64,7 @@ async def _alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> N
     folder, default = settings.indexes_folder, settings.retrieval_index
     pool = EncoderPool(settings.runtimes_folder, settings.home / "logs")
     with contextlib.closing(pool):
-        engine = Engine(settings, pool.socket_of, lambda: not built.is_set())
+        engine = SearchEngine(settings, pool.socket_of, lambda: not built.is_set())
         app = create_retrieval(settings, engine, CollectorRegistry())
         async with building_default_index(folder, default, built):
             await create_server(app).serve(sockets)
@@ -75,7 +75,7 @@ async def _one_of_many(
 ) -> None:
     registry = SharedRegistry(folder, number)
     built = BuiltFlag(folder)
-    engine = Engine(settings, partial(ask_for_encoder, folder), lambda: not built.is_set())
+    engine = SearchEngine(settings, partial(ask_for_encoder, folder), lambda: not built.is_set())
     app = create_retrieval(settings, engine, registry)
     async with metrics_served(folder, number, registry):
         await create_server(app).serve(sockets)

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from services.retrieval.store.tokens import Analyzer, Span
+from services.retrieval.store.tokens import Analyzer, TokenSpan
 
 _OPEN = "<em>"
 _CLOSE = "</em>"
@@ -24,21 +24,21 @@ def highlight(
     return [_extract(text, piece, width) for piece in pieces[:extracts]]
 
 
-def _merged_spans(spans: Sequence[Span]) -> list[Span]:
+def _merged_spans(spans: Sequence[TokenSpan]) -> list[TokenSpan]:
     """The spans in order, overlapping ones merged."""
-    join_contents: list[Span] = []
+    join_contents: list[TokenSpan] = []
     for span in sorted(spans, key=lambda one: (one.start, one.end)):
         last = join_contents[-1] if join_contents else None
         if last is not None and span.start < last.end:
-            join_contents[-1] = Span(last.token, last.start, max(last.end, span.end))
+            join_contents[-1] = TokenSpan(last.token, last.start, max(last.end, span.end))
         else:
             join_contents.append(span)
     return join_contents
 
 
-def _pieces(spans: Sequence[Span], width: int) -> list[list[Span]]:
+def _pieces(spans: Sequence[TokenSpan], width: int) -> list[list[TokenSpan]]:
     """Consecutive spans grouped to fit into ``width``."""
-    pieces: list[list[Span]] = []
+    pieces: list[list[TokenSpan]] = []
     for span in spans:
         if pieces and span.end - pieces[-1][0].start <= width:
             pieces[-1].append(span)
@@ -47,7 +47,7 @@ def _pieces(spans: Sequence[Span], width: int) -> list[list[Span]]:
     return pieces
 
 
-def _extract(text: str, piece: Sequence[Span], width: int) -> str:
+def _extract(text: str, piece: Sequence[TokenSpan], width: int) -> str:
     start, end = _around(text, piece[0].start, piece[-1].end, width)
     parts = []
     for span in piece:

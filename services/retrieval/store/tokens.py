@@ -64,7 +64,7 @@ MAX_TOKEN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TokenSpan:
     """A token and its position in the text."""
 
     token: str
@@ -98,13 +98,13 @@ class Analyzer:
             words += _pairs(units) or units
         return words
 
-    def spans(self, text: str) -> list[Span]:
+    def spans(self, text: str) -> list[TokenSpan]:
         """Tokens of a passage with their positions in ``text``."""
         normal, origins = _traced(text)
         pieces = list(_pieces(normal))
         stems = self._stems([piece.token for piece in pieces])
         return [
-            Span(stem, origins[piece.start], origins[piece.end - 1] + 1)
+            TokenSpan(stem, origins[piece.start], origins[piece.end - 1] + 1)
             for stem, piece in zip(stems, pieces, strict=True)
         ]
 
@@ -164,7 +164,7 @@ def _traced(text: str) -> tuple[str, Sequence[int]]:
     return "".join(parts), origins
 
 
-def _pieces(normal: str) -> Iterator[Span]:
+def _pieces(normal: str) -> Iterator[TokenSpan]:
     """Words, characters and bigrams of runs, with their positions in a normalized text."""
     start = 0
     for place, part in enumerate(RUNS.split(normal)):
@@ -172,14 +172,14 @@ def _pieces(normal: str) -> Iterator[Span]:
             yield from _run_pieces(part, start)
         else:
             for match in WORDS.finditer(part):
-                yield Span(match[0], start + match.start(), start + match.end())
+                yield TokenSpan(match[0], start + match.start(), start + match.end())
         start += len(part)
 
 
-def _run_pieces(run: str, start: int) -> Iterator[Span]:
+def _run_pieces(run: str, start: int) -> Iterator[TokenSpan]:
     units = [
-        Span(unit[0], start + unit.start(), start + unit.end()) for unit in UNITS.finditer(run)
+        TokenSpan(unit[0], start + unit.start(), start + unit.end()) for unit in UNITS.finditer(run)
     ]
     yield from units
     for one, next_one in pairwise(units):
-        yield Span(one.token + next_one.token, one.start, next_one.end)
+        yield TokenSpan(one.token + next_one.token, one.start, next_one.end)

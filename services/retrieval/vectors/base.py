@@ -55,14 +55,14 @@ def sample(vectors: Vectors, count: int) -> Vectors:
 
 
 @dataclass(frozen=True)
-class Selection:
+class RowSelection:
     """The rows a search may return: ``count`` rows that pass ``selector``."""
 
     selector: Any
     count: int
 
 
-def select(allowed: Numbers | None, excluded: Numbers | None, rows: int) -> Selection | None:
+def select(allowed: Numbers | None, excluded: Numbers | None, rows: int) -> RowSelection | None:
     """The rows below ``rows`` that are allowed and not excluded; None for all of them."""
     if allowed is None and (excluded is None or not len(excluded)):
         return None
@@ -76,7 +76,7 @@ def select(allowed: Numbers | None, excluded: Numbers | None, rows: int) -> Sele
     count = int(np.count_nonzero(passed))
     if count == rows:
         return None
-    return Selection(faiss.IDSelectorBitmap(np.packbits(passed, bitorder="little")), count)
+    return RowSelection(faiss.IDSelectorBitmap(np.packbits(passed, bitorder="little")), count)
 
 
 def mask(
@@ -121,5 +121,5 @@ class Base(Protocol):
     held_bytes: int
     mapped_bytes: int
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
+    def search(self, queries: Vectors, k: int, selection: RowSelection | None) -> Neighbors:
         """The ``k`` nearest rows to each of ``queries`` (n, dimension), which have unit length."""

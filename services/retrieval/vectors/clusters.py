@@ -8,7 +8,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.base import Neighbors, Progress, Selection, Vectors, sample
+from services.retrieval.vectors.base import Neighbors, Progress, RowSelection, Vectors, sample
 from services.retrieval.vectors.description import DenseFolder
 from services.retrieval.vectors.faiss_files import (
     INNER_PRODUCT,
@@ -108,7 +108,7 @@ class ClusteredBase:
         if again is not None:
             self.mapped_bytes += again.mapped_bytes
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
+    def search(self, queries: Vectors, k: int, selection: RowSelection | None) -> Neighbors:
         """The nearest in the nearest lists; in all lists when those hold fewer than ``k``."""
         passing = self._rows if selection is None else selection.count
         probes = min(self._clusters, ceil(_PROBES * self._rows / max(passing, 1)))
@@ -120,7 +120,7 @@ class ClusteredBase:
         return found
 
     def _search_lists(
-        self, queries: Vectors, k: int, selection: Selection | None, probes: int
+        self, queries: Vectors, k: int, selection: RowSelection | None, probes: int
     ) -> Neighbors:
         chosen = {} if selection is None else {"sel": selection.selector}
         parameters = faiss.SearchParametersIVF(nprobe=probes, **chosen)

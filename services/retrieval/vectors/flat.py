@@ -8,7 +8,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.base import Neighbors, Progress, Selection, Vectors, sample
+from services.retrieval.vectors.base import Neighbors, Progress, RowSelection, Vectors, sample
 from services.retrieval.vectors.description import DenseFolder, Description
 from services.retrieval.vectors.errors import DeviceUnavailable
 from services.retrieval.vectors.faiss_files import (
@@ -32,7 +32,7 @@ class PlainBase:
         self.held_bytes, self.mapped_bytes = 0, codes.nbytes
         view_codes(index, codes)
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
+    def search(self, queries: Vectors, k: int, selection: RowSelection | None) -> Neighbors:
         """The nearest of all rows, or of the selected ones."""
         if selection is None:
             return Neighbors(*self.index.search(queries, k))
@@ -114,7 +114,7 @@ class GpuBase:
             reason = str(error).strip().splitlines()[-1]
             raise DeviceUnavailable(f"the vectors cannot be put on the GPU: {reason}") from error
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
+    def search(self, queries: Vectors, k: int, selection: RowSelection | None) -> Neighbors:
         """The nearest of all rows, or of the selected."""
         if selection is not None:
             return self._base.search(queries, k, selection)

@@ -7,7 +7,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.base import Neighbors, Progress, Selection, Vectors, sample
+from services.retrieval.vectors.base import Neighbors, Progress, RowSelection, Vectors, sample
 from services.retrieval.vectors.description import DenseFolder, Description
 from services.retrieval.vectors.faiss_files import INNER_PRODUCT, read_mapped_graph, write_index
 from services.retrieval.vectors.files import chunks
@@ -31,7 +31,7 @@ class GraphBase:
         # The level and neighbor offset of each row.
         self.held_bytes, self.mapped_bytes = 12 * index.ntotal, mapped_bytes
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
+    def search(self, queries: Vectors, k: int, selection: RowSelection | None) -> Neighbors:
         """Graph search; exhaustive over the selection when that is small."""
         if selection is not None and selection.count < max(_SPARSE * self._index.ntotal, k):
             parameters = faiss.SearchParameters(sel=selection.selector)

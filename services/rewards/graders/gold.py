@@ -19,7 +19,7 @@ from services.contracts.graders import (
     RegexGrader,
     ToolCallsGrader,
 )
-from services.metrics.extraction import Outcome, extract_json
+from services.metrics.extraction import ExtractionOutcome, extract_json
 from services.metrics.tool_call_rows import calls_of, predict
 from services.metrics.tool_calls import Calls, Comparison, InvalidCalls, as_text
 from services.metrics.tool_calls import Sample as CallSample
@@ -301,13 +301,13 @@ class ToolCallMatch:
         Such an answer predicts no calls, which is right where the gold is the empty list.
         """
         calls, outcome = predict(answer, self._path)
-        extracted = as_text(calls) if outcome is Outcome.PARSED else None
+        extracted = as_text(calls) if outcome is ExtractionOutcome.PARSED else None
         correct = any(self._comparison.equal(CallSample(self._gold(gold), calls)) for gold in golds)
         return Verdict(correct, extracted)
 
     def _gold(self, gold: str) -> Calls:
         found = extract_json(gold)
-        if found.outcome is not Outcome.PARSED:
+        if found.outcome is not ExtractionOutcome.PARSED:
             raise InvalidRequest(f"the gold {gold[:80]!r} is not JSON", param="gold")
         try:
             return calls_of(found.value, self._path, "the gold")

@@ -21,7 +21,7 @@ from services.rollouts.parsers.json_calls import call_ids
 
 
 @dataclass(frozen=True)
-class Demonstration:
+class DemonstrationTokens:
     """The tokens after a prompt, with a mask per token: 1 where the model would have written it,
     including end-of-turn tokens; 0 on turn headers and tool turns."""
 
@@ -113,7 +113,7 @@ class ChatTokens:
         messages: Sequence[JsonObject],
         tools: Sequence[JsonObject],
         answers: Sequence[JsonObject],
-    ) -> Demonstration:
+    ) -> DemonstrationTokens:
         """The tokens of ``answers``: assistant and tool messages after a prompt, the last one the
         assistant's.
 
@@ -193,7 +193,7 @@ class Demonstrations:
         messages: Sequence[JsonObject],
         tools: Sequence[JsonObject],
         answers: Sequence[JsonObject],
-    ) -> Demonstration:
+    ) -> DemonstrationTokens:
         """See `ChatTokens.demonstration`."""
         if not answers or answers[-1].get("role") != "assistant":
             raise refused("a demonstration ends with a message of the assistant")
@@ -205,7 +205,7 @@ class Demonstrations:
             raise refused(
                 "the first answer begins with a line break, which merges with the prompt's tokens"
             )
-        return Demonstration(
+        return DemonstrationTokens(
             token_ids=[token for part in response for token in part],
             mask=[
                 written

@@ -133,12 +133,14 @@ class ReplyTurns:
         self._end = end
         self._stand_in = self._fitting_stand_in()
 
-    def text(self, replies: Sequence["Reply"]) -> tuple[str, str]:
+    def text(self, replies: Sequence["GuardedReply"]) -> tuple[str, str]:
         """What follows the model's own text: the end of its turn, and the replies with the header
         of its next turn. Raises InvalidRequest if the template refuses them."""
         return self._behind_turn(self._stand_in, replies)
 
-    def _behind_turn(self, stand_in: "_StandIn", replies: Sequence["Reply"]) -> tuple[str, str]:
+    def _behind_turn(
+        self, stand_in: "_StandIn", replies: Sequence["GuardedReply"]
+    ) -> tuple[str, str]:
         turn = stand_in([reply.call_id for reply in replies])
         messages = [_USER, turn, *(reply.message() for reply in replies)]
         _, stood_in, behind = self._template.render(messages, opening=True).rpartition(_TURN)
@@ -169,7 +171,7 @@ class ReplyTurns:
 
 
 @dataclass(frozen=True)
-class Reply:
+class GuardedReply:
     """A tool's reply as guarded text."""
 
     content: str
@@ -188,7 +190,7 @@ class Reply:
 
 def replies_to(
     contents: Iterable[str], names: Iterable[str], call_ids: Iterable[str | None]
-) -> list[Reply]:
+) -> list[GuardedReply]:
     """Replies with tool names and the call ids that the model wrote; missing names and ids that
     templates reject are replaced."""
     replies = []
@@ -197,7 +199,7 @@ def replies_to(
             break
         usable = _CALL_ID.fullmatch(call_id or "")
         made_up = f"call{number:05d}"
-        replies.append(Reply(content, name or _TOOL, usable.group() if usable else made_up))
+        replies.append(GuardedReply(content, name or _TOOL, usable.group() if usable else made_up))
     return replies
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import FinishReason, Trajectory
-from services.datasets.append_log import Span
+from services.datasets.append_log import LineSpan
 
 ENTRY = np.dtype(
     [
@@ -32,7 +32,7 @@ ENTRY = np.dtype(
 Entries = npt.NDArray[np.void]
 
 
-def entry_of(trajectory: Trajectory, place: Span) -> bytes:
+def entry_of(trajectory: Trajectory, place: LineSpan) -> bytes:
     """The entry of a trajectory whose line is at ``place``."""
     fields = (
         place.offset,
@@ -92,11 +92,11 @@ class Listing:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def places(self) -> list[Span]:
+    def places(self) -> list[LineSpan]:
         """The spans of all trajectories, in order of completion."""
         return [self._place(position) for position in range(len(self._entries))]
 
-    def place_of(self, trajectory_id: str) -> Span | None:
+    def place_of(self, trajectory_id: str) -> LineSpan | None:
         """The span of one trajectory, None if the id is unknown."""
         position = self._position(trajectory_id)
         return None if position is None else self._place(position)
@@ -109,7 +109,7 @@ class Listing:
         descending: bool,
         after: str | None,
         limit: int,
-    ) -> tuple[list[Span], bool]:
+    ) -> tuple[list[LineSpan], bool]:
         """Up to ``limit`` spans after the trajectory ``after``, and whether there are more.
 
         Ties are in order of completion, reversed if ``descending``. Raises `LookupError` if
@@ -129,9 +129,9 @@ class Listing:
         found = np.flatnonzero(self._entries["key"] == key_of(trajectory_id))
         return int(found[-1]) if len(found) else None
 
-    def _place(self, position: int) -> Span:
+    def _place(self, position: int) -> LineSpan:
         entry = self._entries[position]
-        return Span(int(entry["offset"]), int(entry["length"]))
+        return LineSpan(int(entry["offset"]), int(entry["length"]))
 
     def _ranked(self, order: TrajectoryOrder, *, descending: bool) -> Positions:
         """All positions in order."""

@@ -17,7 +17,7 @@ from services.contracts.errors import StorageFull
 from services.contracts.trajectories import Trajectory
 from services.datasets.append_log import (
     AppendLog,
-    Span,
+    LineSpan,
     UnreadableRecord,
     read_record,
     read_records,
@@ -95,7 +95,7 @@ def open_listing(folder: Path) -> Listing:
     return Listing(_within(folder / TRAJECTORIES, read_entries(folder / INDEX)))
 
 
-def read_places(folder: Path, places: Iterable[Span]) -> Iterator[Trajectory]:
+def read_places(folder: Path, places: Iterable[LineSpan]) -> Iterator[Trajectory]:
     """The trajectories at these spans; raises `UnreadableRecord`."""
     for place in places:
         yield read_record(folder / TRAJECTORIES, Trajectory, place)
@@ -123,13 +123,13 @@ def _indexed(lines: Path, index: Path) -> Entries:
     )
     # Unsynced lines may be holes after a power failure.
     while count and not _is_readable(
-        lines, Span(starts[count - 1], ends[count - 1] - starts[count - 1])
+        lines, LineSpan(starts[count - 1], ends[count - 1] - starts[count - 1])
     ):
         count -= 1
     return entries[:count]
 
 
-def _is_readable(lines: Path, place: Span) -> bool:
+def _is_readable(lines: Path, place: LineSpan) -> bool:
     try:
         read_record(lines, Trajectory, place)
     except UnreadableRecord:
@@ -137,7 +137,7 @@ def _is_readable(lines: Path, place: Span) -> bool:
     return True
 
 
-def _unindexed(lines: Path, start: int, most: int | None) -> Iterator[tuple[Span, Trajectory]]:
+def _unindexed(lines: Path, start: int, most: int | None) -> Iterator[tuple[LineSpan, Trajectory]]:
     """The lines from ``start`` on, up to the first damaged one."""
     try:
         yield from islice(read_records(lines, Trajectory, start), most)

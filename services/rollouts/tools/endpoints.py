@@ -23,7 +23,7 @@ RETRIEVE = "/retrieve"
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class ToolEndpoint:
     """An address and the key sent to it; ``own`` marks the operator's services."""
 
     url: str
@@ -31,27 +31,29 @@ class Endpoint:
     own: bool = False
 
 
-def sandbox_endpoint(config: SandboxConfig, environment: OperatorEnvironment) -> Endpoint:
+def sandbox_endpoint(config: SandboxConfig, environment: OperatorEnvironment) -> ToolEndpoint:
     """The sandbox that runs a tool's code."""
     url = config.sandbox_fusion_url
     if url is None or _is_own(url, RUN_CODE, environment.gateway_origins):
-        return Endpoint(environment.sandbox_url + RUN_CODE, environment.sandbox_api_key, own=True)
+        return ToolEndpoint(
+            environment.sandbox_url + RUN_CODE, environment.sandbox_api_key, own=True
+        )
     return plain_endpoint(url, environment)
 
 
-def search_endpoint(config: SearchConfig, environment: OperatorEnvironment) -> Endpoint:
+def search_endpoint(config: SearchConfig, environment: OperatorEnvironment) -> ToolEndpoint:
     """The retrieval service that a tool queries."""
     url = config.retrieval_service_url
     if url is None or _is_own(url, RETRIEVE, environment.gateway_origins):
-        return Endpoint(
+        return ToolEndpoint(
             environment.retrieval_url + RETRIEVE, environment.retrieval_api_key, own=True
         )
     return plain_endpoint(url, environment)
 
 
-def plain_endpoint(url: AnyHttpUrl, environment: OperatorEnvironment) -> Endpoint:
+def plain_endpoint(url: AnyHttpUrl, environment: OperatorEnvironment) -> ToolEndpoint:
     """The address as given, with the operator's key for its origin."""
-    return Endpoint(str(url), environment.endpoint_keys.get(origin_of(url)))
+    return ToolEndpoint(str(url), environment.endpoint_keys.get(origin_of(url)))
 
 
 def check_endpoint(

@@ -21,14 +21,14 @@ from services.rollouts.tools.base import (
     service_error,
 )
 from services.rollouts.tools.configuration import SandboxConfig
-from services.rollouts.tools.endpoints import Endpoint
+from services.rollouts.tools.endpoints import ToolEndpoint
 
 GRACE_SECONDS = 10.0
 """Clients wait this much longer than the limits of compiling and running."""
 NO_OUTPUT = "no stdout here"
 
 
-def sandbox_service(target: Endpoint, config: SandboxConfig) -> JsonService:
+def sandbox_service(target: ToolEndpoint, config: SandboxConfig) -> JsonService:
     """The connection to a sandbox. Programs can safely run twice, so transient failures are
     retried, but not timeouts."""
     limit = 2 * config.default_timeout + GRACE_SECONDS

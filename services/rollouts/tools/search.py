@@ -8,14 +8,14 @@ from services.contracts.base import JsonObject
 from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
 from services.rollouts.tools.base import ToolError, ToolResult, bad_arguments, service_error
 from services.rollouts.tools.configuration import SearchConfig
-from services.rollouts.tools.endpoints import Endpoint
+from services.rollouts.tools.endpoints import ToolEndpoint
 
 NO_RESULTS = "No search results found."
 BETWEEN_QUERIES = "\n---\n"
 ATTEMPTS = 6
 
 
-def search_service(target: Endpoint, config: SearchConfig) -> JsonService:
+def search_service(target: ToolEndpoint, config: SearchConfig) -> JsonService:
     """The connection to a retrieval service. Searching is idempotent: transient failures are
     retried for up to three timeouts."""
     retries = Retries(

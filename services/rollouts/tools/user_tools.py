@@ -8,13 +8,13 @@ from services.core.process.worker_pool import FunctionFailed, FunctionPool, Func
 from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
 from services.rollouts.tools.base import SHOWN_CHARACTERS, ToolError, ToolResult, service_error
 from services.rollouts.tools.configuration import CallableConfig, HttpConfig
-from services.rollouts.tools.endpoints import Endpoint
+from services.rollouts.tools.endpoints import ToolEndpoint
 
 UNTOUCHED = frozenset({429, 503})
 """Statuses that mean the service did not start the request."""
 
 
-def http_service(target: Endpoint, config: HttpConfig) -> JsonService:
+def http_service(target: ToolEndpoint, config: HttpConfig) -> JsonService:
     """The connection to an endpoint; requests with unknown outcome are retried only if the endpoint
     is idempotent."""
     again = {FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT, FailureKind.UNREADABLE}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from services.sandbox.guest import accounting, program, stack, syscalls
-from services.sandbox.guest.layout import Configuration, Layout
+from services.sandbox.guest.layout import Configuration, RunLayout
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
 _END_SECONDS = 10.0
@@ -150,9 +150,9 @@ class ContainedRun:
             os.close(descriptor)
         self._sweep()
 
-    def _make_folders(self) -> Layout:
+    def _make_folders(self) -> RunLayout:
         folder = self._folder
-        layout = Layout(str(folder / "workspace"), str(folder / "tmp"), str(_SHARED_MEMORY))
+        layout = RunLayout(str(folder / "workspace"), str(folder / "tmp"), str(_SHARED_MEMORY))
         folder.mkdir(mode=0o755)
         for place in (layout.workspace, layout.temporary):
             Path(place).mkdir(mode=0o700)
@@ -252,6 +252,6 @@ def end_user(user: int) -> None:
         kill_all(user)
 
 
-def _confine(configuration: Configuration, layout: Layout, user: int) -> tuple[int, ...]:
+def _confine(configuration: Configuration, layout: RunLayout, user: int) -> tuple[int, ...]:
     program.confine(configuration, layout, user)
     return ()

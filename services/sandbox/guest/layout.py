@@ -15,7 +15,7 @@ PROXY_PORT = 3128
 """Port of the proxy on a run's loopback interface, if it has one."""
 
 
-class Layout(NamedTuple):
+class RunLayout(NamedTuple):
     """The private folders of a run."""
 
     workspace: str
@@ -23,7 +23,7 @@ class Layout(NamedTuple):
     shared_memory: str
 
 
-LAYOUT = Layout("/workspace", "/tmp", "/dev/shm")  # noqa: S108 - private mounts of the run
+LAYOUT = RunLayout("/workspace", "/tmp", "/dev/shm")  # noqa: S108 - private mounts of the run
 """Their paths in the full tier."""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from services.sandbox.guest import files, frames, interpreter, landlock, stack, syscalls
-from services.sandbox.guest.layout import Configuration, Layout
+from services.sandbox.guest.layout import Configuration, RunLayout
 from services.sandbox.guest.network import watch_sockets
 
 CANNOT_RUN = 127
@@ -57,7 +57,7 @@ def main(
     slot: socket.socket,
     channel: socket.socket,
     enter: Callable[[], tuple[int, ...]],
-    layout: Layout,
+    layout: RunLayout,
     names: int,
 ) -> NoReturn:
     """Confine this process, wait for the slot's signal, then run the request from ``channel``.
@@ -165,7 +165,7 @@ def limit_resources(configuration: Configuration) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def confine(configuration: Configuration, layout: Layout, user: int | None) -> int | None:
+def confine(configuration: Configuration, layout: RunLayout, user: int | None) -> int | None:
     """Irrevocably drop privileges: rlimits, Landlock, seccomp; raises OSError.
 
     In the container tier also become ``user``. Returns the descriptor of `watch_sockets` where a

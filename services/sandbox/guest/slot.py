@@ -40,7 +40,7 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
         syscalls.die_with_parent()
         syscalls.ask_for_short_slices()  # or hundreds of processes come before it at the time limit
         frames.receive(channel)
-        slot = Slot(channel, configuration, user)
+        slot = GuestSlot(channel, configuration, user)
         while True:
             slot.serve()
     except frames.ChannelClosed:
@@ -54,7 +54,7 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
         os._exit(1)
 
 
-class Slot:
+class GuestSlot:
     """Serves runs; see `main`. ``has_begun`` once the current run's program has started."""
 
     def __init__(

@@ -33,7 +33,7 @@ def error(number: int) -> int:
 
 
 @dataclass(frozen=True)
-class Match:
+class ArgumentMatch:
     """Matches if the lower 32 bits of an argument, under ``mask``, are one of ``values``.
 
     Only for arguments that the kernel itself truncates to 32 bits or fewer.
@@ -48,7 +48,7 @@ class Match:
 class Clause:
     """The action for a call if all ``matches`` hold."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[ArgumentMatch, ...]
     action: int
 
 

@@ -13,7 +13,7 @@ import socket
 import stat
 from collections.abc import Mapping
 
-from services.sandbox.isolation.bpf import ALLOW, Clause, Match, Rule, error
+from services.sandbox.isolation.bpf import ALLOW, ArgumentMatch, Clause, Rule, error
 
 _FILES = """
     read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2
@@ -133,14 +133,14 @@ _DEVICE_CONTROLS = (
 """Deliberately missing: terminal input (TIOCSTI, TIOCLINUX), line disciplines (TIOCSETD)."""
 
 _NVIDIA_CONTROLS = (
-    Clause((Match(1, (0x4600,), mask=0xFF00),), ALLOW),
-    Clause((Match(1, (0x0000_0000, 0x3000_0000), mask=0xFFFF_FF00),), ALLOW),
+    Clause((ArgumentMatch(1, (0x4600,), mask=0xFF00),), ALLOW),
+    Clause((ArgumentMatch(1, (0x0000_0000, 0x3000_0000), mask=0xFFFF_FF00),), ALLOW),
 )
 """The whole range of the driver: its device nodes are visible only if the operator shows a GPU."""
 
 _FIRST_PROCESS = (1,)
 _SCHEDULING = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
-_SPARING_THE_FIRST = Rule(ALLOW, (Clause((Match(0, _FIRST_PROCESS),), error(errno.EPERM)),))
+_SPARING_THE_FIRST = Rule(ALLOW, (Clause((ArgumentMatch(0, _FIRST_PROCESS),), error(errno.EPERM)),))
 """The init process of a run has the program's user id, but must not be slowed down: it ends the
 run.
 """
@@ -149,8 +149,10 @@ _OF_A_PROCESS, _OF_A_USER = (0,), (2,)
 _PRIORITIES = Rule(
     ALLOW,
     (
-        Clause((Match(0, _OF_A_PROCESS), Match(1, _FIRST_PROCESS)), error(errno.EPERM)),
-        Clause((Match(0, _OF_A_USER),), error(errno.EPERM)),
+        Clause(
+            (ArgumentMatch(0, _OF_A_PROCESS), ArgumentMatch(1, _FIRST_PROCESS)), error(errno.EPERM)
+        ),
+        Clause((ArgumentMatch(0, _OF_A_USER),), error(errno.EPERM)),
     ),
 )
 
@@ -167,12 +169,13 @@ def argument_rules(*, own_network: bool, own_processes: bool, sockets: bool) -> 
     return {
         "clone": Rule(
             error(errno.EPERM),
-            (Clause((Match(0, (0,), mask=_NEW_NAMESPACES | _SIBLING),), ALLOW),),
+            (Clause((ArgumentMatch(0, (0,), mask=_NEW_NAMESPACES | _SIBLING),), ALLOW),),
         ),
         "mknod": _nodes(mode=1),
         "mknodat": _nodes(mode=2),
         "ioctl": Rule(
-            error(errno.ENOTTY), (Clause((Match(1, _DEVICE_CONTROLS),), ALLOW), *_NVIDIA_CONTROLS)
+            error(errno.ENOTTY),
+            (Clause((ArgumentMatch(1, _DEVICE_CONTROLS),), ALLOW), *_NVIDIA_CONTROLS),
         ),
         "prctl": _one_of(0, _PROCESS_OPTIONS, errno.EINVAL),
         # PER_LINUX, a query, ADDR_NO_RANDOMIZE, or UNAME26
@@ -186,34 +189,36 @@ def argument_rules(*, own_network: bool, own_processes: bool, sockets: bool) -> 
 
 
 def _one_of(argument: int, values: tuple[int, ...], otherwise: int) -> Rule:
-    return Rule(error(otherwise), (Clause((Match(argument, values),), ALLOW),))
+    return Rule(error(otherwise), (Clause((ArgumentMatch(argument, values),), ALLOW),))
 
 
 def _nodes(mode: int) -> Rule:
     kinds = (0, stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
-    allowed = Clause((Match(mode, kinds, mask=0xF000),), ALLOW)
+    allowed = Clause((ArgumentMatch(mode, kinds, mask=0xF000),), ALLOW)
     return Rule(error(errno.EPERM), (allowed,))
 
 
 def _socket_clauses(own_network: bool, sockets: bool) -> tuple[Clause, ...]:
     if not sockets:
         return ()
-    local = Clause((Match(0, (socket.AF_UNIX,)),), ALLOW)
+    local = Clause((ArgumentMatch(0, (socket.AF_UNIX,)),), ALLOW)
     if not own_network:
         return (local,)
-    internet = Match(0, (socket.AF_INET, socket.AF_INET6))
+    internet = ArgumentMatch(0, (socket.AF_INET, socket.AF_INET6))
     return (
         local,
         Clause(
             (
                 internet,
-                Match(1, (socket.SOCK_STREAM, socket.SOCK_DGRAM), mask=_SOCKET_TYPE),
-                Match(2, (0, _TCP, _UDP)),
+                ArgumentMatch(1, (socket.SOCK_STREAM, socket.SOCK_DGRAM), mask=_SOCKET_TYPE),
+                ArgumentMatch(2, (0, _TCP, _UDP)),
             ),
             ALLOW,
         ),
         # Rare protocols would make the kernel load modules; raw sockets need a privilege.
-        Clause((internet, Match(1, (socket.SOCK_RAW,), mask=_SOCKET_TYPE)), error(errno.EPERM)),
+        Clause(
+            (internet, ArgumentMatch(1, (socket.SOCK_RAW,), mask=_SOCKET_TYPE)), error(errno.EPERM)
+        ),
         Clause((internet,), error(errno.EPROTONOSUPPORT)),
-        Clause((Match(0, (socket.AF_NETLINK,)), Match(2, (0,))), ALLOW),
+        Clause((ArgumentMatch(0, (socket.AF_NETLINK,)), ArgumentMatch(2, (0,))), ALLOW),
     )

@@ -19,7 +19,7 @@ from services.sandbox.languages.catalog import (
     ToolchainMissing,
     find_toolchain,
 )
-from services.sandbox.languages.declaration import Language, fill, fill_command
+from services.sandbox.languages.declaration import LanguageSpec, fill, fill_command
 
 _LIMITS = Limits(seconds=30.0, memory_bytes=1 << 30, output_bytes=64 * 1024)
 _AT_ONCE = 2
@@ -63,7 +63,7 @@ class Probes:
         asked = (self._of(language) for language in LANGUAGES.values())
         return tuple(await asyncio.gather(*asked))
 
-    async def _of(self, language: Language) -> Availability:
+    async def _of(self, language: LanguageSpec) -> Availability:
         try:
             toolchain = find_toolchain(language)
         except ToolchainMissing as error:
@@ -82,7 +82,7 @@ class Probes:
                 self._known[language.name] = known
             return known.availability
 
-    async def _ask(self, language: Language, toolchain: Toolchain) -> Availability:
+    async def _ask(self, language: LanguageSpec, toolchain: Toolchain) -> Availability:
         try:
             outcome = await self._runner.run(_probe(language, toolchain))
         except SandboxFailure as error:
@@ -94,7 +94,7 @@ class Probes:
         return _broken(language, _reason(outcome, text))
 
 
-def _probe(language: Language, toolchain: Toolchain) -> Execution:
+def _probe(language: LanguageSpec, toolchain: Toolchain) -> Execution:
     environment = {name: fill(text, toolchain.paths) for name, text in language.environment.items()}
     return Execution(
         command=fill_command(language.probe, toolchain.paths, toolchain.programs),
@@ -113,6 +113,6 @@ def _reason(outcome: Outcome, text: str) -> str:
     return lines[-1][:_SHOWN] if lines else f"it exited with code {outcome.return_code}"
 
 
-def _broken(language: Language, reason: str) -> Availability:
+def _broken(language: LanguageSpec, reason: str) -> Availability:
     message = f"The language {language.name} is installed but does not work here: {reason}"
     return Availability(language.name, False, None, message)

@@ -24,7 +24,7 @@ from services.sandbox.languages.catalog import LANGUAGES, Toolchain, find_toolch
 from services.sandbox.languages.code import python_imports
 from services.sandbox.languages.declaration import (
     Facts,
-    Language,
+    LanguageSpec,
     fill,
     fill_command,
     fill_words,
@@ -40,7 +40,7 @@ _BELIEVED_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """Code in a language, with additional files by checked path."""
 
     language: str
@@ -82,7 +82,7 @@ class Languages:
         self._probes = Probes(runner)
         self.cache = CompileCache(cache_bytes)
 
-    async def build(self, source: Source, limits: Limits) -> Build:
+    async def build(self, source: ProgramSource, limits: Limits) -> Build:
         """Compile a source, if its language is compiled.
 
         Compilers may get more memory than ``limits`` allow. Raises `ToolchainMissing`,
@@ -120,7 +120,7 @@ class Languages:
             build.plan.execution(limits, artifacts, stdin, fetch), listener
         )
 
-    def _toolchain(self, language: Language) -> Toolchain:
+    def _toolchain(self, language: LanguageSpec) -> Toolchain:
         """The language's toolchain, looked up again after some seconds."""
         now = time.monotonic()
         until, toolchain = self._found.get(language.name, (0.0, None))
@@ -134,12 +134,12 @@ class Languages:
         return await self._probes.all()
 
 
-def source_path(language: Language, code: bytes) -> str:
+def source_path(language: LanguageSpec, code: bytes) -> str:
     """The file that the code is written to."""
     return fill(language.source, _facts(language, code)) or language.source
 
 
-def _facts(language: Language, code: bytes) -> Facts:
+def _facts(language: LanguageSpec, code: bytes) -> Facts:
     return language.facts(code) if language.facts else {}
 
 
@@ -152,7 +152,11 @@ class Plan:
     """How one source is compiled and run, independent of limits and input."""
 
     def __init__(
-        self, language: Language, toolchain: Toolchain, source: Source, prepared: Path | None
+        self,
+        language: LanguageSpec,
+        toolchain: Toolchain,
+        source: ProgramSource,
+        prepared: Path | None,
     ) -> None:
         self._language = language
         self._toolchain = toolchain
@@ -227,7 +231,7 @@ class Plan:
         return {name: text for name, text in filled.items() if text is not None}
 
 
-def _files(language: Language, source: Source, name: str) -> dict[str, bytes]:
+def _files(language: LanguageSpec, source: ProgramSource, name: str) -> dict[str, bytes]:
     """The given files and ours; empty code leaves a given file of the same name in place."""
     files = dict(source.files)
     files.update((path, text.encode()) for path, text in language.support.items())
@@ -236,7 +240,7 @@ def _files(language: Language, source: Source, name: str) -> dict[str, bytes]:
     return files
 
 
-def _imports(language: Language, code: bytes) -> frozenset[str]:
+def _imports(language: LanguageSpec, code: bytes) -> frozenset[str]:
     match language.run:
         case PythonFile():
             return python_imports(code)

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from services.contracts.errors import TemperError
 from services.sandbox.execution import Executable
 from services.sandbox.languages import compiled, interpreted, javascript, jvm
-from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.declaration import LanguageSpec
 
 _FAMILIES = (interpreted, javascript, compiled, jvm)
 
-LANGUAGES: Mapping[str, Language] = MappingProxyType(
+LANGUAGES: Mapping[str, LanguageSpec] = MappingProxyType(
     {language.name: language for family in _FAMILIES for language in family.FAMILY}
 )
 
@@ -62,7 +62,7 @@ class Toolchain:
     compiler: str
 
 
-def find_toolchain(language: Language) -> Toolchain:
+def find_toolchain(language: LanguageSpec) -> Toolchain:
     """Locate a toolchain, with file system lookups only; raises `ToolchainMissing`."""
     programs: dict[str, str] = {}
     marks: list[str] = []
@@ -91,7 +91,7 @@ def existing(pattern: str) -> list[str]:
     return sorted(str(path) for path in Path("/").glob(pattern.lstrip("/")))
 
 
-def _programs(language: Language) -> Iterable[str]:
+def _programs(language: LanguageSpec) -> Iterable[str]:
     """The programs of all commands, with alternatives grouped, without duplicates."""
     names = [*language.compile[:1], *language.programs]
     for command in (language.run, language.probe):
@@ -116,7 +116,7 @@ def _mark(path: str) -> str:
     return f"{real}:{state.st_mtime_ns}:{state.st_size}"
 
 
-def _sentence(language: Language, missing: str) -> str:
+def _sentence(language: LanguageSpec, missing: str) -> str:
     text = f"The language {language.name} is not installed in this sandbox: {missing} is missing."
     if language.debian:
         text += f" Install it with: apt-get install {' '.join(language.debian)}"

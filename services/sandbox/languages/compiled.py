@@ -2,13 +2,13 @@
 
 from services.sandbox.execution import Executable
 from services.sandbox.languages.code import go_names, verilog_names, with_implicit_usings
-from services.sandbox.languages.declaration import Language, Preparation
+from services.sandbox.languages.declaration import LanguageSpec, PreparationSpec
 
 _PROGRAM = Executable(("./main",))
 _CPP = ("g++", "-std=c++17", "-O2", "-pthread")
 _LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
 
-CPP = Language(
+CPP = LanguageSpec(
     name="cpp",
     source="main.cpp",
     compile=(
@@ -31,7 +31,7 @@ CPP = Language(
         for name in ("ssl", "crypto")
     },
     debian=("g++",),
-    preparation=Preparation(
+    preparation=PreparationSpec(
         command=(*_CPP, "-x", "c++-header", "bits/all.h", "-o", "bits/stdc++.h.gch"),
         products=("bits/stdc++.h.gch",),
         files={"bits/all.h": "#include <bits/stdc++.h>\n"},
@@ -39,7 +39,7 @@ CPP = Language(
 )
 
 # Optimized, but with overflow checks, as in debug builds.
-RUST = Language(
+RUST = LanguageSpec(
     name="rust",
     source="main.rs",
     compile=(
@@ -76,7 +76,7 @@ _LISTENERS = """\
 </listeners></trace></system.diagnostics></configuration>
 """
 
-CSHARP = Language(
+CSHARP = LanguageSpec(
     name="csharp",
     source="main.cs",
     compile=(
@@ -97,7 +97,7 @@ CSHARP = Language(
     visible=("/etc/mono",),
 )
 
-D_UT = Language(
+D_UT = LanguageSpec(
     name="D_ut",
     source="main.d",
     compile=("dmd|ldmd2", "-unittest", "-main", "-of=main", "main.d"),
@@ -109,7 +109,7 @@ D_UT = Language(
     visible=("/etc/ldc2.conf", "/etc/dmd.conf"),
 )
 
-SWIFT = Language(
+SWIFT = LanguageSpec(
     name="swift",
     source="main.swift",
     compile=("swiftc", "-O", "-assert-config", "Debug", "-o", "main", "main.swift"),
@@ -119,7 +119,7 @@ SWIFT = Language(
     elsewhere="Swift from swift.org, below /usr/local",
 )
 
-VERILOG = Language(
+VERILOG = LanguageSpec(
     name="verilog",
     source="main.sv",
     compile=(
@@ -140,7 +140,7 @@ VERILOG = Language(
     debian=("iverilog",),
 )
 
-CUDA = Language(
+CUDA = LanguageSpec(
     name="cuda",
     source="main.cu",
     compile=("nvcc", "-std=c++17", "-O2", "-o", "main", "main.cu"),
@@ -171,14 +171,14 @@ _GO_PACKAGES = (
     *("text/template", "time", "unicode", "unicode/utf8"),
 )
 _GO_IMPORTS = "".join(f'import _ "{package}"\n' for package in _GO_PACKAGES)
-_GO_PREPARATION = Preparation(
+_GO_PREPARATION = PreparationSpec(
     command=(*_GO_COMPILE_TEST, "all_test.go"),
     products=("cache",),
     files={"all_test.go": f"package main\n\n{_GO_IMPORTS}"},
     environment={"GOCACHE": "{work}/cache"},
 )
 
-GO = Language(
+GO = LanguageSpec(
     name="go",
     source="main.go",
     compile=("go", "build", "-ldflags=-s -w", "-o", "main", "main.go"),
@@ -192,7 +192,7 @@ GO = Language(
 )
 
 # Compiling vets and builds the tests; they then run as `go test` runs them.
-GO_TEST = Language(
+GO_TEST = LanguageSpec(
     name="go_test",
     source="main_test.go",
     compile=(*_GO_COMPILE_TEST, "{siblings}"),

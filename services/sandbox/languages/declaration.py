@@ -19,7 +19,7 @@ Facts = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Preparation:
+class PreparationSpec:
     """Work done once that a compiler would otherwise repeat for each program.
 
     ``command`` runs in a folder with ``files`` and creates ``products`` there; ``{work}`` in
@@ -33,7 +33,7 @@ class Preparation:
 
 
 @dataclass(frozen=True)
-class Language:
+class LanguageSpec:
     """A language; ``name`` is its name on the wire.
 
     Files: the code is written to ``source``, after ``rewrite`` if given; ``support`` files
@@ -67,7 +67,7 @@ class Language:
     elsewhere: str = ""
     visible: Words = ()
     compiler_mb: int = 1024
-    preparation: Preparation | None = None
+    preparation: PreparationSpec | None = None
 
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")

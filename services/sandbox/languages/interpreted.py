@@ -2,7 +2,7 @@
 
 from services.sandbox.execution import Executable, PythonFile, PythonModule
 from services.sandbox.languages.code import with_php_tag
-from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.declaration import LanguageSpec
 
 _VERSION = "import platform\nprint(platform.python_version())\n"
 # A device is of use only if the driver lists it inside the sandbox.
@@ -19,7 +19,7 @@ print(platform.python_version())
 """
 _CUDA_DEVICE = "an NVIDIA GPU with its driver, and TEMPER_SANDBOX_GPU=true to show it to programs"
 
-PYTHON = Language(
+PYTHON = LanguageSpec(
     name="python",
     source="main.py",
     run=PythonFile("main.py"),
@@ -27,14 +27,14 @@ PYTHON = Language(
     probe_files={"probe.py": _VERSION},
 )
 
-PYTEST = Language(
+PYTEST = LanguageSpec(
     name="pytest",
     source="test_main.py",
     run=PythonModule("pytest", ("-p", "no:cacheprovider", "test_main.py")),
     probe=PythonModule("pytest", ("--version",)),
 )
 
-PYTHON_GPU = Language(
+PYTHON_GPU = LanguageSpec(
     name="python_gpu",
     source="main.py",
     run=PythonFile("main.py"),
@@ -44,7 +44,7 @@ PYTHON_GPU = Language(
     elsewhere=_CUDA_DEVICE,
 )
 
-BASH = Language(
+BASH = LanguageSpec(
     name="bash",
     source="main.sh",
     run=Executable(("bash", "main.sh")),
@@ -52,7 +52,7 @@ BASH = Language(
     debian=("bash",),
 )
 
-PERL = Language(
+PERL = LanguageSpec(
     name="perl",
     source="main.pl",
     run=Executable(("perl", "main.pl")),
@@ -61,7 +61,7 @@ PERL = Language(
     visible=("/etc/perl",),
 )
 
-RUBY = Language(
+RUBY = LanguageSpec(
     name="ruby",
     source="main.rb",
     run=Executable(("ruby", "main.rb")),
@@ -69,7 +69,7 @@ RUBY = Language(
     debian=("ruby",),
 )
 
-LUA = Language(
+LUA = LanguageSpec(
     name="lua",
     source="main.lua",
     run=Executable(("lua5.4|lua|lua5.3", "main.lua")),
@@ -77,7 +77,7 @@ LUA = Language(
     debian=("lua5.4",),
 )
 
-PHP = Language(
+PHP = LanguageSpec(
     name="php",
     source="main.php",
     run=Executable(("php", "-d", "zend.assertions=1", "-f", "main.php")),
@@ -87,7 +87,7 @@ PHP = Language(
     visible=("/etc/php",),
 )
 
-R = Language(
+R = LanguageSpec(
     name="R",
     source="main.R",
     run=Executable(("Rscript", "main.R")),
@@ -96,7 +96,7 @@ R = Language(
     visible=("/etc/R",),
 )
 
-JULIA = Language(
+JULIA = LanguageSpec(
     name="julia",
     source="main.jl",
     run=Executable(("julia", "--startup-file=no", "main.jl")),
@@ -105,7 +105,7 @@ JULIA = Language(
     visible=("/etc/julia",),
 )
 
-RACKET = Language(
+RACKET = LanguageSpec(
     name="racket",
     source="main.rkt",
     run=Executable(("racket", "main.rkt")),
@@ -115,7 +115,7 @@ RACKET = Language(
 )
 
 # The shell's default output: columns separated by bars, no header; stop at the first error.
-SQL = Language(
+SQL = LanguageSpec(
     name="sql",
     source="main.sql",
     run=Executable(("sqlite3", "-batch", "-bail", ":memory:", ".read main.sql")),
@@ -123,7 +123,7 @@ SQL = Language(
     debian=("sqlite3",),
 )
 
-LEAN = Language(
+LEAN = LanguageSpec(
     name="lean",
     source="Main.lean",
     run=Executable(("lean", "Main.lean")),

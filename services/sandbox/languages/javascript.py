@@ -7,7 +7,7 @@ compile.
 import json
 
 from services.sandbox.execution import Executable
-from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.declaration import LanguageSpec
 
 # Debian's and npm's global packages, which Node.js does not always search by default.
 _MODULES = (
@@ -68,7 +68,7 @@ _JEST = {
     },
 }
 
-NODEJS = Language(
+NODEJS = LanguageSpec(
     name="nodejs",
     source="main.js",
     run=Executable(("node", _HEAP, "main.js")),
@@ -77,7 +77,7 @@ NODEJS = Language(
     debian=("nodejs",),
 )
 
-TYPESCRIPT = Language(
+TYPESCRIPT = LanguageSpec(
     name="typescript",
     source="main.ts",
     compile=("node", ".sandbox/transpile.js", "{sources}"),
@@ -91,7 +91,7 @@ TYPESCRIPT = Language(
     npm=("typescript@5",),
 )
 
-JEST = Language(
+JEST = LanguageSpec(
     name="jest",
     source="main.test.ts",
     run=Executable(("jest", "--config", ".sandbox/jest.json", "--runInBand", "--ci")),

@@ -5,7 +5,7 @@ Compilers are short-lived and skip the optimizing JIT; programs use it.
 
 from services.sandbox.execution import Executable
 from services.sandbox.languages.code import java_names, scala_names
-from services.sandbox.languages.declaration import Language, Preparation
+from services.sandbox.languages.declaration import LanguageSpec, PreparationSpec
 
 # The JVM takes neither TMPDIR nor the sandbox's limits from its environment.
 _PROGRAM = (
@@ -45,7 +45,7 @@ public class Hello {
 
 _CLASS_PATH = ".:*:/usr/share/java/javatuples.jar"
 # `*` matches jars among the program's own files.
-JAVA = Language(
+JAVA = LanguageSpec(
     name="java",
     source="{file}.java",
     compile=(*_JAVAC, _ARCHIVE, "-encoding", "UTF-8", "-cp", _CLASS_PATH, "-d", ".", "{file}.java"),
@@ -55,7 +55,7 @@ JAVA = Language(
     facts=java_names,
     debian=(_JDK, "libjavatuples-java"),
     visible=_VISIBLE,
-    preparation=Preparation(
+    preparation=PreparationSpec(
         command=("javac", "-J-XX:ArchiveClassesAtExit=javac.jsa", "Hello.java"),
         products=("javac.jsa",),
         files={"Hello.java": _HELLO},
@@ -76,7 +76,7 @@ _JUNIT_PATH = ":".join(
     (_CLASS_PATH, "{junit}", "/usr/share/java/junit4.jar", "/usr/share/java/hamcrest-core.jar")
 )
 
-JUNIT = Language(
+JUNIT = LanguageSpec(
     name="junit",
     source="{file}.java",
     compile=(*_JAVAC, _ARCHIVE, "-encoding", "UTF-8", "-cp", _JUNIT_PATH, "-d", ".", "{sources}"),
@@ -119,7 +119,7 @@ object Hello {
 }
 """
 
-SCALA = Language(
+SCALA = LanguageSpec(
     name="scala",
     source="main.scala",
     compile=(
@@ -135,14 +135,14 @@ SCALA = Language(
     programs=("java",),
     debian=("scala", _JDK),
     visible=_VISIBLE,
-    preparation=Preparation(
+    preparation=PreparationSpec(
         command=(*_SCALAC, "-J-XX:ArchiveClassesAtExit=scalac.jsa", "Hello.scala"),
         products=("scalac.jsa",),
         files={"Hello.scala": _HELLO_SCALA},
     ),
 )
 
-KOTLIN_SCRIPT = Language(
+KOTLIN_SCRIPT = LanguageSpec(
     name="kotlin_script",
     source="main.kts",
     run=Executable(("kotlinc", "-Xassertions=always-enable", "-script", "main.kts")),

@@ -26,10 +26,10 @@ from services.sandbox.languages.catalog import (
     ToolchainMissing,
     find_toolchain,
 )
-from services.sandbox.languages.declaration import Language, Preparation, fill
+from services.sandbox.languages.declaration import LanguageSpec, PreparationSpec, fill
 
 
-def prepared_folder(root: Path | None, language: Language, toolchain: Toolchain) -> Path | None:
+def prepared_folder(root: Path | None, language: LanguageSpec, toolchain: Toolchain) -> Path | None:
     """The folder prepared for a compiler; None if there is none."""
     if root is None or language.preparation is None:
         return None
@@ -37,7 +37,7 @@ def prepared_folder(root: Path | None, language: Language, toolchain: Toolchain)
     return folder if folder.is_dir() else None
 
 
-def folder_name(preparation: Preparation, toolchain: Toolchain) -> str:
+def folder_name(preparation: PreparationSpec, toolchain: Toolchain) -> str:
     """The folder's name; it changes with the compiler and the command."""
     told = repr((preparation, toolchain.compiler))
     return hashlib.sha256(told.encode()).hexdigest()[:16]
@@ -97,7 +97,7 @@ def prepare(root: Path) -> None:
             _prepare(wanted[name], root / name)
 
 
-def _wanted() -> dict[str, Preparation]:
+def _wanted() -> dict[str, PreparationSpec]:
     """What the installed compilers can use, by folder name."""
     wanted = {}
     for language in LANGUAGES.values():
@@ -108,7 +108,7 @@ def _wanted() -> dict[str, Preparation]:
     return wanted
 
 
-def _prepare(preparation: Preparation, folder: Path) -> None:
+def _prepare(preparation: PreparationSpec, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         work, ready = Path(scratch, "work"), Path(scratch, "ready")
         for path, text in preparation.files.items():
@@ -136,7 +136,7 @@ def _report(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - for the operator
 
 
-def _environment(preparation: Preparation, scratch: str, work: str) -> dict[str, str]:
+def _environment(preparation: PreparationSpec, scratch: str, work: str) -> dict[str, str]:
     extra = {name: fill(text, {"work": work}) for name, text in preparation.environment.items()}
     own = {"PATH": SEARCH_PATH, "HOME": scratch, "TMPDIR": scratch, "LANG": "C.UTF-8"}
     return own | {name: text for name, text in extra.items() if text}

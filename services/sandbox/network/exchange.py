@@ -18,7 +18,7 @@ _LONGEST_SENTENCE = 500
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ProxyExchange:
     """Serves a client; ``count`` is called once with the result."""
 
     connector: Connector

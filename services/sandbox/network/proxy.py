@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 
 from services.sandbox.network.connecting import Connector, Result
 from services.sandbox.network.destinations import AllowList
-from services.sandbox.network.exchange import Exchange
+from services.sandbox.network.exchange import ProxyExchange
 from services.sandbox.network.stream import ByteStream, RateLimit
 from services.sandbox.pool.protocol import readable
 
@@ -108,7 +108,7 @@ class Proxy:
                         idle.reschedule(loop.time() + IDLE_SECONDS)
                     await asyncio.sleep(self._reserve(max(amount, _STEP_BYTES)))
 
-                exchange = Exchange(self._network.connector, spend, self._network.count)
+                exchange = ProxyExchange(self._network.connector, spend, self._network.count)
                 await exchange.serve(ByteStream(connection, spend))
         except OSError:  # it broke, or was idle for too long
             pass

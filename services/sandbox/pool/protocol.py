@@ -161,7 +161,7 @@ _PROXY_ENVIRONMENT = {
 }
 
 
-class Notebook:
+class NotebookCommand:
     """The driver of a notebook's kernel, which serves a channel until it is killed."""
 
 
@@ -179,7 +179,7 @@ def run_environment(
 
 def build_request(
     execution: Execution,
-    command: Command | Notebook,
+    command: Command | NotebookCommand,
     seconds: float | None,
     environment: Mapping[str, str],
 ) -> Header:
@@ -230,7 +230,7 @@ def exit_reason_of(answer: Header, *, memory_ran_out: bool) -> ExitReason:
     return ExitReason.EXITED
 
 
-def _program(command: Command | Notebook) -> tuple[str, tuple[str, ...]]:
+def _program(command: Command | NotebookCommand) -> tuple[str, tuple[str, ...]]:
     match command:
         case PythonFile(file, arguments):
             return "file", (file, *arguments)
@@ -238,7 +238,7 @@ def _program(command: Command | Notebook) -> tuple[str, tuple[str, ...]]:
             return "module", (module, *arguments)
         case Executable(arguments):
             return "executable", arguments
-        case Notebook():
+        case NotebookCommand():
             return "notebook", ()
 
 

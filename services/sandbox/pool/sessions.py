@@ -4,15 +4,17 @@ import socket
 from typing import Self
 
 from services.sandbox.execution import Execution, Outcome, SandboxFailure
-from services.sandbox.pool.protocol import Notebook
-from services.sandbox.pool.slot import Run, Slot, SlotLost
+from services.sandbox.pool.protocol import NotebookCommand
+from services.sandbox.pool.slot import Slot, SlotLost, SlotRun
 from services.sandbox.pool.warm_pool import WarmPool
 
 
 class SessionProcess:
     """A running driver. ``channel`` is the service's end of the socket that it serves."""
 
-    def __init__(self, warm_pool: WarmPool, slot: Slot, run: Run, channel: socket.socket) -> None:
+    def __init__(
+        self, warm_pool: WarmPool, slot: Slot, run: SlotRun, channel: socket.socket
+    ) -> None:
         self.channel = channel
         self._warm_pool = warm_pool
         self._slot = slot
@@ -27,7 +29,7 @@ class SessionProcess:
         try:
             with other_end:
                 channel = other_end.fileno()
-                run = await slot.begin(execution, Notebook(), seconds=None, channel=channel)
+                run = await slot.begin(execution, NotebookCommand(), seconds=None, channel=channel)
         except BaseException:
             own_end.close()
             warm_pool.release(slot)

@@ -24,7 +24,7 @@ from services.sandbox.network.proxy import Network, Proxy
 from services.sandbox.pool.crowd import CrowdWatch, Occupant
 from services.sandbox.pool.protocol import (
     MessageUnread,
-    Notebook,
+    NotebookCommand,
     build_request,
     exit_reason_of,
     killed_result,
@@ -32,7 +32,7 @@ from services.sandbox.pool.protocol import (
     run_environment,
     split_files,
 )
-from services.sandbox.pool.streams import Input, Output
+from services.sandbox.pool.streams import Input, ProgramOutput
 from services.sandbox.pool.zygote import SlotProcess
 
 _READY_SECONDS = 20.0
@@ -98,12 +98,12 @@ class Slot:
     async def begin(
         self,
         execution: Execution,
-        command: Command | Notebook,
+        command: Command | NotebookCommand,
         *,
         seconds: float | None,
         listener: OutputListener | None = None,
         channel: int | None = None,
-    ) -> "Run":
+    ) -> "SlotRun":
         """Start a program, with the descriptor ``channel`` after its streams; raises `SlotLost`."""
         layout, self._layout = self._layout, None
         if layout is None:
@@ -113,7 +113,7 @@ class Slot:
         message = build_request(execution, command, seconds, environment)
         self._limit_memory(execution.limits.memory_bytes)
         folder = layout["workspace"].removesuffix(LAYOUT.workspace)
-        run = Run(self, self._cgroup, execution, seconds, listener, self._proxy, folder)
+        run = SlotRun(self, self._cgroup, execution, seconds, listener, self._proxy, folder)
         self._proxy = None
         try:
             descriptors = run.ends if channel is None else [*run.ends, channel]
@@ -246,7 +246,7 @@ class Slot:
         return SlotLost(reason, begun=begun)
 
 
-class Run:
+class SlotRun:
     """A program that runs in a slot.
 
     ``folder`` holds its private folders; empty if they are at the same place in every run.
@@ -270,9 +270,13 @@ class Run:
             listener = self._in_place(listener)
         limit = execution.limits.output_bytes
         self._stdin = Input(execution.stdin)
-        self._stdout = Output(Stream.STDOUT, limit, listener)
-        self._stderr = Output(Stream.STDERR, limit, listener)
-        self._endpoints: list[Input | Output | Proxy] = [self._stdin, self._stdout, self._stderr]
+        self._stdout = ProgramOutput(Stream.STDOUT, limit, listener)
+        self._stderr = ProgramOutput(Stream.STDERR, limit, listener)
+        self._endpoints: list[Input | ProgramOutput | Proxy] = [
+            self._stdin,
+            self._stdout,
+            self._stderr,
+        ]
         if proxy is not None:
             self._endpoints.append(proxy)
         awaited = None if execution.fetch else seconds  # only the slot can send files

@@ -14,7 +14,7 @@ _MOST_LEFT = 256
 """A pipe holds no more pieces than this, whatever size a program gives it."""
 
 
-class Output:
+class ProgramOutput:
     """Drains a pipe and keeps the first ``limit`` bytes.
 
     ``write_end`` is the program's; `started` closes our copy.

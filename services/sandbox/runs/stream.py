@@ -3,7 +3,7 @@
 import codecs
 
 from services.contracts.sandbox import CommandResult, OutputPiece, RunCodeResponse
-from services.sandbox.event_stream import Events, EventStream, described_events
+from services.sandbox.event_stream import Events, WorkEventStream, described_events
 from services.sandbox.execution import Stream
 from services.sandbox.runs.service import CodeRun, Runs
 
@@ -14,7 +14,7 @@ STREAM_ANSWER = described_events(
 )
 
 
-def run_stream(runs: Runs, run: CodeRun) -> EventStream:
+def run_stream(runs: Runs, run: CodeRun) -> WorkEventStream:
     """Run a program and stream its output; it is killed when the client disconnects."""
 
     async def work(events: RunEvents) -> RunCodeResponse:
@@ -23,7 +23,7 @@ def run_stream(runs: Runs, run: CodeRun) -> EventStream:
             events.begin()
             return await runs.execute(run, events.printed, events.compiled)
 
-    return EventStream(work, RunEvents())
+    return WorkEventStream(work, RunEvents())
 
 
 class RunEvents(Events):

@@ -27,7 +27,7 @@ class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Ready(_Message):
+class KernelReady(_Message):
     """A kernel is ready for cells."""
 
     type: Literal["ready"]
@@ -48,7 +48,7 @@ class Representation(_Message):
     size: Annotated[int, Field(ge=0)]
 
 
-class Shown(_Message):
+class CellDisplay(_Message):
     """The running cell displayed something, in one or more representations."""
 
     type: Literal["display"]
@@ -64,7 +64,7 @@ class Raised(_Message):
     traceback: Annotated[list[str], Field(max_length=MOST_TRACEBACK_LINES)]
 
 
-class Done(_Message):
+class CellDone(_Message):
     """The running cell has finished."""
 
     type: Literal["done"]
@@ -80,7 +80,7 @@ class Died(_Message):
     return_code: Annotated[int, Field(ge=-255, le=255)]
 
 
-class Entry(_Message):
+class FolderEntry(_Message):
     """A file in the work directory."""
 
     path: str
@@ -93,10 +93,10 @@ class FileAnswer(_Message):
 
     type: Literal["file"]
     error: Annotated[int, Field(ge=1, le=4095)] | None
-    entries: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)]
+    entries: Annotated[list[FolderEntry], Field(max_length=MOST_ENTRIES)]
 
 
-Message = Ready | Printed | Shown | Raised | Done | Died | FileAnswer
+Message = KernelReady | Printed | CellDisplay | Raised | CellDone | Died | FileAnswer
 
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="type")])
 

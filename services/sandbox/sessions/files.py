@@ -22,7 +22,7 @@ from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
 from services.sandbox.context import Sandbox
 from services.sandbox.guest.frames import Header
-from services.sandbox.sessions.driver import Entry, FileAnswer
+from services.sandbox.sessions.driver import FileAnswer, FolderEntry
 from services.sandbox.sessions.notebook import Notebook
 from services.sandbox.wire import clean_path
 
@@ -123,7 +123,7 @@ async def _ask(notebook: Notebook, header: Header, body: bytes = b"") -> tuple[F
     return answer, content
 
 
-def _view(entry: Entry) -> SessionFile:
+def _view(entry: FolderEntry) -> SessionFile:
     return SessionFile(id=entry.path, bytes=entry.bytes, modified_at=entry.modified)
 
 

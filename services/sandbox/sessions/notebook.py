@@ -11,16 +11,16 @@ from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.guest.frames import ChannelClosed, Header
 from services.sandbox.pool.sessions import SessionProcess
 from services.sandbox.sessions.driver import (
+    CellDisplay,
+    CellDone,
     Died,
-    Done,
     DriverChannel,
     FileAnswer,
+    KernelReady,
     Message,
     Printed,
     ProtocolBroken,
     Raised,
-    Ready,
-    Shown,
 )
 from services.sandbox.sessions.outputs import CellOutputs
 
@@ -50,7 +50,7 @@ class CellOutcome:
     ``begun`` is False if the kernel had died before the cell could run.
     """
 
-    done: Done | None = None
+    done: CellDone | None = None
     kernel_exit: KernelExit | None = None
     begun: bool = True
     interrupted: bool = False
@@ -172,15 +172,15 @@ class Notebook:
 
     def _take(self, message: Message, body: bytes) -> None:
         match message:
-            case Ready() if not self._ready.is_set():
+            case KernelReady() if not self._ready.is_set():
                 self._ready.set()
             case Died():
                 self._on_kernel_exit(message)
             case FileAnswer():
                 self._file_requests.answered(message, body)
-            case Done() if self._cell is not None and not self._cell.done():
+            case CellDone() if self._cell is not None and not self._cell.done():
                 self._cell.set_result(CellOutcome(done=message, interrupted=self._interrupted))
-            case Printed() | Shown() | Raised() if self._outputs is not None:
+            case Printed() | CellDisplay() | Raised() if self._outputs is not None:
                 self._outputs.take(message, body)
             case _:
                 raise ProtocolBroken("an unexpected message")

@@ -20,11 +20,11 @@ from services.sandbox.guest.notebook.messages import (
     MOST_ERRORS,
 )
 from services.sandbox.sessions.driver import (
+    CellDisplay,
     Printed,
     ProtocolBroken,
     Raised,
     Representation,
-    Shown,
 )
 
 MESSAGES_A_SECOND = 4 / GATHERING_SECONDS
@@ -72,7 +72,7 @@ class CellOutputs:
             stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in Stream
         }
 
-    def take(self, message: Printed | Shown | Raised, body: bytes) -> None:
+    def take(self, message: Printed | CellDisplay | Raised, body: bytes) -> None:
         """Add a message; raises `ProtocolBroken`."""
         self._messages += 1
         passed = time.monotonic() - self._began
@@ -82,7 +82,7 @@ class CellOutputs:
             case Printed(name=stream):
                 self.budget.take(stream, len(body))
                 self._add(stream, self._decoders[stream].decode(body))
-            case Shown(items=items):
+            case CellDisplay(items=items):
                 self.budget.take("display", len(body))
                 if bundle := _bundle(items, body, self.cut):
                     self._show(bundle)

@@ -20,7 +20,7 @@ from services.core.web.json_body import documented_body, read_body
 from services.core.web.paging import After, Limit, page_of
 from services.sandbox.admission import QueueFull
 from services.sandbox.context import Sandbox
-from services.sandbox.event_stream import Events, EventStream, described_events
+from services.sandbox.event_stream import Events, WorkEventStream, described_events
 from services.sandbox.examples import CREATE, EXECUTE
 
 router = APIRouter(
@@ -97,7 +97,7 @@ async def execute(
 )
 async def stream(
     request: Request, sandbox: Sandbox, principal: ToolPrincipal, session_id: str
-) -> EventStream:
+) -> WorkEventStream:
     """Like /execute, but stream the output as server-sent events."""
     cell = await read_body(request, ExecuteCell)
     sessions = sandbox.sessions
@@ -105,7 +105,7 @@ async def stream(
     async def work(events: Events) -> CellResult:
         return await sessions.execute(principal, session_id, cell, events.emit, events.begin)
 
-    return EventStream(work, Events())
+    return WorkEventStream(work, Events())
 
 
 @router.post(

@@ -18,7 +18,7 @@ from services.trainer.offline.spec import (
     GenerationSpec,
     Lora,
     Mixture,
-    Reference,
+    ReferenceSpec,
     TrainingFilesSpec,
     TrainingSpec,
 )
@@ -133,8 +133,8 @@ def _generation(settings: OfflineHyperparameters) -> GenerationSpec | None:
     )
 
 
-def _reference(model: ResolvedModel | None) -> Reference | None:
-    return None if model is None else Reference(model=model.weights, adapter=model.adapter)
+def _reference(model: ResolvedModel | None) -> ReferenceSpec | None:
+    return None if model is None else ReferenceSpec(model=model.weights, adapter=model.adapter)
 
 
 def _sources(tune: FineTune, artifacts: Artifacts) -> dict[str, DataSource]:

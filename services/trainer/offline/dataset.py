@@ -26,7 +26,7 @@ from services.contracts.training_rows import RowKind
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.trainer.hub import explained
-from services.trainer.offline.examples import ExampleReader, Layout, described
+from services.trainer.offline.examples import ExampleLayout, ExampleReader, described
 from services.trainer.offline.spec import DataSource, TrainingSpec
 
 _PREPARED = "prepared.json"
@@ -56,7 +56,7 @@ def prepared_data(data_dir: Path, spec: TrainingSpec) -> PreparedData | None:
 
 
 def prepare_data(
-    spec: TrainingSpec, layout: Layout, data_dir: Path, progress: Callable[[int], None]
+    spec: TrainingSpec, layout: ExampleLayout, data_dir: Path, progress: Callable[[int], None]
 ) -> PreparedData:
     """Write the training and validation rows; memory does not grow with their number.
 
@@ -139,7 +139,9 @@ class _Preparer:
 
     _ROWS_PER_PROGRESS = 50_000
 
-    def __init__(self, kind: RowKind, layout: Layout, progress: Callable[[int], None]) -> None:
+    def __init__(
+        self, kind: RowKind, layout: ExampleLayout, progress: Callable[[int], None]
+    ) -> None:
         self.rows = 0
         self.last_response = ""
         self._kind = kind

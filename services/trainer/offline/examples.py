@@ -11,7 +11,7 @@ from typing import Any
 from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import JsonValue
-from services.trainer.offline.rendering import ChatTemplate, alternate, render, render_answer
+from services.trainer.offline.rendering import TemplateRenderer, alternate, render, render_answer
 
 RENDERED = "empty"
 """LLaMA-Factory's template that adds nothing to the texts it is given."""
@@ -20,7 +20,7 @@ LibraryRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Layout:
+class ExampleLayout:
     """How conversations become text: by ``chat_template``, or by a named template of the library.
 
     ``default_system`` is the system message of conversations without one. For a named template,
@@ -29,7 +29,7 @@ class Layout:
     """
 
     name: str
-    chat_template: ChatTemplate | None = None
+    chat_template: TemplateRenderer | None = None
     default_system: str | None = None
     between_results: str = "\n"
     stop_words: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class LibraryExample:
 class ExampleReader:
     """Turns rows of one kind into examples; raises RowError."""
 
-    def __init__(self, kind: RowKind, data_format: DataFormat, layout: Layout) -> None:
+    def __init__(self, kind: RowKind, data_format: DataFormat, layout: ExampleLayout) -> None:
         self._kind = kind
         self._rows = ConversationReader(kind, data_format)
         self._layout = layout
@@ -85,7 +85,7 @@ def described(kind: RowKind, file_name: str) -> dict[str, Any]:
     return {"file_name": file_name, **_DESCRIPTIONS[kind]}
 
 
-def _demonstrations(conversation: Conversation, layout: Layout) -> Iterator[LibraryExample]:
+def _demonstrations(conversation: Conversation, layout: ExampleLayout) -> Iterator[LibraryExample]:
     if layout.chat_template is None:
         row = layout.named_turns(conversation)
         yield LibraryExample(row, row["conversations"][-1]["value"])
@@ -97,7 +97,9 @@ def _demonstrations(conversation: Conversation, layout: Layout) -> Iterator[Libr
         yield LibraryExample(_rendered(turns), example[-1].response)
 
 
-def _preference(preferred: Conversation, rejected: Conversation, layout: Layout) -> LibraryExample:
+def _preference(
+    preferred: Conversation, rejected: Conversation, layout: ExampleLayout
+) -> LibraryExample:
     if layout.chat_template is None:
         row = layout.named_turns(preferred)
         *turns, chosen = row["conversations"]
@@ -112,7 +114,7 @@ def _preference(preferred: Conversation, rejected: Conversation, layout: Layout)
 
 
 def _common_context(
-    preferred: Conversation, rejected: Conversation, template: ChatTemplate
+    preferred: Conversation, rejected: Conversation, template: TemplateRenderer
 ) -> tuple[str, tuple[str, str]]:
     """The prompt, and both answers; text that a template adds to one answer alone is its own."""
     first, second = render_answer(preferred, template), render_answer(rejected, template)
@@ -123,7 +125,7 @@ def _common_context(
     )
 
 
-def _feedback(conversation: Conversation, label: bool, layout: Layout) -> LibraryExample:
+def _feedback(conversation: Conversation, label: bool, layout: ExampleLayout) -> LibraryExample:
     if layout.chat_template is None:
         row = layout.named_turns(conversation)
         return LibraryExample({**row, "kto_tag": label}, row["conversations"][-1]["value"])

@@ -14,7 +14,7 @@ import torch.distributed
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from services.trainer.offline.grading import Answer
+from services.trainer.offline.grading import AnswerPair
 from services.trainer.offline.library import llamafactory_module
 
 IGNORED = -100
@@ -22,30 +22,30 @@ IGNORED = -100
 
 
 @dataclass(frozen=True)
-class Generation:
+class GenerationSetup:
     """How answers are generated and graded. ``options`` are transformers' names."""
 
     max_tokens: int
     options: dict[str, Any]
     stop_token_ids: tuple[int, ...]
-    grade: Callable[[Sequence[Answer]], dict[str, float]]
+    grade: Callable[[Sequence[AnswerPair]], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Prompt:
+class GenerationPrompt:
     """The tokens before the last answer of a conversation, and that answer."""
 
     token_ids: list[int]
     answer: list[int]
 
 
-def install_generation(generation: Generation) -> None:
+def install_generation(generation: GenerationSetup) -> None:
     """Make stage sft generate answers when it evaluates."""
     workflow: Any = llamafactory_module("train.sft.workflow")
     workflow.CustomSeq2SeqTrainer = generating_trainer(generation)
 
 
-def generating_trainer(generation: Generation) -> Any:
+def generating_trainer(generation: GenerationSetup) -> Any:
     """The trainer of stage sft whose evaluations also have the metrics of generated answers."""
     original: Any = llamafactory_module("train.sft.trainer").CustomSeq2SeqTrainer
 
@@ -60,7 +60,7 @@ def generating_trainer(generation: Generation) -> Any:
             output.metrics.update({f"{metric_key_prefix}_{name}": means[name] for name in means})
             return output
 
-        def _graded(self, asked: list[Prompt]) -> dict[str, float]:
+        def _graded(self, asked: list[GenerationPrompt]) -> dict[str, float]:
             """Metrics over the prompts, of which every process answers a part."""
             accelerator = self.accelerator
             mine = asked[accelerator.process_index :: accelerator.num_processes]
@@ -79,7 +79,7 @@ def generating_trainer(generation: Generation) -> Any:
     return GeneratingTrainer
 
 
-def prompts(rows: Any) -> Iterator[Prompt]:
+def prompts(rows: Any) -> Iterator[GenerationPrompt]:
     """The last answer of each tokenized row, after everything before it."""
     for row in rows:
         ids, labels = list(row["input_ids"]), list(row["labels"])
@@ -90,18 +90,18 @@ def prompts(rows: Any) -> Iterator[Prompt]:
         while start and labels[start - 1] != IGNORED:
             start -= 1
         if 0 < start < end:
-            yield Prompt(ids[:start], ids[start:end])
+            yield GenerationPrompt(ids[:start], ids[start:end])
 
 
 def generate(
     model: Any,
     tokenizer: PreTrainedTokenizerBase,
-    asked: Sequence[Prompt],
-    generation: Generation,
+    asked: Sequence[GenerationPrompt],
+    generation: GenerationSetup,
     *,
     batch_size: int,
     seed: int,
-) -> list[Answer]:
+) -> list[AnswerPair]:
     """Answer every prompt, in their order. Random numbers of the training are left as they are."""
     stops = _stops(tokenizer, generation.stop_token_ids, asked)
     config = GenerationConfig(
@@ -111,7 +111,7 @@ def generate(
         use_cache=True,
         **{"do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, **generation.options},
     )
-    answers: list[Answer] = []
+    answers: list[AnswerPair] = []
     was_training = model.training
     model.eval()
     with torch.random.fork_rng(), torch.no_grad():
@@ -125,7 +125,7 @@ def generate(
             )
             written = sequences[:, ids.shape[1] :].tolist()
             answers += [
-                Answer(
+                AnswerPair(
                     text=_text(tokenizer, _until(tokens, stops)),
                     reference=_text(tokenizer, each.answer),
                 )
@@ -144,7 +144,7 @@ def left_padded(rows: Sequence[list[int]], padding: int) -> tuple[torch.Tensor, 
 
 
 def _stops(
-    tokenizer: PreTrainedTokenizerBase, given: Sequence[int], asked: Sequence[Prompt]
+    tokenizer: PreTrainedTokenizerBase, given: Sequence[int], asked: Sequence[GenerationPrompt]
 ) -> set[int]:
     """The tokens that end an answer: those of the template and the tokenizer, and every additional
     special token that no answer contains before its end."""

@@ -27,7 +27,7 @@ _SECONDS = 900.0
 _METRIC_OF = {"rouge-1": "rouge_1", "rouge-2": "rouge_2", "rouge-l": "rouge_l", "bleu-4": "bleu"}
 
 
-class Answer(BaseModel):
+class AnswerPair(BaseModel):
     """A generated answer and the one of the validation file, both without special tokens."""
 
     model_config = ConfigDict(frozen=True)
@@ -42,11 +42,11 @@ class Answers(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     grader: AnswerGrader | None = None
-    answers: list[Answer]
+    answers: list[AnswerPair]
 
 
 def grade_in_child(
-    python: Path, grader: AnswerGrader | None, answers: Sequence[Answer]
+    python: Path, grader: AnswerGrader | None, answers: Sequence[AnswerPair]
 ) -> dict[str, float]:
     """The mean of each metric over the answers, from 0 to 1; raises TrainingFailure."""
     request = Answers(grader=grader, answers=list(answers))

@@ -13,7 +13,7 @@ from services.contracts.training_rows import RowKind
 from services.rollouts.chat.template import ChatTemplate, check_variables
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.dataset import PreparedData, prepare_data, prepared_data
-from services.trainer.offline.examples import RENDERED, Layout
+from services.trainer.offline.examples import RENDERED, ExampleLayout
 from services.trainer.offline.job_dir import Context
 from services.trainer.offline.library import llamafactory_module
 from services.trainer.offline.spec import TrainingSpec
@@ -73,13 +73,13 @@ def load_tokenizer(model: Path, *, trusted: bool = False) -> PreTrainedTokenizer
         ) from error
 
 
-def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> Layout:
+def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> ExampleLayout:
     """How rows become text for this model; raises TrainingFailure without a template.
 
     Plain text needs none.
     """
     if spec.rows is RowKind.TEXT:
-        return Layout(RENDERED)
+        return ExampleLayout(RENDERED)
     if spec.template is not None:
         return _named_layout(spec.template)
     if not tokenizer.chat_template:
@@ -104,7 +104,7 @@ def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> Layout:
         return str(text)
 
     system = spec.arguments.get("default_system")
-    return Layout(RENDERED, chat_template, default_system=str(system) if system else None)
+    return ExampleLayout(RENDERED, chat_template, default_system=str(system) if system else None)
 
 
 def _check_variables(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -114,7 +114,9 @@ def _check_variables(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> 
     check_variables(spec.chat_template_kwargs, *templates)
 
 
-def stop_token_ids(tokenizer: PreTrainedTokenizerBase, chosen: Layout, response: str) -> list[int]:
+def stop_token_ids(
+    tokenizer: PreTrainedTokenizerBase, chosen: ExampleLayout, response: str
+) -> list[int]:
     """The tokens that end a turn: the tokenizer's, the template's, and a response's last token if
     it is special."""
     last = tokenizer.encode(response, add_special_tokens=False)[-1:]
@@ -126,10 +128,10 @@ def stop_token_ids(tokenizer: PreTrainedTokenizerBase, chosen: Layout, response:
     return list(dict.fromkeys(int(token) for token in stops if token is not None))
 
 
-def _named_layout(name: str) -> Layout:
+def _named_layout(name: str) -> ExampleLayout:
     template = llamafactory_module("data.template").TEMPLATES[name]
     wraps_results = any(
         "<tool_response>" in str(slot) for slot in template.format_observation.slots
     )
     between = "\n</tool_response>\n<tool_response>\n" if wraps_results else "\n"
-    return Layout(name, between_results=between, stop_words=tuple(template.stop_words))
+    return ExampleLayout(name, between_results=between, stop_words=tuple(template.stop_words))

@@ -38,7 +38,7 @@ _PROGRESS_SECONDS = 1.0
 
 
 @dataclass
-class Outcome:
+class TrainerOutcome:
     """The trainer's final state; zeros if it never started."""
 
     global_step: int = 0
@@ -60,7 +60,7 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     def __init__(
         self, context: Context, publish: Callable[[Path], Path] = lambda path: path
     ) -> None:
-        self.outcome = Outcome()
+        self.outcome = TrainerOutcome()
         self._context = context
         self._publish = publish
         self._began = self._last_log = self._last_progress = 0.0

@@ -10,7 +10,7 @@ from services.datasets.conversation import Conversation, Message
 from services.datasets.record import RowError
 
 
-class ChatTemplate(Protocol):
+class TemplateRenderer(Protocol):
     """Renders messages and tools as the model reads them."""
 
     def __call__(
@@ -28,7 +28,7 @@ class Exchange:
     response: str
 
 
-def render(conversation: Conversation, template: ChatTemplate) -> Iterator[list[Exchange]]:
+def render(conversation: Conversation, template: TemplateRenderer) -> Iterator[list[Exchange]]:
     """The training examples of a conversation, in exactly the text that serving will show.
 
     A conversation is one example as long as the template only appends. Where it rewrites earlier
@@ -56,7 +56,7 @@ def render(conversation: Conversation, template: ChatTemplate) -> Iterator[list[
     yield example
 
 
-def render_answer(conversation: Conversation, template: ChatTemplate) -> Exchange:
+def render_answer(conversation: Conversation, template: TemplateRenderer) -> Exchange:
     """The last answer of a conversation after everything before it."""
     tools = list(conversation.tools)
     messages = [as_chat_message(message) for message in conversation.messages]

@@ -98,7 +98,7 @@ class GenerationSpec(_Part):
     python: Path
 
 
-class Reference(_Part):
+class ReferenceSpec(_Part):
     """The model that a preference method compares with, and an adapter over it."""
 
     model: ModelSource
@@ -120,7 +120,7 @@ class TrainingSpec(_Part):
     job_id: str
     stage: Stage = Stage.SFT
     stage_arguments: dict[str, JsonValue] = Field(default_factory=dict)
-    reference: Reference | None = None
+    reference: ReferenceSpec | None = None
     model: ModelSource
     adapter: Path | None = Field(default=None, description="Adapter folder to start from.")
     training_data: DataSource

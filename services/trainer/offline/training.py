@@ -30,14 +30,14 @@ from services.trainer.offline.arguments import (
     left_out_without_gpu,
 )
 from services.trainer.offline.catalogue import installed_catalogue
-from services.trainer.offline.generation import Generation, install_generation
+from services.trainer.offline.generation import GenerationSetup, install_generation
 from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
 from services.trainer.offline.library import llamafactory_module, report_phases
 from services.trainer.offline.named_template import chat_template_of
 from services.trainer.offline.pissa import Pissa
 from services.trainer.offline.preparation import Preparation
-from services.trainer.offline.progress import Outcome, Patience, ProgressCallback
+from services.trainer.offline.progress import Patience, ProgressCallback, TrainerOutcome
 from services.trainer.offline.reward_classifier import convert_to_classifier
 from services.trainer.offline.spec import GenerationSpec, TrainingSpec
 from services.trainer.offline.trainers import install_trainers
@@ -119,8 +119,8 @@ def _announce(spec: TrainingSpec, place: TrainingEnvironment, context: Context) 
 
 def _generation(
     spec: TrainingSpec, settings: GenerationSpec, preparation: Preparation
-) -> Generation:
-    return Generation(
+) -> GenerationSetup:
+    return GenerationSetup(
         max_tokens=settings.max_tokens,
         options={name: spec.arguments[name] for name in GENERATING if name in spec.arguments},
         stop_token_ids=tuple(preparation.stop_token_ids),
@@ -130,7 +130,7 @@ def _generation(
 
 def _run(
     spec: TrainingSpec, arguments: dict[str, Any], pissa: Pissa | None, context: Context
-) -> Outcome:
+) -> TrainerOutcome:
     if spec.sharding is not None and spec.sharding.is_zero and arguments["use_cpu"]:
         # Accelerate does it on GPUs only, and ZeRO 3 counts the processes when a model is loaded.
         import_module("deepspeed").init_distributed(dist_backend="gloo")
@@ -157,7 +157,7 @@ def _run(
 def _finish(
     spec: TrainingSpec,
     arguments: dict[str, Any],
-    outcome: Outcome,
+    outcome: TrainerOutcome,
     preparation: Preparation,
     chat_template: str | None,
     pissa: Pissa | None,

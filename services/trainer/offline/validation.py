@@ -21,7 +21,7 @@ from services.trainer.offline.spec import TrainingFilesSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class RowCounts:
     """Sums over the valid rows; ``turns`` counts the assistant's messages.
 
     ``desirable`` and ``undesirable`` count the labels of rows with feedback.
@@ -46,7 +46,7 @@ class TrainingFileReport:
     scan: ScanReport
     layout: DataFormat | None
     ignored_columns: tuple[str, ...]
-    counts: Counts
+    counts: RowCounts
     lengths: LengthStatistics | None
 
     def to_json(self) -> JsonObject:
@@ -99,7 +99,7 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
     return report.to_json()
 
 
-def _check_both_labels(counts: Counts, file: FileValidation) -> None:
+def _check_both_labels(counts: RowCounts, file: FileValidation) -> None:
     """KTO compares desirable with undesirable answers."""
     if counts.desirable and counts.undesirable:
         return
@@ -155,7 +155,7 @@ def scan_training_file(
         desirable += row.label is True
         undesirable += row.label is False
         lengths.add(row.longest)
-    counts = Counts(messages, turns, tool_calls, with_tools, desirable, undesirable)
+    counts = RowCounts(messages, turns, tool_calls, with_tools, desirable, undesirable)
     ignored = tuple(sorted(reader.ignored))
     return TrainingFileReport(scan.report, reader.format, ignored, counts, lengths.statistics())
 

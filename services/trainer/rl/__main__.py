@@ -24,7 +24,7 @@ from services.inference.vllm.server import VllmFailed
 from services.rollouts.chat import open_chat_tokens
 from services.trainer.hub import model_folder
 from services.trainer.model_files import name_base
-from services.trainer.rl.checkpoints import Position, strip_checkpoints
+from services.trainer.rl.checkpoints import TrainingPosition, strip_checkpoints
 from services.trainer.rl.learner.client import LearnerFailed
 from services.trainer.rl.loop import Training
 from services.trainer.rl.setup import OUTPUT, OpenTraining, open_training
@@ -83,7 +83,7 @@ def _strip(job_dir: Path) -> None:
 
 async def _train(
     spec: OnlineSpec, job_dir: Path, reporter: Reporter, environment: OperatorEnvironment
-) -> Position | None:
+) -> TrainingPosition | None:
     """Train to the end; None when the training was paused, with its checkpoint."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine of a running loop
@@ -125,7 +125,7 @@ class PauseWatch:
             self._starting.cancel()
 
 
-async def _run_training(opened: OpenTraining) -> Position:
+async def _run_training(opened: OpenTraining) -> TrainingPosition:
     """Train while rollouts run in the background; whichever fails first ends both."""
     training = opened.training
     async with asyncio.TaskGroup() as tasks:
@@ -150,7 +150,7 @@ def _stop_token_ids(spec: OnlineSpec) -> list[int]:
     return list(dict.fromkeys(stop_token_ids))
 
 
-def _result(spec: OnlineSpec, position: Position) -> dict[str, Any]:
+def _result(spec: OnlineSpec, position: TrainingPosition) -> dict[str, Any]:
     settings = online_method(spec.method).hyperparameters
     return {
         "kind": settings.optimizer.training_type.value,

@@ -41,7 +41,7 @@ class TrainingSequence:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """The sequences of one update."""
 
     sequences: tuple[TrainingSequence, ...]

@@ -41,7 +41,7 @@ class PendingGroup(_Record):
     started: int
 
 
-class Position(_Record):
+class TrainingPosition(_Record):
     """Progress of a training. ``step`` counts steps of the loop, ``version`` policy updates,
     ``prompts_drawn`` draws from the prompts, ``trajectories`` the records written so far."""
 
@@ -66,12 +66,12 @@ class PendingSample(_Record):
 class Snapshot:
     """The coordinator's state at one moment."""
 
-    position: Position
+    position: TrainingPosition
     samples: Sequence[PendingSample]
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class TrainingCheckpoint:
     """A complete checkpoint."""
 
     folder: Path
@@ -81,9 +81,9 @@ class Checkpoint:
         """The learner's part."""
         return self.folder / LEARNER
 
-    def position(self) -> Position:
+    def position(self) -> TrainingPosition:
         """Progress at the time of the checkpoint."""
-        return Position.model_validate_json((self.folder / STATE).read_bytes())
+        return TrainingPosition.model_validate_json((self.folder / STATE).read_bytes())
 
     def samples(self) -> Iterator[PendingSample]:
         """The finished samples of pending groups."""
@@ -99,7 +99,7 @@ class Checkpoints:
         self._folder = folder
         self._keep = keep
 
-    def newest(self) -> Checkpoint | None:
+    def newest(self) -> TrainingCheckpoint | None:
         """The complete checkpoint with the most steps; incomplete ones are removed."""
         for path in self._folder.glob(f"{_PREFIX}*"):
             if not (path / STATE).is_file():
@@ -107,7 +107,7 @@ class Checkpoints:
         for path in self._folder.glob(f"{_PREFIX}*{_PARTIAL}"):
             _put_in_place(path)
         complete = _complete(self._folder)
-        return Checkpoint(complete[-1]) if complete else None
+        return TrainingCheckpoint(complete[-1]) if complete else None
 
     async def write(
         self, step: int, save: Callable[[Path], Awaitable[None]], snapshot: Callable[[], Snapshot]

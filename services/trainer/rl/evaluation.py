@@ -7,10 +7,10 @@ from pathlib import Path
 
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
-from services.trainer.rl.groups import BatchBuilder, Group, Source
+from services.trainer.rl.groups import BatchBuilder, Group, TrajectorySource
 from services.trainer.rl.metrics import sample_metrics
 from services.trainer.rl.prompts import SampledPrompt
-from services.trainer.rl.weight_sync import Learner
+from services.trainer.rl.weight_sync import PolicyLearner
 
 PREFIX = "eval_"
 BATCH = "evaluation.npz"
@@ -24,7 +24,7 @@ class DivergenceEvaluation:
     rewards)."""
 
     batches: BatchBuilder
-    learner: Learner
+    learner: PolicyLearner
     job_dir: Path
 
     async def of(self, groups: Sequence[Group]) -> dict[str, float]:
@@ -40,7 +40,7 @@ class DivergenceEvaluation:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class PolicyEvaluation:
     """Samples every prompt ``samples`` times, with the same seeds each time, so that two
     evaluations differ by the policy alone.
 
@@ -48,7 +48,7 @@ class Evaluation:
     """
 
     prompts: Sequence[SampledPrompt]
-    source: Source
+    source: TrajectorySource
     samples: int
     max_concurrency: int
     pass_threshold: float | None

@@ -15,8 +15,8 @@ from services.contracts.online import (
 )
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.rollouts.prompts import Prompt
-from services.trainer.rl.batch import Batch, TopK, TrainingSequence
-from services.trainer.rl.checkpoints import Checkpoint
+from services.trainer.rl.batch import TopK, TrainingBatch, TrainingSequence
+from services.trainer.rl.checkpoints import TrainingCheckpoint
 from services.trainer.rl.prompts import PromptSampler, SampledPrompt
 from services.trainer.rl.spec import Online
 
@@ -99,7 +99,7 @@ class Group:
         return bool(rewards) and max(rewards) - min(rewards) > REWARD_TOLERANCE
 
 
-class Source(Protocol):
+class TrajectorySource(Protocol):
     """Answers prompts; safe for concurrent use."""
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
@@ -111,7 +111,7 @@ class Source(Protocol):
 
 
 def restored_groups(
-    checkpoint: Checkpoint | None, prompts: PromptSampler, rules: GroupConfig
+    checkpoint: TrainingCheckpoint | None, prompts: PromptSampler, rules: GroupConfig
 ) -> list[Group]:
     """The pending groups of a checkpoint, with the samples they had."""
     if checkpoint is None:
@@ -159,11 +159,11 @@ class BatchBuilder:
     overlong: OverlongPenalty | None = None
     teacher: TopKTeacher | None = None
 
-    async def of(self, groups: Sequence[Group]) -> Batch:
+    async def of(self, groups: Sequence[Group]) -> TrainingBatch:
         """A batch of all usable samples of the groups; raises what the teacher raises."""
         samples = [(group, sample) for group in groups for sample in group.usable]
         taught = await self._taught([sample for _, sample in samples])
-        return Batch(
+        return TrainingBatch(
             tuple(
                 self._sequence(sample, group.number, teacher)
                 for (group, sample), teacher in zip(samples, taught, strict=True)

@@ -23,10 +23,10 @@ from services.trainer.rl.checkpoints import (
     Checkpoints,
     PendingGroup,
     PendingSample,
-    Position,
     Snapshot,
+    TrainingPosition,
 )
-from services.trainer.rl.evaluation import Evaluation
+from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, Group
 from services.trainer.rl.metrics import StepClock, batch_metrics, rollout_metrics
 from services.trainer.rl.prompts import PromptSampler
@@ -34,8 +34,8 @@ from services.trainer.rl.scheduler import RolloutScheduler
 from services.trainer.rl.weight_sync import (
     PROBE_TOKENS,
     PROBES,
-    Engine,
-    Learner,
+    PolicyLearner,
+    SyncedEngine,
     SyncReport,
     WeightSync,
 )
@@ -51,8 +51,8 @@ class Training:
     prompts: PromptSampler
     scheduler: RolloutScheduler
     batches: BatchBuilder
-    learner: Learner
-    engine: Engine
+    learner: PolicyLearner
+    engine: SyncedEngine
     sync: WeightSync
     log: IndexedLog
     checkpoints: Checkpoints
@@ -60,11 +60,11 @@ class Training:
     job_dir: Path
     first_probes: Sequence[Sequence[int]]
     pass_threshold: float | None
-    evaluation: Evaluation | None = None
+    evaluation: PolicyEvaluation | None = None
     sleeps: bool = False
     pause: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self, position: Position) -> Position:
+    async def run(self, position: TrainingPosition) -> TrainingPosition:
         """Train from a position to the last step, or until a pause; return the final position, of
         which a checkpoint exists."""
         if self.evaluation is not None and position.step == 0:
@@ -123,7 +123,7 @@ class Training:
         return report
 
     async def _learn(
-        self, position: Position, groups: Sequence[Group], clock: StepClock
+        self, position: TrainingPosition, groups: Sequence[Group], clock: StepClock
     ) -> dict[str, float]:
         """Update the policy with groups, and the engine with the policy."""
         batch = await clock.time("batch", self.batches.of(groups))
@@ -151,8 +151,12 @@ class Training:
         await self.scheduler.skip()
 
     def _after(
-        self, position: Position, learned: bool, metrics: Mapping[str, float], clock: StepClock
-    ) -> Position:
+        self,
+        position: TrainingPosition,
+        learned: bool,
+        metrics: Mapping[str, float],
+        clock: StepClock,
+    ) -> TrainingPosition:
         tokens = int(metrics.get("trained_tokens", 0.0))
         return position.model_copy(
             update={
@@ -165,7 +169,7 @@ class Training:
 
     def _report(
         self,
-        position: Position,
+        position: TrainingPosition,
         groups: Sequence[Group],
         metrics: Mapping[str, float],
         clock: StepClock,
@@ -190,13 +194,13 @@ class Training:
     def _checkpoint_due(self, step: int) -> bool:
         return step % self.settings.checkpoint_steps == 0 or step == self.settings.steps
 
-    async def _checkpoint(self, position: Position) -> None:
+    async def _checkpoint(self, position: TrainingPosition) -> None:
         model = await self.checkpoints.write(
             position.step, self.learner.save, lambda: self._snapshot(position)
         )
         self.reporter.checkpoint(position.step, model.relative_to(self.job_dir).as_posix())
 
-    def _snapshot(self, position: Position) -> Snapshot:
+    def _snapshot(self, position: TrainingPosition) -> Snapshot:
         self.log.sync()
         groups = self.scheduler.groups
         pending = [PendingGroup(number=each.number, started=each.started) for each in groups]

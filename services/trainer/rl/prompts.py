@@ -19,7 +19,7 @@ MAX_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class PromptRow:
+class TrainingPrompt:
     """A prompt, and the messages that demonstrate an answer to it; empty where the data has
     none."""
 
@@ -27,20 +27,24 @@ class PromptRow:
     answers: tuple[JsonObject, ...] = ()
 
 
-def read_row(row: JsonValue, index: int, prompt_type: PromptType) -> PromptRow:
+def read_row(row: JsonValue, index: int, prompt_type: PromptType) -> TrainingPrompt:
     """Read a row: ``messages`` may end with a demonstration; a row with a question instead is
     answered by its first gold, worked solution included. Raises RowError."""
     if isinstance(row, dict) and isinstance(row.get("messages"), list):
         asked, answers = _split(check_messages(row["messages"]))
-        return PromptRow(prompt_of_row({**row, "messages": asked}, index, prompt_type), answers)
+        return TrainingPrompt(
+            prompt_of_row({**row, "messages": asked}, index, prompt_type), answers
+        )
     prompt = prompt_of_row(row, index, prompt_type)
     answer = worked_answer(row)
-    return PromptRow(prompt, () if answer is None else ({"role": "assistant", "content": answer},))
+    return TrainingPrompt(
+        prompt, () if answer is None else ({"role": "assistant", "content": answer},)
+    )
 
 
-def read_rows(path: Path, prompt_type: PromptType) -> list[PromptRow]:
+def read_rows(path: Path, prompt_type: PromptType) -> list[TrainingPrompt]:
     """All rows of a file; raises UnreadableFile at the first invalid one."""
-    rows: list[PromptRow] = []
+    rows: list[TrainingPrompt] = []
     for record in open_records(path):
         if len(rows) == MAX_ROWS:
             raise UnreadableFile(f"has more than {counted(MAX_ROWS, 'row')}", row=record.row)
@@ -99,7 +103,7 @@ class SampledPrompt:
     """A prompt that was drawn; ``number`` counts all draws from 0."""
 
     number: int
-    row: PromptRow
+    row: TrainingPrompt
 
     @property
     def prompt(self) -> Prompt:
@@ -117,7 +121,7 @@ class PromptSampler:
 
     def __init__(
         self,
-        rows: Sequence[PromptRow],
+        rows: Sequence[TrainingPrompt],
         seed: int,
         length_of: Callable[[Prompt], int],
         max_length: int,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from services.contracts.errors import JobFailed
 from services.contracts.online import ReinforcementMethod
 from services.contracts.trajectories import Trajectory
-from services.trainer.rl.groups import Group, GroupConfig, Source
+from services.trainer.rl.groups import Group, GroupConfig, TrajectorySource
 from services.trainer.rl.prompts import PromptSampler, SampledPrompt
 from services.trainer.rl.spec import Online
 
@@ -153,7 +153,7 @@ class RolloutScheduler:
     def __init__(
         self,
         prompts: PromptSampler,
-        source: Source,
+        source: TrajectorySource,
         schedule: StalenessScheduler,
         rules: GroupConfig,
         max_concurrency: int,

@@ -19,15 +19,26 @@ from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.tools import open_toolbox
 from services.rollouts.tools.health import ToolMonitor, check_tools_respond
-from services.trainer.rl.checkpoints import Checkpoint, Checkpoints, Position, truncate_metrics
-from services.trainer.rl.evaluation import DivergenceEvaluation, Evaluation
-from services.trainer.rl.groups import BatchBuilder, Group, Source, group_config, restored_groups
+from services.trainer.rl.checkpoints import (
+    Checkpoints,
+    TrainingCheckpoint,
+    TrainingPosition,
+    truncate_metrics,
+)
+from services.trainer.rl.evaluation import DivergenceEvaluation, PolicyEvaluation
+from services.trainer.rl.groups import (
+    BatchBuilder,
+    Group,
+    TrajectorySource,
+    group_config,
+    restored_groups,
+)
 from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import ColocatedEngine, LearnerSpec
 from services.trainer.rl.loop import Training
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
-from services.trainer.rl.prompts import PromptRow, PromptSampler, read_rows
+from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutContext, open_sources
 from services.trainer.rl.spec import (
@@ -49,7 +60,7 @@ class OpenTraining:
     """A training that is ready to run, its position, and the groups to complete first."""
 
     training: Training
-    position: Position
+    position: TrainingPosition
     restored: Sequence[Group]
 
 
@@ -135,9 +146,11 @@ async def open_training(
         yield OpenTraining(training, position, restored_groups(checkpoint, prompts, rules))
 
 
-def _position(checkpoint: Checkpoint | None, job_dir: Path, reporter: Reporter) -> Position:
+def _position(
+    checkpoint: TrainingCheckpoint | None, job_dir: Path, reporter: Reporter
+) -> TrainingPosition:
     """Where to resume; metrics beyond it are dropped."""
-    position = checkpoint.position() if checkpoint else Position()
+    position = checkpoint.position() if checkpoint else TrainingPosition()
     truncate_metrics(job_dir, position.step)
     if checkpoint is not None:
         reporter.message(f"Going on after step {position.step}", step=position.step)
@@ -145,7 +158,7 @@ def _position(checkpoint: Checkpoint | None, job_dir: Path, reporter: Reporter) 
 
 
 def _learner_spec(
-    spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int, devices: Devices
+    spec: OnlineSpec, checkpoint: TrainingCheckpoint | None, budget: int, devices: Devices
 ) -> LearnerSpec:
     engine = None
     if devices.engine_memory is not None:
@@ -165,8 +178,11 @@ def _learner_spec(
 
 
 def _evaluation(
-    context: RolloutContext, source: Source, reporter: Reporter, divergence: DivergenceEvaluation
-) -> Evaluation | None:
+    context: RolloutContext,
+    source: TrajectorySource,
+    reporter: Reporter,
+    divergence: DivergenceEvaluation,
+) -> PolicyEvaluation | None:
     """The evaluation on the validation file; None without one."""
     spec, settings = context.spec, context.settings
     if spec.validation is None:
@@ -179,7 +195,7 @@ def _evaluation(
         param="validation_file",
     )
     rewards_to_pass = pass_threshold(context.online)
-    return Evaluation(
+    return PolicyEvaluation(
         prompts=prompts.usable(),
         source=source,
         samples=settings.eval_samples,
@@ -190,7 +206,7 @@ def _evaluation(
     )
 
 
-def _first_probes(rows: Sequence[PromptRow], context: RolloutContext) -> list[list[int]]:
+def _first_probes(rows: Sequence[TrainingPrompt], context: RolloutContext) -> list[list[int]]:
     """Some prompts, to compare learner and engine on before anything was sampled."""
     probes: list[list[int]] = []
     refusal = ""

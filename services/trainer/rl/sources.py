@@ -25,7 +25,7 @@ from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools import Toolbox
 from services.trainer.rl.batch import TopK
-from services.trainer.rl.groups import Source, TopKTeacher
+from services.trainer.rl.groups import TopKTeacher, TrajectorySource
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, engine_options
 from services.trainer.rl.prompts import SampledPrompt
@@ -66,7 +66,7 @@ class RolloutSource:
         return await self._scorer.score(trajectory)
 
 
-class DataSource:
+class DemonstrationSource:
     """Renders each row's own answer, at most ``max_tokens`` tokens, as a trajectory."""
 
     def __init__(self, chat: ChatTokens, tools: Sequence[JsonObject], max_tokens: int) -> None:
@@ -115,7 +115,7 @@ class DataSource:
 class TeacherSource:
     """Rolls out prompts with a teacher's engine; its log-probabilities are not the policy's."""
 
-    def __init__(self, rollouts: Source) -> None:
+    def __init__(self, rollouts: TrajectorySource) -> None:
         self._rollouts = rollouts
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
@@ -144,7 +144,9 @@ class MixtureSource:
     """Samples from the student with probability ``lmbda``, otherwise from ``others`` (GKD, Agarwal
     et al. 2024, arXiv:2306.13649); the choice is determined by the draw."""
 
-    def __init__(self, student: Source, others: Source, lmbda: float, seed: int) -> None:
+    def __init__(
+        self, student: TrajectorySource, others: TrajectorySource, lmbda: float, seed: int
+    ) -> None:
         self._student = student
         self._others = others
         self._lmbda = lmbda
@@ -161,7 +163,7 @@ class MixtureSource:
 class Sources:
     """The source of samples, and the remote teacher that scores their tokens, if any."""
 
-    samples: Source
+    samples: TrajectorySource
     teacher: TopKTeacher | None = None
 
 
@@ -221,7 +223,9 @@ async def open_sources(
         settings = online.hyperparameters
         remote = await _remote_teacher(context.spec, rewards, stack)
         student = RolloutSource(context.rollouts(policy, policy.context_length), None, seed)
-        others: Source = DataSource(context.chat, context.schemas, response_budget(settings))
+        others: TrajectorySource = DemonstrationSource(
+            context.chat, context.schemas, response_budget(settings)
+        )
         if settings.seq_kd and settings.lmbda < 1.0:
             engine = remote or await _served_teacher(context, stack)
             others = TeacherSource(RolloutSource(context.rollouts(engine), None, seed))

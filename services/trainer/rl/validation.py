@@ -9,7 +9,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
-from services.trainer.rl.prompts import MAX_ROWS, PromptRow, read_row
+from services.trainer.rl.prompts import MAX_ROWS, TrainingPrompt, read_row
 from services.trainer.rl.spec import PromptFilesSpec
 
 
@@ -18,7 +18,7 @@ def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
     limit = spec.validation_rows if file.param == "validation_file" else MAX_ROWS
     rows = 0
 
-    def check(value: JsonValue) -> PromptRow:
+    def check(value: JsonValue) -> TrainingPrompt:
         nonlocal rows
         rows += 1
         if rows > limit:

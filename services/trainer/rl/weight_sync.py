@@ -112,7 +112,7 @@ class SyncReport:
     restarted: str | None
 
 
-class Learner(Protocol):
+class PolicyLearner(Protocol):
     """Holds and updates the policy; one request at a time."""
 
     async def update(self, step: int, batch: Path) -> dict[str, float]:
@@ -140,7 +140,7 @@ class Learner(Protocol):
         ...
 
 
-class Engine(TokenEngine, Protocol):
+class SyncedEngine(TokenEngine, Protocol):
     """Samples with the most recently loaded weights; every token carries their version."""
 
     async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
@@ -164,7 +164,7 @@ class Engine(TokenEngine, Protocol):
 class WeightSync:
     """Publishes weights below a folder and loads them into the engine."""
 
-    def __init__(self, learner: Learner, folder: Path) -> None:
+    def __init__(self, learner: PolicyLearner, folder: Path) -> None:
         self._learner = learner
         self._folder = folder
         self._published: dict[int, Path] = {}
@@ -181,7 +181,7 @@ class WeightSync:
 
     async def load(
         self,
-        engine: Engine,
+        engine: SyncedEngine,
         version: int,
         probes: Sequence[Sequence[int]],
         previous: Sequence[Sequence[float]] | None = None,

@@ -82,7 +82,7 @@ def rating() -> WeightedReward:
 
 
 @dataclass(frozen=True)
-class Data:
+class RlhfData:
     """Demonstrations, rated pairs, and prompts for training and for evaluation."""
 
     demonstrations: Path
@@ -91,10 +91,10 @@ class Data:
     held_out: Path
 
 
-def write_data(folder: Path, seed: int) -> Data:
+def write_data(folder: Path, seed: int) -> RlhfData:
     """Write the data of a seed, deterministically. No held-out question is in another file."""
     folder.mkdir(parents=True, exist_ok=True)
-    data = Data(*(folder / f"{name}.jsonl" for name in Data.__annotations__))
+    data = RlhfData(*(folder / f"{name}.jsonl" for name in RlhfData.__annotations__))
     source = questions(seed)
     held_out = list(islice(source, HELD_OUT))
     known = list(source)

@@ -19,7 +19,7 @@ from temper.cli.output import Output
 from temper.client import Temper
 from temper.demo.report import interval, show_rewards, train_time
 from temper.demo.rlhf.replies import HELD_OUT, RATING, write_data
-from temper.demo.rlhf.steps import SAMPLES, SCORE, Lesson, teach
+from temper.demo.rlhf.steps import SAMPLES, SCORE, RlhfLesson, teach
 from temper.demo.setup import local_stack, make_model
 from temper.demo.steps import Demo
 from temper.settings import ClientSettings
@@ -79,7 +79,7 @@ def _ratings(job: Rollout, client: Temper) -> Mapping[int, Sequence[float]]:
     return ratings
 
 
-def table_of(lesson: Lesson, wins: WinRate) -> Table:
+def table_of(lesson: RlhfLesson, wins: WinRate) -> Table:
     """What rater and reward model think of the replies, and how long training took."""
     table = Table("sampled", "fine-tuned", "after PPO")
     jobs = (lesson.before, lesson.after)
@@ -102,7 +102,7 @@ def _spread(job: Rollout, component: str) -> RewardSpread:
     return job.statistics.reward_components[component]
 
 
-def _show(lesson: Lesson, wins: WinRate, client: Temper, out: Output) -> None:
+def _show(lesson: RlhfLesson, wins: WinRate, client: Temper, out: Output) -> None:
     out.line("(h) results")
     out.results.print(table_of(lesson, wins))
     show_rewards(lesson.ppo, client, out)

@@ -24,7 +24,7 @@ from services.contracts.online import (
 )
 from services.contracts.rewards import RewardModelReward, WeightedReward
 from services.contracts.rollouts import CreateRollout, Rollout
-from temper.demo.rlhf.replies import Data, rating
+from temper.demo.rlhf.replies import RlhfData, rating
 from temper.demo.steps import Demo
 
 PPO_STEPS = 10
@@ -36,7 +36,7 @@ SAMPLING = RolloutSampling(max_tokens=64)
 
 
 @dataclass(frozen=True)
-class Lesson:
+class RlhfLesson:
     """The training jobs, and the replies to held-out questions before and after PPO."""
 
     supervised: FineTuningJob
@@ -46,7 +46,7 @@ class Lesson:
     after: Rollout
 
 
-def teach(demo: Demo, model: Path, data: Data, steps: int, seed: int) -> Lesson:
+def teach(demo: Demo, model: Path, data: RlhfData, steps: int, seed: int) -> RlhfLesson:
     """Train, and sample replies before and after PPO."""
     demo.out.line("(b) base model and data")
     base = demo.register(model)
@@ -64,7 +64,7 @@ def teach(demo: Demo, model: Path, data: Data, steps: int, seed: int) -> Lesson:
     policy = demo.train(ppo(tuned, judge, prompts, steps, seed), prompts)
     demo.out.line("(g) replies after PPO")
     after = demo.sample(rollout(policy, judge, held_out), held_out)
-    return Lesson(tuned, judge, policy, before, after)
+    return RlhfLesson(tuned, judge, policy, before, after)
 
 
 def supervised(base: str, file: File, seed: int) -> CreateFineTuningJob:

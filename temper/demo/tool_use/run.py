@@ -21,14 +21,14 @@ from temper.client import Temper
 from temper.demo.report import interval, show_rewards, train_time
 from temper.demo.setup import local_stack, make_model, write_rows
 from temper.demo.steps import Demo
-from temper.demo.tool_use.steps import CORRECT, Data, Lesson, teach, write_data
-from temper.demo.tool_use.tasks import INDEX, Facts, Task, corpus_rows
+from temper.demo.tool_use.steps import CORRECT, ToolUseData, ToolUseLesson, teach, write_data
+from temper.demo.tool_use.tasks import INDEX, Facts, ToolTask, corpus_rows
 from temper.settings import ClientSettings
 
 WORDS = 500
 
 
-def run(task: Task, settings: ClientSettings, out: Output, steps: int, seed: int) -> bool:
+def run(task: ToolTask, settings: ClientSettings, out: Output, steps: int, seed: int) -> bool:
     """Run all steps; return whether the model learned the task."""
     out.line("(a) a tiny base model, its data and the local stack")
     model, data = prepare(task, settings, out, steps, seed)
@@ -41,8 +41,8 @@ def run(task: Task, settings: ClientSettings, out: Output, steps: int, seed: int
 
 
 def prepare(
-    task: Task, settings: ClientSettings, out: Output, steps: int, seed: int
-) -> tuple[Path, Data]:
+    task: ToolTask, settings: ClientSettings, out: Output, steps: int, seed: int
+) -> tuple[Path, ToolUseData]:
     """Create the base model of a seed, and its data."""
     folder = settings.home / "demo" / f"{task.name}-{seed}"
     data = write_data(task, folder, steps, seed)
@@ -52,7 +52,7 @@ def prepare(
     return make_model(settings, name, "tool_use/model.py", arguments, out), data
 
 
-def prepare_tool(task: Task, demo: Demo) -> None:
+def prepare_tool(task: ToolTask, demo: Demo) -> None:
     """Build the index that the tool searches, if any."""
     if not isinstance(task, Facts):
         return
@@ -69,7 +69,7 @@ def _first_rows(path: Path, target: Path) -> Path:
     return target
 
 
-def _show(lesson: Lesson, client: Temper, out: Output) -> None:
+def _show(lesson: ToolUseLesson, client: Temper, out: Output) -> None:
     out.line("(g) results")
     out.results.print(table_of(lesson))
     show_rewards(lesson.reinforcement, client, out)
@@ -98,7 +98,7 @@ def reward(job: Rollout) -> RewardSpread:
     return job.statistics.reward
 
 
-def has_learned(lesson: Lesson) -> bool:
+def has_learned(lesson: ToolUseLesson) -> bool:
     """Whether reinforcement raised the reward, and answers depend on the tool."""
     return (
         reward(lesson.after).mean > reward(lesson.before).mean
@@ -106,7 +106,7 @@ def has_learned(lesson: Lesson) -> bool:
     )
 
 
-def table_of(lesson: Lesson) -> Table:
+def table_of(lesson: ToolUseLesson) -> Table:
     """Rewards and accuracy: cold start, reinforced, and reinforced without the tool."""
     table = Table("sampled", "cold start", "reinforced", "without the tool")
     jobs = (lesson.before, lesson.after, lesson.without_tool)

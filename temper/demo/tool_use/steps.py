@@ -24,7 +24,7 @@ from services.contracts.rewards import SearchEmReward, WeightedReward
 from services.contracts.rollouts import CreateRollout, Rollout
 from temper.demo.setup import write_rows
 from temper.demo.steps import Demo
-from temper.demo.tool_use.tasks import Task, conversation_row, prompt_row
+from temper.demo.tool_use.tasks import ToolTask, conversation_row, prompt_row
 
 HELD_OUT = 200
 SAMPLES = 4
@@ -42,7 +42,7 @@ SAMPLING = RolloutSampling(max_tokens=96)
 
 
 @dataclass(frozen=True)
-class Data:
+class ToolUseData:
     """Three files of disjoint questions: cold start, reinforcement, held out."""
 
     conversations: Path
@@ -51,7 +51,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class ToolUseLesson:
     """The training jobs, and each model's rollouts on the held-out questions."""
 
     cold_start: FineTuningJob
@@ -61,10 +61,12 @@ class Lesson:
     without_tool: Rollout
 
 
-def write_data(task: Task, folder: Path, steps: int, seed: int) -> Data:
+def write_data(task: ToolTask, folder: Path, steps: int, seed: int) -> ToolUseData:
     """Write the data of a seed, deterministically."""
     folder.mkdir(parents=True, exist_ok=True)
-    data = Data(folder / "conversations.jsonl", folder / "prompts.jsonl", folder / "heldout.jsonl")
+    data = ToolUseData(
+        folder / "conversations.jsonl", folder / "prompts.jsonl", folder / "heldout.jsonl"
+    )
     prompts = PROMPTS_PER_STEP * steps
     questions = iter(task.questions(task.conversations + prompts + HELD_OUT, seed))
     write_rows(
@@ -76,7 +78,9 @@ def write_data(task: Task, folder: Path, steps: int, seed: int) -> Data:
     return data
 
 
-def teach(demo: Demo, task: Task, model: Path, data: Data, steps: int, seed: int) -> Lesson:
+def teach(
+    demo: Demo, task: ToolTask, model: Path, data: ToolUseData, steps: int, seed: int
+) -> ToolUseLesson:
     """Train, and sample the held-out questions before and after."""
     demo.out.line("(b) base model and data")
     base = demo.register(model)
@@ -92,10 +96,10 @@ def teach(demo: Demo, task: Task, model: Path, data: Data, steps: int, seed: int
     demo.out.line("(f) sampled accuracy after reinforcement, with and without the tool")
     after = demo.sample(rollout(task, tuned, held_out), held_out)
     bare = demo.sample(rollout(task, tuned, held_out, with_tool=False), held_out)
-    return Lesson(cold, tuned, before, after, bare)
+    return ToolUseLesson(cold, tuned, before, after, bare)
 
 
-def cold_start(task: Task, base: str, file: File, seed: int) -> CreateFineTuningJob:
+def cold_start(task: ToolTask, base: str, file: File, seed: int) -> CreateFineTuningJob:
     """Full fine-tuning from random weights: one epoch at a high, decaying learning rate."""
     hyperparameters = SupervisedHyperparameters(
         n_epochs=1,
@@ -116,7 +120,7 @@ def cold_start(task: Task, base: str, file: File, seed: int) -> CreateFineTuning
 
 
 def reinforcement(
-    task: Task, cold: FineTuningJob, file: File, steps: int, seed: int
+    task: ToolTask, cold: FineTuningJob, file: File, steps: int, seed: int
 ) -> CreateFineTuningJob:
     """DAPO's loss and dynamic sampling, with a learning rate for a model this small."""
     hyperparameters = ReinforcementHyperparameters(
@@ -143,7 +147,7 @@ def reinforcement(
 
 
 def rollout(
-    task: Task, tuned: FineTuningJob, file: File, *, with_tool: bool = True
+    task: ToolTask, tuned: FineTuningJob, file: File, *, with_tool: bool = True
 ) -> CreateRollout:
     """Sample each held-out question several times; a zero-weight reward counts correct answers."""
     counted = WeightedReward(name=CORRECT, weight=0.0, reward=SearchEmReward())

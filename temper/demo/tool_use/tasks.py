@@ -13,7 +13,7 @@ Messages = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Question:
+class ToolQuestion:
     """A question, the arguments of the tool call, the tool's result, and the answer."""
 
     text: str
@@ -22,7 +22,7 @@ class Question:
     answer: str
 
 
-class Task(Protocol):
+class ToolTask(Protocol):
     """A kind of question and the tool that it needs."""
 
     @property
@@ -50,17 +50,17 @@ class Task(Protocol):
         """The reward of an answer."""
         ...
 
-    def questions(self, count: int, seed: int) -> Iterator[Question]:
+    def questions(self, count: int, seed: int) -> Iterator[ToolQuestion]:
         """Yield distinct questions, deterministically for a seed."""
         ...
 
 
-def prompt_row(task: Task, question: Question) -> dict[str, Any]:
+def prompt_row(task: ToolTask, question: ToolQuestion) -> dict[str, Any]:
     """A row of a prompt file."""
     return {"messages": _prompt(task, question), "gold": question.answer}
 
 
-def conversation_row(task: Task, question: Question) -> dict[str, Any]:
+def conversation_row(task: ToolTask, question: ToolQuestion) -> dict[str, Any]:
     """A row of a training file: a call, the tool's result, and the boxed answer."""
     schema: dict[str, Any] = task.tool.tool_schema or {}
     function = {"name": schema["function"]["name"], "arguments": json.dumps(question.arguments)}
@@ -76,7 +76,7 @@ def conversation_row(task: Task, question: Question) -> dict[str, Any]:
     }
 
 
-def _prompt(task: Task, question: Question) -> Messages:
+def _prompt(task: ToolTask, question: ToolQuestion) -> Messages:
     return [
         {"role": "system", "content": task.system},
         {"role": "user", "content": question.text},
@@ -109,7 +109,7 @@ class Arithmetic:
     )
     reward = WeightedReward(name="answer", reward=RetoolReward())
 
-    def questions(self, count: int, seed: int) -> Iterator[Question]:
+    def questions(self, count: int, seed: int) -> Iterator[ToolQuestion]:
         """Yield distinct questions, deterministically for a seed."""
         choice = random.Random(seed)  # noqa: S311 - reproducible data, no secret
         seen: set[str] = set()
@@ -122,7 +122,7 @@ class Arithmetic:
             seen.add(expression)
             value = {"+": a + b, "-": a - b, "*": a * b}[operator]
             text = choice.choice(_CALCULATIONS).format(expression)
-            yield Question(text, {"code": expression}, f"{value}\n", str(value))
+            yield ToolQuestion(text, {"code": expression}, f"{value}\n", str(value))
 
 
 INDEX = "demo-facts"
@@ -175,13 +175,13 @@ class Facts:
     )
     reward = WeightedReward(name="answer", reward=SearchEmReward())
 
-    def questions(self, count: int, seed: int) -> Iterator[Question]:
+    def questions(self, count: int, seed: int) -> Iterator[ToolQuestion]:
         """Yield questions about distinct facts, deterministically for a seed."""
         choice = random.Random(seed)  # noqa: S311 - reproducible data, no secret
         for fact in choice.sample(facts(), count):
             query = f"{fact.kind} of {fact.name}"
             found = {"result": f'Doc 1 (Title: "{fact.name}")\n{fact.passage}'}
-            yield Question(
+            yield ToolQuestion(
                 choice.choice(_LOOKUPS).format(kind=fact.kind, station=fact.station),
                 {"query_list": [query]},
                 json.dumps(found, ensure_ascii=False),

@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM
 
 from services.contracts.stages import Stage
 from services.trainer.offline import generation
-from services.trainer.offline.generation import Generation, Prompt, generate
-from services.trainer.offline.grading import Answer
+from services.trainer.offline.generation import GenerationPrompt, GenerationSetup, generate
+from services.trainer.offline.grading import AnswerPair
 from services.trainer.offline.preparation import load_tokenizer
 from tests.support.offline import OfflineJob, rows_of
 from tests.support.runtime_tests import CORE_PYTHON
@@ -22,7 +22,7 @@ from tests.support.runtime_tests import CORE_PYTHON
 QUESTIONS = ["1+1?", "What is the sum of eleven and thirty-one?", "Say it."]
 
 
-def ungraded(answers: Sequence[Answer]) -> dict[str, float]:
+def ungraded(answers: Sequence[AnswerPair]) -> dict[str, float]:
     raise AssertionError(answers)
 
 
@@ -33,8 +33,8 @@ def answered(base: Path, batch_size: int, answer: str = "42<|im_end|>") -> list[
     def ids(text: str) -> list[int]:
         return list(tokenizer.encode(text, add_special_tokens=False))
 
-    asked = [Prompt(ids(question), ids(answer)) for question in QUESTIONS]
-    settings = Generation(12, {}, (tokenizer.eos_token_id,), ungraded)
+    asked = [GenerationPrompt(ids(question), ids(answer)) for question in QUESTIONS]
+    settings = GenerationSetup(12, {}, (tokenizer.eos_token_id,), ungraded)
     answers = generate(model, tokenizer, asked, settings, batch_size=batch_size, seed=1)
     assert {each.reference for each in answers} == {answer.removesuffix("<|im_end|>")}
     return [each.text for each in answers]
@@ -60,10 +60,12 @@ def test_a_batch_of_prompts_is_answered_as_each_is_alone(
 def test_every_special_token_ends_an_answer_unless_answers_contain_it(base: Path) -> None:
     tokenizer = load_tokenizer(base)
     begin, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
-    plain = [Prompt([1], [2, end])]
+    plain = [GenerationPrompt([1], [2, end])]
 
     assert {begin, end} <= generation._stops(tokenizer, (), plain)
-    assert begin not in generation._stops(tokenizer, (), [*plain, Prompt([1], [begin, 2, end])])
+    assert begin not in generation._stops(
+        tokenizer, (), [*plain, GenerationPrompt([1], [begin, 2, end])]
+    )
 
 
 def test_training_reports_generated_metrics_and_stops_early_by_one(

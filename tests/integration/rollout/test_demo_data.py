@@ -8,7 +8,7 @@ import pytest
 
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply, open_toolbox
-from temper.demo.tool_use.tasks import INDEX, Arithmetic, Facts, Question, Task, corpus_rows
+from temper.demo.tool_use.tasks import INDEX, Arithmetic, Facts, ToolQuestion, ToolTask, corpus_rows
 from tests.support.corpora.passage import Passage
 from tests.support.library import LIBRARY
 from tests.support.retrieval import build_index, running_retrieval
@@ -30,7 +30,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorEn
 
 @pytest.mark.parametrize("task", [Arithmetic(), Facts()], ids=lambda task: task.name)
 def test_tool_results_in_the_data_match_the_tools(
-    task: Task, environment: OperatorEnvironment
+    task: ToolTask, environment: OperatorEnvironment
 ) -> None:
     questions = list(islice(task.questions(1000, seed=7), 40))
 
@@ -42,7 +42,7 @@ def test_tool_results_in_the_data_match_the_tools(
 
 
 @pytest.mark.parametrize("task", [Arithmetic(), Facts()], ids=lambda task: task.name)
-def test_questions_are_distinct_and_deterministic(task: Task) -> None:
+def test_questions_are_distinct_and_deterministic(task: ToolTask) -> None:
     questions = list(task.questions(3000, seed=1))
 
     assert len({question.text for question in questions}) == 3000
@@ -51,7 +51,7 @@ def test_questions_are_distinct_and_deterministic(task: Task) -> None:
 
 
 async def _asked(
-    task: Task, questions: Sequence[Question], environment: OperatorEnvironment
+    task: ToolTask, questions: Sequence[ToolQuestion], environment: OperatorEnvironment
 ) -> list[ToolReply]:
     async with open_toolbox([task.tool], environment) as toolbox:
         name = toolbox.schemas[0]["function"]["name"]

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from services.trainer.rl.batch import Batch
+from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.learner.protocol import (
     REQUEST,
     SPEC,
@@ -62,7 +62,9 @@ def main(job_dir: Path) -> None:
 def answer_to(request: Request) -> Done:
     match request:
         case Update(batch=batch):
-            tokens = sum(len(sequence.token_ids) for sequence in Batch.load(batch).sequences)
+            tokens = sum(
+                len(sequence.token_ids) for sequence in TrainingBatch.load(batch).sequences
+            )
             return Done(seconds=0.0, metrics={"tokens": float(tokens)})
         case Probe(token_ids=token_ids):
             return Done(seconds=0.0, log_probs=[[-1.0] * (len(ids) - 1) for ids in token_ids])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.inference.token_engine.base import SampledTokens, TurnSampling
-from services.trainer.rl.batch import Batch
+from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.checkpoints import MODEL
 from services.trainer.rl.weight_sync import LogprobReference, SyncReport
 from tests.support.rollouts import CharacterChat, tokens
@@ -21,7 +21,7 @@ class CountingLearner:
 
     updates: int = 0
     seconds: float = 0.0
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[TrainingBatch] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
 
     @classmethod
@@ -30,7 +30,7 @@ class CountingLearner:
 
     async def update(self, step: int, batch: Path) -> dict[str, float]:
         await asyncio.sleep(self.seconds)
-        loaded = Batch.load(batch)
+        loaded = TrainingBatch.load(batch)
         self.batches.append(loaded)
         self.steps.append(step)
         self.updates += 1
@@ -38,7 +38,7 @@ class CountingLearner:
         return {"loss": 1.0, "trained_tokens": float(trained)}
 
     async def measure(self, batch: Path) -> dict[str, float]:
-        loaded = Batch.load(batch)
+        loaded = TrainingBatch.load(batch)
         return {"loss": float(self.updates), "sequences": float(len(loaded.sequences))}
 
     async def publish(self, folder: Path) -> None:

@@ -14,11 +14,11 @@ from services.core.process.reporter import Reporter
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
-from services.trainer.rl.checkpoints import Checkpoints, Position, truncate_metrics
-from services.trainer.rl.evaluation import Evaluation
+from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition, truncate_metrics
+from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, group_config, restored_groups
 from services.trainer.rl.loop import Training
-from services.trainer.rl.prompts import PromptRow, PromptSampler, read_row
+from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_row
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource
 from services.trainer.rl.spec import overlong_penalty_of, response_budget
@@ -44,7 +44,7 @@ def method(**hyperparameters: Any) -> ReinforcementMethod:
     return ReinforcementMethod.model_validate(body)
 
 
-def questions(count: int) -> list[PromptRow]:
+def questions(count: int) -> list[TrainingPrompt]:
     """Rows that ask for their own number."""
     return [read_row({"question": f"q{n}", "gold": "g"}, n, "plain") for n in range(count)]
 
@@ -76,21 +76,21 @@ class Run:
     folder: Path
     online: ReinforcementMethod
     engine: SteadyEngine
-    rows: Sequence[PromptRow]
+    rows: Sequence[TrainingPrompt]
     judge: Judge = by_sample
     learner: CountingLearner = field(default_factory=CountingLearner)
     sleeps: bool = False
-    held_out: Sequence[PromptRow] = ()
+    held_out: Sequence[TrainingPrompt] = ()
 
     async def play(
         self, killed_after: float | None = None, *, paused_after: float | None = None
-    ) -> Position | None:
+    ) -> TrainingPosition | None:
         """Train to the end, or until a pause after these seconds; or end as by a kill, and return
         None."""
         settings = self.online.hyperparameters
         checkpoints = Checkpoints(self.folder / "output", settings.keep_checkpoints)
         checkpoint = checkpoints.newest()
-        position = checkpoint.position() if checkpoint else Position()
+        position = checkpoint.position() if checkpoint else TrainingPosition()
         if checkpoint is not None:
             self.learner.updates = CountingLearner.of(checkpoint.learner).updates
         truncate_metrics(self.folder, position.step)
@@ -101,12 +101,14 @@ class Run:
         def length_of(prompt: Prompt) -> int:
             return len(chat.prompt(prompt.messages, ()))
 
-        def sampler_of(rows: Sequence[PromptRow], drawn: int, skipped: int = 0) -> PromptSampler:
+        def sampler_of(
+            rows: Sequence[TrainingPrompt], drawn: int, skipped: int = 0
+        ) -> PromptSampler:
             return PromptSampler(rows, 0, length_of, settings.max_prompt_length, drawn, skipped)
 
         prompts = sampler_of(self.rows, position.prompts_drawn, position.prompts_skipped)
         reporter = Reporter(self.folder)
-        evaluation = Evaluation(
+        evaluation = PolicyEvaluation(
             prompts=sampler_of(self.held_out, 0).usable() if self.held_out else [],
             source=source,
             samples=settings.eval_samples,

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from services.api.uploads import parts as module
-from services.api.uploads.parts import Parts, UploadState
+from services.api.uploads.parts import UploadParts, UploadState
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.files import FilePurpose
 from services.contracts.uploads import CreateUpload
 
 
-def begin(parts: Parts, size: int, filename: str = "rows.jsonl") -> UploadState:
+def begin(parts: UploadParts, size: int, filename: str = "rows.jsonl") -> UploadState:
     return parts.create(
         CreateUpload(
             bytes=size,
@@ -24,14 +24,14 @@ def begin(parts: Parts, size: int, filename: str = "rows.jsonl") -> UploadState:
     )
 
 
-def add(parts: Parts, state: UploadState, content: bytes) -> str:
+def add(parts: UploadParts, state: UploadState, content: bytes) -> str:
     path = parts.receiving(state)
     path.write_bytes(content)
     return parts.add(state, path)
 
 
 def test_parts_are_put_together_in_the_order_that_completing_names(tmp_path: Path) -> None:
-    parts = Parts(tmp_path / "parts")
+    parts = UploadParts(tmp_path / "parts")
     state = begin(parts, 8, "../../rows\n.jsonl")
     second, first = add(parts, state, b"two"), add(parts, state, b"one, ")
     add(parts, state, b"sent twice")
@@ -46,7 +46,7 @@ def test_parts_are_put_together_in_the_order_that_completing_names(tmp_path: Pat
 
 
 def test_a_file_that_is_not_what_was_announced_is_refused_by_its_field(tmp_path: Path) -> None:
-    parts = Parts(tmp_path)
+    parts = UploadParts(tmp_path)
     state = begin(parts, 6)
     part = add(parts, state, b"abc")
     other = add(parts, begin(parts, 3), b"xyz")
@@ -71,7 +71,7 @@ def test_parts_may_not_grow_far_beyond_the_file(
 ) -> None:
     monkeypatch.setattr(module, "MAX_PART_BYTES", 0)
     monkeypatch.setattr(module, "MAX_PARTS", 3)
-    parts = Parts(tmp_path)
+    parts = UploadParts(tmp_path)
     state = begin(parts, 4)
 
     add(parts, state, b"1234")
@@ -84,7 +84,7 @@ def test_parts_may_not_grow_far_beyond_the_file(
 
 
 def test_a_cancelled_upload_keeps_nothing_but_its_state(tmp_path: Path) -> None:
-    parts = Parts(tmp_path)
+    parts = UploadParts(tmp_path)
     state = begin(parts, 3)
     add(parts, state, b"abc")
     arriving = parts.receiving(state)
@@ -102,7 +102,7 @@ def test_a_cancelled_upload_keeps_nothing_but_its_state(tmp_path: Path) -> None:
 
 
 def test_a_part_that_arrives_while_its_upload_ends_is_not_kept(tmp_path: Path) -> None:
-    parts = Parts(tmp_path)
+    parts = UploadParts(tmp_path)
     cancelled, completed = begin(parts, 3), begin(parts, 3)
     late = [parts.receiving(state) for state in (cancelled, completed)]
     parts.cancel(cancelled)
@@ -118,7 +118,7 @@ def test_a_part_that_arrives_while_its_upload_ends_is_not_kept(tmp_path: Path) -
 def test_an_upload_expires_and_is_forgotten_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = Parts(tmp_path)
+    parts = UploadParts(tmp_path)
     state = begin(parts, 3)
 
     old = state.model_copy(update={"created_at": time.time() - 3601})
@@ -137,12 +137,12 @@ def test_an_upload_expires_and_is_forgotten_later(
 @pytest.mark.parametrize("name", ["..", "upload_", "upload_" + "0" * 24, "upload_../../etc"])
 def test_names_that_are_not_uploads_are_not_looked_up(tmp_path: Path, name: str) -> None:
     with pytest.raises(NotFound):
-        Parts(tmp_path).read(name)
+        UploadParts(tmp_path).read(name)
 
 
 def test_the_number_of_uploads_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_UPLOADS", 1)
-    parts = Parts(tmp_path)
+    parts = UploadParts(tmp_path)
     begin(parts, 1)
 
     with pytest.raises(Conflict) as refused:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.responses import JSONResponse, Response
 
-from temper.cli.chat import Conversation
+from temper.cli.chat import ChatHistory
 from temper.cli.main import main
 from temper.cli.output import Output
 from temper.client import Temper, UnexpectedAnswer
@@ -78,7 +78,7 @@ def test_a_conversation_is_remembered_until_it_is_reset(
     server: ScriptedServer, client: Temper
 ) -> None:
     server.on(CHAT, events("first"), events("second"), events("third"))
-    conversation = Conversation(client, Output(False), "tiny", "Be brief.", 0.0, {})
+    conversation = ChatHistory(client, Output(False), "tiny", "Be brief.", 0.0, {})
 
     conversation.ask("one")
     conversation.ask("two")

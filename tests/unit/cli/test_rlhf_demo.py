@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from temper.demo.rlhf.replies import Data, write_data
+from temper.demo.rlhf.replies import RlhfData, write_data
 from temper.demo.rlhf.run import win_rate
 
 
@@ -19,11 +19,11 @@ def rated(wanted: dict[str, Any], reply: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
+def data(tmp_path_factory: pytest.TempPathFactory) -> RlhfData:
     return write_data(tmp_path_factory.mktemp("rlhf"), seed=1)
 
 
-def test_the_preferred_reply_of_a_pair_is_rated_higher(data: Data) -> None:
+def test_the_preferred_reply_of_a_pair_is_rated_higher(data: RlhfData) -> None:
     wanted = {row["messages"][0]["content"]: row for row in rows(data.prompts)}
 
     for pair in rows(data.pairs):
@@ -34,7 +34,7 @@ def test_the_preferred_reply_of_a_pair_is_rated_higher(data: Data) -> None:
         assert rated(question, better) > rated(question, worse), pair
 
 
-def test_held_out_questions_are_in_no_other_file(data: Data) -> None:
+def test_held_out_questions_are_in_no_other_file(data: RlhfData) -> None:
     held_out = {row["messages"][0]["content"] for row in rows(data.held_out)}
     known = {row["messages"][0]["content"] for row in rows(data.demonstrations)}
     known |= {row["messages"][0]["content"] for row in rows(data.prompts)}
@@ -44,7 +44,7 @@ def test_held_out_questions_are_in_no_other_file(data: Data) -> None:
     assert not held_out & known
 
 
-def test_data_of_a_seed_are_always_the_same(data: Data, tmp_path: Path) -> None:
+def test_data_of_a_seed_are_always_the_same(data: RlhfData, tmp_path: Path) -> None:
     again = write_data(tmp_path / "again", seed=1)
     other = write_data(tmp_path / "other", seed=2)
 

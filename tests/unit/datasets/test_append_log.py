@@ -16,7 +16,7 @@ from services.contracts.errors import StorageFull
 from services.contracts.trajectories import Trajectory
 from services.datasets.append_log import (
     AppendLog,
-    Span,
+    LineSpan,
     UnreadableRecord,
     read_record,
     read_records,
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "trajectories.jsonl"
 
 
-def write(path: Path, *written: Trajectory) -> list[Span]:
+def write(path: Path, *written: Trajectory) -> list[LineSpan]:
     with AppendLog[Trajectory](path) as log:
         return [log.append(item) for item in written]
 
@@ -179,7 +179,7 @@ class Attempts(RuleBasedStateMachine):
     def first_attempt(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "trajectories.jsonl"
-        self.kept: list[tuple[Span, Trajectory]] = []
+        self.kept: list[tuple[LineSpan, Trajectory]] = []
         self.log = AppendLog[Trajectory](self.path)
 
     @rule(written=trajectories())

@@ -17,7 +17,7 @@ from services.contracts.serving import CreateServing
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
@@ -108,7 +108,7 @@ def model_of_job(
         job = create_job(session, NewJob.of(kind, "job", EVALUATION, request, 0))
     folder = settings.home / "jobs" / job.id
     folder.mkdir(parents=True)
-    handler(settings).work(database, Claim(job, Stage.WORK, ("cpu-host-0",)), folder)
+    handler(settings).work(database, Claim(job, ClaimStage.WORK, ("cpu-host-0",)), folder)
     specification = json.loads((folder / "spec.json").read_bytes())
     return LocalModel.model_validate_json(json.dumps(specification["model"]))
 

@@ -9,10 +9,10 @@ import pytest
 
 from services.inference.clients import json_service
 from services.inference.clients.json_service import (
-    Answer,
     FailureKind,
     JsonService,
     Retries,
+    ServiceAnswer,
     ServiceFailed,
     seconds_to_wait,
 )
@@ -46,10 +46,10 @@ def post(
     timeout: float = 30.0,
     read: Callable[[bytes], Any] = json.loads,
     moments: Sequence[Callable[[], object]] = (),
-) -> Answer[Any]:
+) -> ServiceAnswer[Any]:
     """The answer to a request; an hour passes at each of the ``moments``."""
 
-    async def ask() -> Answer[Any]:
+    async def ask() -> ServiceAnswer[Any]:
         service = JsonService(url, "sk-secret", timeout=timeout, retries=retries, connections=4)
         async with service:
             return await service.post(payload or {}, read)

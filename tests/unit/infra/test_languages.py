@@ -12,12 +12,12 @@ from infra.testing import languages as module
 from infra.testing.languages import has_languages, install_languages
 from services.sandbox.execution import Executable
 from services.sandbox.languages import catalog
-from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.declaration import LanguageSpec
 
 
-def _language(name: str, npm: tuple[str, ...] = ()) -> Language:
+def _language(name: str, npm: tuple[str, ...] = ()) -> LanguageSpec:
     command = Executable((name,))
-    return Language(
+    return LanguageSpec(
         name=name, source="main", run=command, probe=command, debian=(f"{name}-package",), npm=npm
     )
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.metrics.extraction import Outcome, at_path, extract_json, strip_reasoning
+from services.metrics.extraction import ExtractionOutcome, at_path, extract_json, strip_reasoning
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 VALUES = st.recursive(
@@ -52,12 +52,12 @@ def test_reasoning_tags_can_be_chosen() -> None:
 )
 def test_the_stated_value_is_found(text: str, value: object) -> None:
     found = extract_json(text)
-    assert (found.outcome, found.value) == (Outcome.PARSED, value)
+    assert (found.outcome, found.value) == (ExtractionOutcome.PARSED, value)
 
 
 @pytest.mark.parametrize("text", ["", "no call", "42", '"text"', "an open [", "a stray }"])
 def test_a_text_without_json_is_told(text: str) -> None:
-    assert extract_json(text).outcome is Outcome.NO_JSON
+    assert extract_json(text).outcome is ExtractionOutcome.NO_JSON
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_text_without_json_is_told(text: str) -> None:
     ],
 )
 def test_a_text_with_broken_json_is_told(text: str) -> None:
-    assert extract_json(text).outcome is Outcome.INVALID_JSON
+    assert extract_json(text).outcome is ExtractionOutcome.INVALID_JSON
 
 
 @given(CONTAINERS, st.text(alphabet=st.characters(exclude_characters="`[]{}</>")))
@@ -86,7 +86,7 @@ def test_any_value_is_found_behind_any_prose(value: object, prose: str) -> None:
 
 @given(st.text() | st.text(alphabet='[]{}"\\`\n a1:,'))
 def test_any_text_has_an_outcome(text: str) -> None:
-    assert extract_json(text).outcome in Outcome
+    assert extract_json(text).outcome in ExtractionOutcome
 
 
 def test_a_path_leads_to_a_field() -> None:

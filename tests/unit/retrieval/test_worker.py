@@ -16,7 +16,7 @@ from services.contracts.models import ModelKind
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job
 from services.core.process.runtimes import RuntimeMissing
 from services.core.worker.settings import WorkerSettings
@@ -64,7 +64,7 @@ def new_job(database: Database, **fields: Any) -> Job:
 
 
 def order_of(handler: IndexingHandler, database: Database, job: Job, job_dir: Path) -> BuildIndex:
-    handler.work(database, Claim(job, Stage.WORK), job_dir)
+    handler.work(database, Claim(job, ClaimStage.WORK), job_dir)
     return BuildIndex.model_validate_json((job_dir / MESSAGE_FILE).read_bytes())
 
 
@@ -84,7 +84,7 @@ def test_the_message_names_the_stored_file_and_the_job(
 def test_the_child_gets_the_index_folder(
     handler: IndexingHandler, database: Database, job_dir: Path, tmp_path: Path
 ) -> None:
-    launch = handler.work(database, Claim(new_job(database), Stage.WORK), job_dir)
+    launch = handler.work(database, Claim(new_job(database), ClaimStage.WORK), job_dir)
 
     assert launch.environment["TEMPER_RETRIEVAL_INDEXES"] == str(tmp_path / "indexes")
     assert launch.environment["TEMPER_RUNTIMES"] == str(tmp_path / "runtimes")

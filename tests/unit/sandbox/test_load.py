@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from services.sandbox import load
-from services.sandbox.load import Activity, FreeMemory, ProgramLoad, activity
+from services.sandbox.load import FreeMemory, ProgramActivity, ProgramLoad, activity
 from services.sandbox.pool.crowd import Occupant
 from tests.support.waiting import wait_for
 
@@ -57,7 +57,7 @@ def test_a_program_computes_if_any_of_its_threads_and_processes_does(kind: str) 
 
 
 def test_what_cannot_be_seen_computes() -> None:
-    assert activity(1 << 30) == Activity(True, 0)
+    assert activity(1 << 30) == ProgramActivity(True, 0)
 
 
 def occupants(*limits: int) -> list[Occupant]:
@@ -66,7 +66,7 @@ def occupants(*limits: int) -> list[Occupant]:
 
 
 def test_memory_is_kept_for_programs_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "activity", lambda pid: Activity(pid == 0, 40))
+    monkeypatch.setattr(load, "activity", lambda pid: ProgramActivity(pid == 0, 40))
     of_programs = ProgramLoad(lambda: occupants(100, 100), lambda: 200)
 
     assert of_programs.has_room(140, [], most_busy=2)
@@ -75,7 +75,7 @@ def test_memory_is_kept_for_programs_that_compute(monkeypatch: pytest.MonkeyPatc
 
 
 def test_programs_that_compute_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "activity", lambda pid: Activity(pid < 3, 0))
+    monkeypatch.setattr(load, "activity", lambda pid: ProgramActivity(pid < 3, 0))
     of_programs = ProgramLoad(lambda: occupants(*[1] * 9), lambda: 1 << 30)
 
     assert of_programs.has_room(1, [], most_busy=4)
@@ -103,7 +103,7 @@ def test_a_program_that_yields_takes_no_processor_but_its_memory() -> None:
 
 
 def test_disk_is_kept_for_programs_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "activity", lambda pid: Activity(pid == 0, 0))
+    monkeypatch.setattr(load, "activity", lambda pid: ProgramActivity(pid == 0, 0))
     free = [200]
     of_programs = ProgramLoad(lambda: occupants(1, 1), lambda: 1 << 30, lambda: free[0], 100)
 

@@ -16,7 +16,7 @@ from services.trainer.offline.dataset import (
     prepare_data,
     prepared_data,
 )
-from services.trainer.offline.examples import RENDERED, Layout
+from services.trainer.offline.examples import RENDERED, ExampleLayout
 from services.trainer.offline.spec import DataSource, Mixture, TrainingSpec
 
 from .chatml import chatml
@@ -58,8 +58,12 @@ def spec(
     )
 
 
-def prepare(asked: TrainingSpec, data_dir: Path, layout: Layout | None = None) -> PreparedData:
-    return prepare_data(asked, layout or Layout(RENDERED, chatml), data_dir, lambda rows: None)
+def prepare(
+    asked: TrainingSpec, data_dir: Path, layout: ExampleLayout | None = None
+) -> PreparedData:
+    return prepare_data(
+        asked, layout or ExampleLayout(RENDERED, chatml), data_dir, lambda rows: None
+    )
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -100,7 +104,9 @@ def test_a_named_template_receives_roles_and_tools(tmp_path: Path) -> None:
     row["messages"] = [{"role": "system", "content": "s"}, *ROWS[0]["messages"]]
 
     prepare(
-        spec(write(tmp_path / "t.jsonl", [row]), template="qwen"), tmp_path / "data", Layout("qwen")
+        spec(write(tmp_path / "t.jsonl", [row]), template="qwen"),
+        tmp_path / "data",
+        ExampleLayout("qwen"),
     )
 
     (written,) = read(tmp_path / "data/training.jsonl")

@@ -2,7 +2,7 @@ import pytest
 
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.datasets.record import UnreadableFile
-from services.trainer.errors import Diverged, Failure, TrainingFailure, explain
+from services.trainer.errors import Diverged, JobFailure, TrainingFailure, explain
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_error_code_identifies_the_kind_of_failure(
 def test_the_message_is_the_first_line_of_the_root_cause() -> None:
     error = ValueError("\nbad value\nlong explanation")
 
-    assert explain(error, "training") == Failure("training_failed", "ValueError: bad value")
+    assert explain(error, "training") == JobFailure("training_failed", "ValueError: bad value")
 
 
 def test_the_request_field_is_kept() -> None:

@@ -13,7 +13,7 @@ from services.contracts.models import Lineage
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import ModelRow
-from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import EXPORT
 from services.core.jobs.store import create_job
@@ -77,7 +77,7 @@ def launch(database: Database, settings: WorkerSettings, destination: str) -> La
     with database.write() as session:
         new = NewJob.of(JobKind.EXPORT, "export", EXPORT, request, 0)
         job = create_job(session, new)
-    claim = Claim(job, Stage.WORK, ("cpu-host-0",))
+    claim = Claim(job, ClaimStage.WORK, ("cpu-host-0",))
     return ExportHandler(settings).work(database, claim, settings.home)
 
 

@@ -13,7 +13,7 @@ from services.core.artifacts import STOP_TOKENS, VALUE_HEAD, Artifacts, ModelSou
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import CheckpointRow, ModelRow
-from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import MERGE, TRAINING
 from services.core.jobs.store import create_job
@@ -89,7 +89,7 @@ def merge_job(database: Database, model: str) -> Job:
 
 
 def spec_of(database: Database, settings: WorkerSettings, job: Job) -> MergeSpec:
-    claim = Claim(job, Stage.WORK, ("cpu-host-0",))
+    claim = Claim(job, ClaimStage.WORK, ("cpu-host-0",))
     launch = MergeHandler(settings).work(database, claim, settings.home)
     assert launch.command[1:] == ["-m", "services.trainer.merging", str(settings.home)]
     return MergeSpec.model_validate_json((settings.home / SPEC).read_bytes())

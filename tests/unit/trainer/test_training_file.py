@@ -17,7 +17,7 @@ from services.datasets.validate import FileValidation
 from services.trainer.offline.lengths import CharacterLengths
 from services.trainer.offline.spec import TrainingFilesSpec
 from services.trainer.offline.validation import (
-    Counts,
+    RowCounts,
     TrainingFileReport,
     check_labels_together,
     check_training_file,
@@ -60,7 +60,7 @@ def test_the_first_row_determines_the_format(
     assert report.layout is layout
     assert report.scan.container is Container.JSONL
     assert report.scan.errors == ()
-    assert report.counts == Counts(messages=4, turns=2)
+    assert report.counts == RowCounts(messages=4, turns=2)
     assert report.lengths is not None
     assert (report.lengths.unit, report.lengths.mean) == ("characters", 5)
     assert report.lengths.truncated is None

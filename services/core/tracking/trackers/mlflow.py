@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
-from services.core.tracking.tracker import End, Run, Trace, Tracker
+from services.core.tracking.tracker import End, Trace, TrackedRun, Tracker
 
 MAX_PARAM = 500
 PARAMS_PER_BATCH = 100
@@ -20,7 +20,7 @@ _STATUS = {End.SUCCEEDED: "FINISHED", End.FAILED: "FAILED", End.CANCELLED: "KILL
 class MlflowTracker(Tracker):
     """A run with the job's id as a tag; its own id is saved for the next process."""
 
-    def start(self, run: Run, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    def start(self, run: TrackedRun, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         """Create the run, or continue it."""
         self._client = MlflowClient()
         self._run_id = str(saved.get("run_id") or self._create(run, config))
@@ -45,7 +45,7 @@ class MlflowTracker(Tracker):
         if state is not End.INTERRUPTED:
             self._client.set_terminated(self._run_id, _STATUS[state])
 
-    def _create(self, run: Run, config: Mapping[str, Any]) -> str:
+    def _create(self, run: TrackedRun, config: Mapping[str, Any]) -> str:
         experiment = run.project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "temper"
         tags = {"temper.job": run.id, "temper.kind": run.kind}
         tags |= {f"temper.tag.{number}": tag for number, tag in enumerate(run.tags)}

@@ -7,13 +7,13 @@ from typing import Any
 
 import swanlab
 
-from services.core.tracking.tracker import End, Run, Trace, Tracker
+from services.core.tracking.tracker import End, Trace, TrackedRun, Tracker
 
 
 class SwanlabTracker(Tracker):
     """A run whose id is the job's."""
 
-    def start(self, run: Run, config: Mapping[str, Any], _saved: Mapping[str, Any]) -> None:
+    def start(self, run: TrackedRun, config: Mapping[str, Any], _saved: Mapping[str, Any]) -> None:
         """Create the run, or continue it; without a key it is offline."""
         folder = Path(os.environ["SWANLAB_LOGDIR"])
         folder.mkdir(parents=True, exist_ok=True)

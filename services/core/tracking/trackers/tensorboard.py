@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from services.core.tracking.tracker import End, Run, Trace, Tracker
+from services.core.tracking.tracker import End, Trace, TrackedRun, Tracker
 
 FOLDER = "tensorboard"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -29,7 +29,7 @@ class TensorBoardTracker(Tracker):
     def __init__(self) -> None:
         self._file: IO[bytes]
 
-    def start(self, run: Run, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    def start(self, run: TrackedRun, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         """Continue the file, or begin one with the configuration as a text."""
         path = Path(run.folder) / FOLDER / f"events.out.tfevents.0000000000.{run.id}"
         path.parent.mkdir(exist_ok=True)

@@ -6,13 +6,13 @@ from typing import Any
 
 import trackio
 
-from services.core.tracking.tracker import End, Run, Trace, Tracker
+from services.core.tracking.tracker import End, Trace, TrackedRun, Tracker
 
 
 class TrackioTracker(Tracker):
     """A run with the job's id as its name, by which trackio continues runs."""
 
-    def start(self, run: Run, config: Mapping[str, Any], _saved: Mapping[str, Any]) -> None:
+    def start(self, run: TrackedRun, config: Mapping[str, Any], _saved: Mapping[str, Any]) -> None:
         """Create the run, or continue it."""
         self._run = trackio.init(
             project=run.project or os.environ.get("TRACKIO_PROJECT") or "temper",

@@ -7,7 +7,7 @@ from typing import Any
 
 import wandb
 
-from services.core.tracking.tracker import End, Run, Trace, Tracker
+from services.core.tracking.tracker import End, Trace, TrackedRun, Tracker
 
 INIT_SECONDS = 120.0
 """Longest wait for the server when a run begins."""
@@ -21,7 +21,7 @@ class WandbTracker(Tracker):
     training and evaluation report the same one separately.
     """
 
-    def start(self, run: Run, config: Mapping[str, Any], _saved: Mapping[str, Any]) -> None:
+    def start(self, run: TrackedRun, config: Mapping[str, Any], _saved: Mapping[str, Any]) -> None:
         """Create the run, or continue it."""
         folder = Path(os.environ["WANDB_DIR"])
         folder.mkdir(parents=True, exist_ok=True)

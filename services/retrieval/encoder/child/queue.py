@@ -17,7 +17,7 @@ from services.retrieval.encoder.specification import TextKind
 Array = NDArray[np.float32]
 
 
-class Task:
+class EncoderTask:
     """Texts to encode, or a query and passages to score.
 
     ``finished`` is called once, from any thread, with the result (texts, columns) or an error; with
@@ -82,7 +82,7 @@ class Task:
 class Piece:
     """Consecutive texts of a task, computed in one batch with others."""
 
-    task: Task
+    task: EncoderTask
     begin: int
     end: int
 
@@ -112,8 +112,8 @@ class TaskQueue:
     def __init__(self, characters_of_interest: int) -> None:
         """``characters_of_interest``: characters beyond this do not add to a text's cost."""
         self._interest = characters_of_interest
-        self._queries: deque[Task] = deque()
-        self._passages: deque[Task] = deque()
+        self._queries: deque[EncoderTask] = deque()
+        self._passages: deque[EncoderTask] = deque()
         self._changed = threading.Condition()
         self._idle = 0
         self._texts = 0
@@ -121,7 +121,7 @@ class TaskQueue:
         self._turns = 0
         self._closed = False
 
-    def add(self, task: Task) -> None:
+    def add(self, task: EncoderTask) -> None:
         """Enqueue a task; raises `EncoderBusy` when the queue is full."""
         characters = sum(map(len, task.texts))
         with self._changed:
@@ -186,7 +186,7 @@ class TaskQueue:
                     return pieces
         return pieces
 
-    def _lanes(self) -> Iterator[deque[Task]]:
+    def _lanes(self) -> Iterator[deque[EncoderTask]]:
         self._turns += 1
         if self._turns % PASSAGE_TURNS:
             yield from (self._queries, self._passages)
@@ -205,7 +205,7 @@ class TaskQueue:
                 lane.clear()
                 lane.extend(kept)
 
-    def _count_out(self, task: Task, end: int) -> None:
+    def _count_out(self, task: EncoderTask, end: int) -> None:
         left = task.texts[task.taken : end]
         self._texts -= len(left)
         self._characters -= sum(map(len, left))

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.contracts.errors import TemperError
-from services.retrieval.encoder.child.queue import Task, TaskQueue
+from services.retrieval.encoder.child.queue import EncoderTask, TaskQueue
 from services.retrieval.encoder.errors import EncoderBusy
 from services.retrieval.encoder.protocol import (
-    Failure,
+    EncoderFailure,
+    EncoderRequest,
     Operation,
     ProtocolError,
-    Request,
     Response,
     parse_request,
     read_message,
@@ -76,7 +76,7 @@ class Server:
         """For how long the oldest batch has been computed."""
         return self._busy_seconds()
 
-    def add(self, task: Task) -> None:
+    def add(self, task: EncoderTask) -> None:
         """Enqueue a task; raises `EncoderBusy`, and `EncoderUnusable` when the model failed to
         load."""
         if self._loaded.done() and (error := self._loaded.exception()) is not None:
@@ -94,10 +94,10 @@ class _Connection:
         self._server = server
         self._writer = writer
         self._loop = asyncio.get_running_loop()
-        self._tasks: dict[int, Task] = {}
+        self._tasks: dict[int, EncoderTask] = {}
         self._describing: set[asyncio.Task[None]] = set()
 
-    def take(self, request: Request) -> None:
+    def take(self, request: EncoderRequest) -> None:
         """Start a request."""
         match request.operation:
             case Operation.DESCRIBE:
@@ -122,7 +122,7 @@ class _Connection:
         for describing in self._describing:
             describing.cancel()
 
-    def _add(self, request: Request) -> None:
+    def _add(self, request: EncoderRequest) -> None:
         if len(self._tasks) >= MOST_UNDER_WAY:
             raise EncoderBusy(f"{MOST_UNDER_WAY} requests of this connection wait already")
         if len(request.texts) < (2 if request.operation is Operation.SCORE else 1):
@@ -135,11 +135,13 @@ class _Connection:
         def finished(result: Array | None, error: Exception | None) -> None:
             self._loop.call_soon_threadsafe(self._finished, request, result, error)
 
-        task = Task(request.operation, kind, request.texts, deadline, finished)
+        task = EncoderTask(request.operation, kind, request.texts, deadline, finished)
         self._server.add(task)
         self._tasks[request.id] = task
 
-    def _finished(self, request: Request, result: Array | None, error: Exception | None) -> None:
+    def _finished(
+        self, request: EncoderRequest, result: Array | None, error: Exception | None
+    ) -> None:
         self._tasks.pop(request.id, None)
         if result is not None and request.operation is Operation.SCORE:
             result = result[1:] if self._server.reranks else result[1:] @ result[0][:, None]
@@ -158,7 +160,7 @@ class _Connection:
 
     def _fail(self, number: int, error: Exception) -> None:
         code = error.code if isinstance(error, TemperError) else "internal_error"
-        self._answer(Response(id=number, failure=Failure(code=code, message=str(error))))
+        self._answer(Response(id=number, failure=EncoderFailure(code=code, message=str(error))))
 
     def _answer(self, response: Response) -> None:
         self._write(response_message(response))

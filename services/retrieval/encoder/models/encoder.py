@@ -36,7 +36,7 @@ def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 Array = NDArray[np.float32]
 
 
-class Scorer(Protocol):
+class PairScorer(Protocol):
     """Scores query-passage pairs jointly (cross-encoder)."""
 
     def scores(self, query: str, passages: Sequence[str]) -> Array:
@@ -55,7 +55,7 @@ class Encoder:
         vectorizer: Vectorizer,
         description: EncoderDescription,
         concurrency: int,
-        reranker: Scorer | None = None,
+        reranker: PairScorer | None = None,
     ) -> None:
         self.description = description
         self.concurrency = concurrency if vectorizer.reentrant else 1

@@ -11,7 +11,7 @@ from services.retrieval.encoder.models.configuration import (
     fingerprint,
     read_configuration,
 )
-from services.retrieval.encoder.models.encoder import Encoder, Scorer, Vectorizer
+from services.retrieval.encoder.models.encoder import Encoder, PairScorer, Vectorizer
 from services.retrieval.encoder.specification import (
     DEFAULT_MODEL,
     MAX_DIMENSION,
@@ -143,7 +143,7 @@ def _prefixes(specification: EncoderSpecification, configuration: ModelConfigura
     return Prefixes(query, passage)
 
 
-def _scorer(folder: Path, specification: EncoderSpecification, threads: int) -> Scorer:
+def _scorer(folder: Path, specification: EncoderSpecification, threads: int) -> PairScorer:
     from services.retrieval.encoder.models.sentence import Reranker
 
     device = _device(specification.device, Backend.TORCH)

@@ -32,7 +32,7 @@ def computes_bfloat16() -> bool:
     return bool(words & _FLAGS)
 
 
-class Linear:
+class PackedLinear:
     """A linear layer with weights prepacked once, and optional GELU.
 
     torch would repack them on each call, which takes as long as a small batch itself.
@@ -82,11 +82,11 @@ def fits(configuration: ModelConfiguration) -> bool:
 
 @dataclass(frozen=True)
 class _Layer:
-    attended: Linear
-    mixed: Linear
+    attended: PackedLinear
+    mixed: PackedLinear
     mixed_norm: Norm
-    widened: Linear
-    narrowed: Linear
+    widened: PackedLinear
+    narrowed: PackedLinear
     narrowed_norm: Norm
 
 
@@ -172,11 +172,11 @@ class _Weights:
     def norm(self, name: str) -> Norm:
         return self[f"{name}.weight"], self[f"{name}.bias"]
 
-    def linear(self, *names: str, gelu: bool = False) -> Linear:
+    def linear(self, *names: str, gelu: bool = False) -> PackedLinear:
         """Fuse several linear layers into one."""
         weight = torch.cat([self[f"{name}.weight"] for name in names])
         bias = torch.cat([self[f"{name}.bias"] for name in names])
-        return Linear(weight, bias, gelu=gelu)
+        return PackedLinear(weight, bias, gelu=gelu)
 
     def layer(self, name: str) -> _Layer:
         attention = (f"{name}attention.self.{part}" for part in ("query", "key", "value"))

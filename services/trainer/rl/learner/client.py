@@ -25,7 +25,7 @@ from services.trainer.rl.learner.protocol import (
     Failed,
     Finish,
     LearnerSpec,
-    Measure,
+    MeasureBatch,
     Probe,
     Publish,
     Ready,
@@ -133,7 +133,7 @@ class LearnerClient:
 
     async def measure(self, batch: Path) -> dict[str, float]:
         """The metrics of a batch under the current weights, without an update."""
-        return (await self._ask(Measure(batch=batch))).metrics
+        return (await self._ask(MeasureBatch(batch=batch))).metrics
 
     async def publish(self, folder: Path) -> None:
         """Write the weights for an engine."""

@@ -14,7 +14,7 @@ from services.contracts.online import (
     OptimizerSettings,
     PpoHyperparameters,
 )
-from services.trainer.rl.batch import Batch
+from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.learner.card_memory import CardMemory
 from services.trainer.rl.learner.distillation import (
     Distillation,
@@ -25,7 +25,7 @@ from services.trainer.rl.learner.distillation import (
 from services.trainer.rl.learner.host_adam import HostAdamW
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
-    Reference,
+    ReferencePolicy,
     TrainedTokens,
     chosen_micro_batching,
     sequence_log_probs,
@@ -43,7 +43,7 @@ from services.trainer.rl.learner.protocol import (
     Export,
     Finish,
     LearnerSpec,
-    Measure,
+    MeasureBatch,
     Probe,
     Publish,
     Request,
@@ -119,9 +119,9 @@ class Learner:
         match request:
             case Update(step=step, batch=path):
                 with self._memory.update():
-                    metrics = self.updater.update(TrainedTokens.of(Batch.load(path)), step)
-            case Measure(batch=path):
-                metrics = self.updater.measure(TrainedTokens.of(Batch.load(path)))
+                    metrics = self.updater.update(TrainedTokens.of(TrainingBatch.load(path)), step)
+            case MeasureBatch(batch=path):
+                metrics = self.updater.measure(TrainedTokens.of(TrainingBatch.load(path)))
             case Probe(token_ids=token_ids):
                 log_probs = sequence_log_probs(self._log_probs, token_ids)
             case Publish(folder=folder):
@@ -207,12 +207,12 @@ def build_objective(
     reference = None
     if settings.loss.kl is not None:
         if settings.optimizer.training_type is TrainingType.LORA and spec.adapter is None:
-            reference = Reference(scorer, plain.model)
+            reference = ReferencePolicy(scorer, plain.model)
         else:
             trusted = spec.model in spec.trusted
             frozen = load_frozen(spec.model, spec.adapter, bf16=bf16, trusted=trusted)
             copy = processes.prepare_frozen(frozen)
-            reference = Reference(BatchScorer(copy, processes, scorer.limit))
+            reference = ReferencePolicy(BatchScorer(copy, processes, scorer.limit))
     return PolicyGradient(settings, model, scorer, reference)
 
 

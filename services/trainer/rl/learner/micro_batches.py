@@ -16,7 +16,7 @@ from services.core.online_memory import (
     learner_load,
     learner_share,
 )
-from services.trainer.rl.batch import Batch, TrainingSequence
+from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.model import LogprobReader
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import LearnerSpec
@@ -60,7 +60,7 @@ class TrainedTokens:
     sampler_log_probs: Tensor
 
     @classmethod
-    def of(cls, batch: Batch) -> "TrainedTokens":
+    def of(cls, batch: TrainingBatch) -> "TrainedTokens":
         """Lay out a batch; raises ValueError if the first token of a sequence is masked in, as
         nothing predicts it."""
         sequences = batch.sequences
@@ -231,7 +231,7 @@ def sequence_log_probs(
     score: Callable[[TrainedTokens], Tensor], token_ids: Sequence[Sequence[int]]
 ) -> list[list[float]]:
     """The log-probability of every token after the first, given a scoring function."""
-    tokens = TrainedTokens.of(Batch(tuple(_all_trained(each) for each in token_ids)))
+    tokens = TrainedTokens.of(TrainingBatch(tuple(_all_trained(each) for each in token_ids)))
     flat = score(tokens)
     return [part.tolist() for part in flat.split(tokens.lengths.tolist())]
 
@@ -246,7 +246,7 @@ def _all_trained(token_ids: Sequence[int]) -> TrainingSequence:
     )
 
 
-class Reference:
+class ReferencePolicy:
     """The frozen model that the KL penalty refers to: a copy, or the policy with its adapter
     disabled."""
 

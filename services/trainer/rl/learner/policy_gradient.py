@@ -18,7 +18,7 @@ from services.contracts.online import (
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
     MicroBatch,
-    Reference,
+    ReferencePolicy,
     Scores,
     TrainedTokens,
 )
@@ -141,7 +141,7 @@ class PolicyGradient:
         settings: ReinforcementHyperparameters | PpoHyperparameters,
         model: Any,
         scorer: BatchScorer,
-        reference: Reference | None,
+        reference: ReferencePolicy | None,
     ) -> None:
         """``scorer`` scores with ``model``; a KL penalty needs a ``reference``."""
         self._settings = settings

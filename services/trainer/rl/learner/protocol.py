@@ -29,7 +29,7 @@ class Update(_Message):
     batch: Path
 
 
-class Measure(_Message):
+class MeasureBatch(_Message):
     """Compute the metrics of a batch file under the current weights, without an update."""
 
     type: Literal["measure"] = "measure"
@@ -73,7 +73,7 @@ class Finish(_Message):
 
 
 Request = Annotated[
-    Update | Measure | Publish | Probe | Save | Export | Finish, Field(discriminator="type")
+    Update | MeasureBatch | Publish | Probe | Save | Export | Finish, Field(discriminator="type")
 ]
 
 

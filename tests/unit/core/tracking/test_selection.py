@@ -10,7 +10,7 @@ from services.core.db.engine import Database
 from services.core.jobs.job import NewJob
 from services.core.jobs.store import create_job
 from services.core.process.runtimes import STAMP
-from services.core.tracking.selection import Selection, TrackerName, select_trackers
+from services.core.tracking.selection import TrackerName, TrackerSelection, select_trackers
 from tests.support.database import database, migrated
 
 __all__ = ["database", "migrated"]
@@ -33,7 +33,7 @@ def selected(
     *names: TrackerName,
     environ: dict[str, str] | None = None,
     **request: Any,
-) -> Selection:
+) -> TrackerSelection:
     queue = "training"
     new = NewJob("ftjob-1", "fine_tuning", queue, f"{queue}.validation", {"model": "m", **request})
     with database.write() as session:

@@ -4,14 +4,14 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from services.core.tracking.tracker import End, Run, Trace
+from services.core.tracking.tracker import End, Trace, TrackedRun
 from services.core.tracking.trackers.tensorboard import TensorBoardTracker
 from tests.support.event_file import records, steps_of_loss
 
 
 def begun(folder: Path, saved: dict[str, Any] | None = None) -> TensorBoardTracker:
     tracker = TensorBoardTracker()
-    tracker.start(Run("job", "job", "fine_tuning", str(folder)), {"seed": 1}, saved or {})
+    tracker.start(TrackedRun("job", "job", "fine_tuning", str(folder)), {"seed": 1}, saved or {})
     return tracker
 
 

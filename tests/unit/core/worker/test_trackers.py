@@ -8,8 +8,8 @@ import pytest
 
 from services.core.process.reporter import Reporter
 from services.core.process.supervised import lease_clock
-from services.core.tracking.selection import Selection, TrackerSpec
-from services.core.tracking.tracker import End, Run
+from services.core.tracking.selection import TrackerSelection, TrackerSpec
+from services.core.tracking.tracker import End, TrackedRun
 from services.core.worker import trackers
 from services.core.worker.trackers import JobTrackers
 from tests.support.fake_tracker import TARGET, calls
@@ -27,13 +27,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     def start(fault: str | None = None) -> JobTrackers:
         if str(fault).startswith("hang"):
             monkeypatch.setattr(trackers, "STOP_SECONDS", 0.2)
-        run = Run("job", "name", "fine_tuning", str(tmp_path), project=fault)
+        run = TrackedRun("job", "name", "fine_tuning", str(tmp_path), project=fault)
         environment = {"FAKE_API_KEY": "sesame-1234"}
         spec = TrackerSpec(
             "fake", Path(sys.executable), TARGET, run, {}, tmp_path / "data", environment
         )
         job = JobTrackers(tmp_path, f"job-{tmp_path.name}:1")
-        job.start(Selection([spec], []), lease_clock() + 300)
+        job.start(TrackerSelection([spec], []), lease_clock() + 300)
         started.append(job)
         return job
 

@@ -12,7 +12,7 @@ from services.contracts.jobs import JobKind
 from services.contracts.rollouts import CreateRollout
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
@@ -74,7 +74,7 @@ def work(
     database: Database, settings: WorkerSettings, folder: Path, **body: Any
 ) -> tuple[Launch, RolloutSpec]:
     job = job_of(database, {"model": "base", "prompts": [QUESTION], **body})
-    launch = RolloutHandler(settings).work(database, Claim(job, Stage.WORK), folder)
+    launch = RolloutHandler(settings).work(database, Claim(job, ClaimStage.WORK), folder)
     return launch, RolloutSpec.model_validate_json((folder / SPEC).read_bytes())
 
 

@@ -19,7 +19,7 @@ from services.evaluator.child_process import ChildContext
 from services.evaluator.serve import child
 from services.evaluator.serve.spec import ServeSpec
 from services.evaluator.serving import LocalModel
-from services.inference.relay_protocol import Endpoint, keep_warm, read_endpoint
+from services.inference.relay_protocol import RelayEndpoint, keep_warm, read_endpoint
 from services.inference.vllm.server import VllmFailed
 from tests.support.engine_stand_in import KEY, EngineStandIn
 from tests.support.waiting import wait_for
@@ -78,7 +78,7 @@ class Run:
         patch.setattr(child, "REPORT_SECONDS", 0.0)
         patch.setattr(child, "YIELD_SECONDS", 0.0)
 
-    async def start(self) -> tuple[asyncio.Task[ServingResult], Endpoint]:
+    async def start(self) -> tuple[asyncio.Task[ServingResult], RelayEndpoint]:
         """Start the child; returns once gateways can find it."""
         task = asyncio.create_task(child.serve(self.spec, self.context))
         async with asyncio.timeout(60):
@@ -94,7 +94,7 @@ class Run:
         return [json.loads(line) for line in (self.job_dir / REPORTS).read_text().splitlines()]
 
 
-async def ask(endpoint: Endpoint) -> int:
+async def ask(endpoint: RelayEndpoint) -> int:
     headers = {"Authorization": f"Bearer {endpoint.secret}"}
     async with (
         aiohttp.ClientSession() as http,

@@ -11,7 +11,7 @@ from services.contracts.jobs import JobKind
 from services.contracts.serving import CreateServing
 from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
-from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import SERVE
 from services.core.jobs.store import create_job
@@ -59,7 +59,9 @@ def spec_of(database: Database, settings: WorkerSettings, **fields: Any) -> Serv
         job = create_job(session, NewJob.of(JobKind.SERVE, "serve", SERVE, request, 0))
     folder = settings.home / "jobs" / job.id
     folder.mkdir(parents=True)
-    launch = ServeHandler(settings).work(database, Claim(job, Stage.WORK, ("cpu-host-0",)), folder)
+    launch = ServeHandler(settings).work(
+        database, Claim(job, ClaimStage.WORK, ("cpu-host-0",)), folder
+    )
     assert launch.yields
     assert is_kept_warm(folder) is bool(fields.get("keep_warm"))
     return ServeSpec.model_validate_json((folder / SPEC).read_bytes())

@@ -7,7 +7,7 @@ from services.core.process.others_wait import tell_that_others_wait
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.child import YIELD_SECONDS, reason_to_leave
 from services.inference.relay_protocol import (
-    Endpoint,
+    RelayEndpoint,
     keep_warm,
     publish_endpoint,
     read_endpoint,
@@ -67,7 +67,7 @@ def test_a_serving_leaves_once_the_requests_in_progress_have_ended() -> None:
 
 
 def test_an_endpoint_is_private_and_of_one_epoch(tmp_path: Path) -> None:
-    endpoint = Endpoint(epoch=3, url="http://127.0.0.1:1", secret="s")
+    endpoint = RelayEndpoint(epoch=3, url="http://127.0.0.1:1", secret="s")
     publish_endpoint(tmp_path, endpoint)
 
     assert [file.stat().st_mode & 0o777 for file in tmp_path.iterdir()] == [0o600]

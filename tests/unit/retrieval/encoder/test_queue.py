@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.retrieval.encoder.child import queue as queue_module
-from services.retrieval.encoder.child.queue import Array, Task, TaskQueue
+from services.retrieval.encoder.child.queue import Array, EncoderTask, TaskQueue
 from services.retrieval.encoder.errors import EncoderBusy, EncoderTimeout
 from services.retrieval.encoder.protocol import Operation
 from services.retrieval.encoder.specification import TextKind
@@ -24,11 +24,11 @@ def task(
     operation: Operation = Operation.ENCODE,
     seconds: float = 60.0,
     finished: Callable[[Array | None, Exception | None], None] = lambda *_: None,
-) -> Task:
-    return Task(operation, kind, texts, time.monotonic() + seconds, finished)
+) -> EncoderTask:
+    return EncoderTask(operation, kind, texts, time.monotonic() + seconds, finished)
 
 
-def waiting(*tasks: Task) -> TaskQueue:
+def waiting(*tasks: EncoderTask) -> TaskQueue:
     queue = TaskQueue(1000)
     for each in tasks:
         queue.add(each)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from services.retrieval.app import create_retrieval
-from services.retrieval.engine.engine import Engine
+from services.retrieval.engine.engine import SearchEngine
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
@@ -39,7 +39,7 @@ def serve(indexes: IndexStore, tmp_path: Path) -> Iterator[Serve]:
 
         def start(**settings: object) -> TestClient:
             chosen = {"home": tmp_path, "retrieval_index": "main", **settings}
-            engine = Engine(RetrievalSettings.model_validate(chosen), _no_encoder)
+            engine = SearchEngine(RetrievalSettings.model_validate(chosen), _no_encoder)
             app = create_retrieval(engine.settings, engine, CollectorRegistry())
             client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
             running.enter_context(client)

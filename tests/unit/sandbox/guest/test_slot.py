@@ -59,8 +59,8 @@ def serve(
     """Let a slot serve one run with this ending; return the result that it sends."""
     service, guest = channels
     params = program.RunParams(1.0, 1 << 20, 0.0, 0.0, fetches=False)
-    monkeypatch.setattr(slot.Slot, "_prepare", lambda _self: run)
-    monkeypatch.setattr(slot.Slot, "_watch", lambda *_: ending)
+    monkeypatch.setattr(slot.GuestSlot, "_prepare", lambda _self: run)
+    monkeypatch.setattr(slot.GuestSlot, "_watch", lambda *_: ending)
     monkeypatch.setattr(program, "let_begin", lambda _control: params)
     monkeypatch.setattr(program, "killed", lambda _pid: KILLED)
 
@@ -68,9 +68,9 @@ def serve(
         steps.append("answer")
         frames.send(guest, answer)
 
-    monkeypatch.setattr(slot.Slot, "_answer", sent)
+    monkeypatch.setattr(slot.GuestSlot, "_answer", sent)
     frames.send(service, {"program": {}})
-    slot.Slot(guest, None, None).serve()  # type: ignore[arg-type]  # nothing reads it
+    slot.GuestSlot(guest, None, None).serve()  # type: ignore[arg-type]  # nothing reads it
     frames.receive(service)  # the layout
     return frames.receive(service)[0]
 

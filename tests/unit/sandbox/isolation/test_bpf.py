@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox.isolation.bpf import ALLOW, KILL, Clause, Match, Rule, assemble, error
+from services.sandbox.isolation.bpf import ALLOW, KILL, ArgumentMatch, Clause, Rule, assemble, error
 from tests.unit.sandbox.isolation.bpf_machine import evaluate
 
 MACHINE = 0xC000_003E
@@ -16,7 +16,7 @@ FOREIGN = range(0x4000_0000, 0xFFFF_FFFF)
 words = st.one_of(st.integers(0, 20), st.integers(0, 2**32 - 1))
 actions = st.sampled_from([ALLOW, KILL, error(1), error(22), error(0)])
 matches = st.builds(
-    Match,
+    ArgumentMatch,
     st.integers(0, 5),
     st.lists(words, min_size=1, max_size=60, unique=True).map(tuple),
     st.sampled_from([0xFFFF_FFFF, 0xFF, 0xF000]),
@@ -64,7 +64,7 @@ def test_system_calls_of_another_architecture_kill(machine: int, number: int) ->
 
 
 def test_long_rules_assemble_with_valid_jumps() -> None:
-    long = Rule(error(1), (Clause((Match(0, tuple(range(200))),), ALLOW),) * 3)
+    long = Rule(error(1), (Clause((ArgumentMatch(0, tuple(range(200))),), ALLOW),) * 3)
     table = dict.fromkeys(range(0, 10, 2), long)
 
     program = assemble(MACHINE, table, unknown=UNKNOWN, forbidden=FOREIGN)
@@ -75,7 +75,7 @@ def test_long_rules_assemble_with_valid_jumps() -> None:
 
 
 def test_a_filter_beyond_the_kernel_limit_is_rejected() -> None:
-    long = Rule(error(1), (Clause((Match(0, tuple(range(200))),), ALLOW),))
+    long = Rule(error(1), (Clause((ArgumentMatch(0, tuple(range(200))),), ALLOW),))
 
     with pytest.raises(ValueError, match="exceeds the kernel"):
         assemble(MACHINE, dict.fromkeys(range(0, 60, 2), long), unknown=UNKNOWN, forbidden=FOREIGN)

@@ -8,9 +8,9 @@ import pytest
 
 from services.sandbox.execution import Execution, Limits, Outcome
 from services.sandbox.languages import build as registry
-from services.sandbox.languages.build import Languages, Source
+from services.sandbox.languages.build import Languages, ProgramSource
 from services.sandbox.languages.catalog import ToolchainMissing
-from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.declaration import LanguageSpec
 from tests.support.subprocess_runner import SubprocessRunner
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
@@ -34,13 +34,13 @@ def languages(
     return Languages(runner, cache_bytes=1 << 20)
 
 
-def _declare(monkeypatch: pytest.MonkeyPatch, language: Language) -> None:
+def _declare(monkeypatch: pytest.MonkeyPatch, language: LanguageSpec) -> None:
     monkeypatch.setattr(registry, "LANGUAGES", {"toy": language})
 
 
 def test_one_build_is_run_many_times(languages: Languages, runner: SubprocessRunner) -> None:
     async def scenario() -> list[bytes]:
-        build = await languages.build(Source("toy", b"good"), LIMITS)
+        build = await languages.build(ProgramSource("toy", b"good"), LIMITS)
         assert build.ready
         return [(await languages.run(build, LIMITS, stdin=text)).stdout for text in (b"1", b"2")]
 
@@ -49,7 +49,7 @@ def test_one_build_is_run_many_times(languages: Languages, runner: SubprocessRun
 
 
 def test_code_that_does_not_compile_is_not_ready(languages: Languages) -> None:
-    build = asyncio.run(languages.build(Source("toy", b"ugly"), LIMITS))
+    build = asyncio.run(languages.build(ProgramSource("toy", b"ugly"), LIMITS))
     assert not build.ready
     assert build.outcome is not None
     assert build.outcome.stderr == b"this is bad\n"
@@ -59,8 +59,8 @@ def test_a_cached_compilation_is_free_and_equal(
     languages: Languages, runner: SubprocessRunner
 ) -> None:
     async def scenario() -> None:
-        first = await languages.build(Source("toy", b"good"), LIMITS)
-        second = await languages.build(Source("toy", b"good"), LIMITS)
+        first = await languages.build(ProgramSource("toy", b"good"), LIMITS)
+        second = await languages.build(ProgramSource("toy", b"good"), LIMITS)
         assert (first.cached, second.cached) == (False, True)
         assert first.outcome is not None
         assert second.outcome == replace(
@@ -74,10 +74,10 @@ def test_a_cached_compilation_is_free_and_equal(
 
 def test_large_sources_are_cached_too(languages: Languages) -> None:
     async def scenario() -> None:
-        large = Source("toy", b"good" + bytes(2 << 20))
+        large = ProgramSource("toy", b"good" + bytes(2 << 20))
         cached = [(await languages.build(large, LIMITS)).cached for _ in range(2)]
         assert cached == [False, False]  # larger than the cache
-        small = Source("toy", b"good", {"data": bytes(2 << 20)})
+        small = ProgramSource("toy", b"good", {"data": bytes(2 << 20)})
         cached = [(await languages.build(small, LIMITS)).cached for _ in range(2)]
         assert cached == [False, True]
 
@@ -88,7 +88,7 @@ def test_interpreted_languages_need_no_build(
     languages: Languages, runner: SubprocessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _declare(monkeypatch, toy(compile=(), artifacts=()))
-    build = asyncio.run(languages.build(Source("toy", b"ugly"), LIMITS))
+    build = asyncio.run(languages.build(ProgramSource("toy", b"ugly"), LIMITS))
     assert build.ready
     assert build.outcome is None
     assert runner.ran == []
@@ -99,7 +99,7 @@ def test_a_missing_toolchain_is_reported_and_nothing_runs(
 ) -> None:
     (tmp_path / "programs" / "toyc").unlink()
     with pytest.raises(ToolchainMissing, match="apt-get install toy-lang"):
-        asyncio.run(languages.build(Source("toy", b"good"), LIMITS))
+        asyncio.run(languages.build(ProgramSource("toy", b"good"), LIMITS))
     assert runner.ran == []
 
 
@@ -112,7 +112,7 @@ def test_a_too_large_program_is_a_failed_compilation(
         return replace(await run(execution), files={}, left_out=("main.bin",))
 
     monkeypatch.setattr(runner, "run", run_with_little_room)
-    build = asyncio.run(languages.build(Source("toy", b"good"), LIMITS))
+    build = asyncio.run(languages.build(ProgramSource("toy", b"good"), LIMITS))
 
     assert not build.ready
     assert build.outcome is not None

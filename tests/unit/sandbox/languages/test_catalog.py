@@ -10,7 +10,7 @@ import pytest
 from services.sandbox.execution import Executable
 from services.sandbox.languages import catalog
 from services.sandbox.languages.catalog import LANGUAGES
-from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.declaration import LanguageSpec
 
 DOCKERFILE = Path(catalog.__file__).parents[1] / "Dockerfile"
 ALL = pytest.mark.parametrize("language", LANGUAGES.values(), ids=lambda language: language.name)
@@ -25,20 +25,20 @@ def test_every_sandbox_fusion_language_is_declared() -> None:
 
 
 @ALL
-def test_every_other_language_says_how_to_install_it(language: Language) -> None:
+def test_every_other_language_says_how_to_install_it(language: LanguageSpec) -> None:
     assert language.name in ("python", "pytest") or bool(language.debian) != bool(
         language.elsewhere
     )
 
 
 @ALL
-def test_compiled_languages_declare_artifacts(language: Language) -> None:
+def test_compiled_languages_declare_artifacts(language: LanguageSpec) -> None:
     assert bool(language.compile) == bool(language.artifacts)
     assert language.source not in language.artifacts
 
 
 @ALL
-def test_commands_are_argument_lists(language: Language) -> None:
+def test_commands_are_argument_lists(language: LanguageSpec) -> None:
     words = [*language.compile]
     if isinstance(language.run, Executable):
         words += language.run.arguments

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.execution import Executable, Limits, PythonFile
-from services.sandbox.languages.build import Plan, Source
+from services.sandbox.languages.build import Plan, ProgramSource
 from services.sandbox.languages.catalog import find_toolchain
-from services.sandbox.languages.declaration import Language, Preparation
+from services.sandbox.languages.declaration import LanguageSpec, PreparationSpec
 from services.sandbox.languages.preparation import folder_name
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
@@ -22,12 +22,12 @@ def toolchain(add_program: AddProgram) -> None:
 
 
 def _plan(
-    language: Language,
+    language: LanguageSpec,
     code: bytes = b"code",
     files: Mapping[str, bytes] | None = None,
     prepared: Path | None = None,
 ) -> Plan:
-    source = Source(language.name, code, files or {})
+    source = ProgramSource(language.name, code, files or {})
     return Plan(language, find_toolchain(language), source, prepared)
 
 
@@ -99,7 +99,7 @@ def test_code_replaces_a_given_file_unless_it_is_empty() -> None:
 def test_prepared_folders_are_used_once_they_exist(tmp_path: Path) -> None:
     language = toy(
         compile=("toyc", "-I{prepared}", "main.toy"),
-        preparation=Preparation(command=("toyc",), products=("x",), files={}),
+        preparation=PreparationSpec(command=("toyc",), products=("x",), files={}),
     )
     assert _words(_plan(language, prepared=tmp_path)) == ("toyc", "main.toy")
     assert language.preparation is not None

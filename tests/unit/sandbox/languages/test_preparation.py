@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.languages import preparation as module
-from services.sandbox.languages.declaration import Language, Preparation
+from services.sandbox.languages.declaration import LanguageSpec, PreparationSpec
 from services.sandbox.languages.preparation import prepare
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
@@ -15,14 +15,16 @@ COUNT_AND_MAKE = 'echo x >> "$COUNT"; cat given.txt > made.txt; pwd >> made.txt'
 
 
 @pytest.fixture
-def language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, add_program: AddProgram) -> Language:
+def language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, add_program: AddProgram
+) -> LanguageSpec:
     add_program("toy")
     add_program("toyc", COUNT_AND_MAKE)
     monkeypatch.setattr(
         module, "SEARCH_PATH", f"{tmp_path / 'programs'}{os.pathsep}/usr/bin{os.pathsep}/bin"
     )
     language = toy(
-        preparation=Preparation(
+        preparation=PreparationSpec(
             command=("toyc",),
             products=("made.txt",),
             files={"given.txt": "given\n"},

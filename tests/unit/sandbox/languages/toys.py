@@ -8,12 +8,12 @@ import pytest
 
 from services.sandbox.execution import Executable
 from services.sandbox.languages import catalog
-from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.declaration import LanguageSpec
 
 AddProgram = Callable[..., Path]
 
 
-def toy(**fields: Any) -> Language:
+def toy(**fields: Any) -> LanguageSpec:
     """A language whose compiler is ``toyc`` and whose programs ``toy`` runs."""
     declared = {
         "name": "toy",
@@ -24,7 +24,7 @@ def toy(**fields: Any) -> Language:
         "probe": Executable(("toy", "--version")),
         "debian": ("toy-lang",),
     }
-    return Language(**{**declared, **fields})
+    return LanguageSpec(**{**declared, **fields})
 
 
 @pytest.fixture

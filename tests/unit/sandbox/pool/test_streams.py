@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.execution import Stream
-from services.sandbox.pool.streams import Input, Output
+from services.sandbox.pool.streams import Input, ProgramOutput
 
 SECONDS = 30
 MEGABYTE = 1 << 20
@@ -68,7 +68,7 @@ def writing(*pieces: bytes) -> Callable[[int], None]:
 def test_all_output_is_kept_and_reported_in_order() -> None:
     async def test() -> None:
         told: list[tuple[Stream, bytes]] = []
-        output = Output(Stream.STDERR, 10 * MEGABYTE, lambda *piece: told.append(piece))
+        output = ProgramOutput(Stream.STDERR, 10 * MEGABYTE, lambda *piece: told.append(piece))
         pieces = [b"%d " % number * 1000 for number in range(300)]
         program = Program(writing(*pieces), output.write_end)
         output.started()
@@ -87,7 +87,7 @@ def test_all_output_is_kept_and_reported_in_order() -> None:
 def test_output_is_kept_up_to_its_limit(excess: int) -> None:
     async def test() -> None:
         told: list[bytes] = []
-        output = Output(Stream.STDOUT, MEGABYTE, lambda _, piece: told.append(piece))
+        output = ProgramOutput(Stream.STDOUT, MEGABYTE, lambda _, piece: told.append(piece))
         program = Program(writing(b"x" * MEGABYTE, b"y" * excess), output.write_end)
         output.started()
         await program.ended()
@@ -102,7 +102,7 @@ def test_output_is_kept_up_to_its_limit(excess: int) -> None:
 
 def test_a_limit_of_zero_keeps_nothing() -> None:
     async def test() -> None:
-        output = Output(Stream.STDOUT, 0, None)
+        output = ProgramOutput(Stream.STDOUT, 0, None)
         program = Program(writing(b"x"), output.write_end)
         output.started()
         await program.ended()
@@ -115,7 +115,7 @@ def test_a_limit_of_zero_keeps_nothing() -> None:
 
 def test_output_left_in_the_pipe_is_kept() -> None:
     async def test() -> None:
-        output = Output(Stream.STDOUT, 10 * MEGABYTE, None)
+        output = ProgramOutput(Stream.STDOUT, 10 * MEGABYTE, None)
         fcntl.fcntl(output.write_end, fcntl.F_SETPIPE_SZ, MEGABYTE)
         end = os.dup(output.write_end)
         output.started()
@@ -130,7 +130,7 @@ def test_output_left_in_the_pipe_is_kept() -> None:
 
 def test_finish_does_not_wait_for_a_writer() -> None:
     async def test() -> None:
-        output = Output(Stream.STDOUT, 1000, None)
+        output = ProgramOutput(Stream.STDOUT, 1000, None)
         end = os.dup(output.write_end)
         stop = threading.Event()
 
@@ -159,7 +159,7 @@ def test_finish_does_not_wait_for_a_writer() -> None:
 
 def test_a_program_that_never_started_leaks_nothing() -> None:
     async def test() -> None:
-        for stream in (Output(Stream.STDOUT, 10, None), Input(b""), Input(b"x" * MEGABYTE)):
+        for stream in (ProgramOutput(Stream.STDOUT, 10, None), Input(b""), Input(b"x" * MEGABYTE)):
             stream.discard()
 
     run(test)

@@ -11,12 +11,12 @@ from services.contracts.sandbox import OutputPiece
 from services.contracts.sandbox_sessions import CellResult, CellStatus
 from services.sandbox.execution import Stream
 from services.sandbox.sessions.driver import (
+    CellDisplay,
     Message,
     Printed,
     ProtocolBroken,
     Raised,
     Representation,
-    Shown,
     read_message,
 )
 from services.sandbox.sessions.outputs import CellOutputs, OutputBudget
@@ -25,9 +25,9 @@ BIG = 1 << 20
 PRINTED = Printed(type="stream", name=Stream.STDOUT)
 
 
-def shown(kind: str, content: bytes, *, is_json: bool = False) -> tuple[Shown, bytes]:
+def shown(kind: str, content: bytes, *, is_json: bool = False) -> tuple[CellDisplay, bytes]:
     item = Representation.model_validate({"type": kind, "json": is_json, "size": len(content)})
-    return Shown(type="display", items=[item]), content
+    return CellDisplay(type="display", items=[item]), content
 
 
 @given(pieces=st.lists(st.binary(min_size=1)))

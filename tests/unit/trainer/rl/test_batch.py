@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.trainer.rl.batch import Batch
+from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.groups import overlong_penalty
 from tests.support.learning import drawn_batch
 
@@ -12,7 +12,7 @@ from tests.support.learning import drawn_batch
 def test_batch_round_trip(top_k: int | None, tmp_path: Path) -> None:
     batch = drawn_batch(top_k=top_k)
     batch.save(tmp_path / "batch.npz")
-    read = Batch.load(tmp_path / "batch.npz")
+    read = TrainingBatch.load(tmp_path / "batch.npz")
     assert [path.name for path in tmp_path.iterdir()] == ["batch.npz"]
     for one, two in zip(batch.sequences, read.sequences, strict=True):
         for name in ("token_ids", "mask", "sampler_log_probs", "policy_versions"):
@@ -28,7 +28,7 @@ def test_batch_of_another_format_is_refused(tmp_path: Path) -> None:
     with open(tmp_path / "batch.npz", "wb") as file:
         np.savez(file, format=np.int64(99))
     with pytest.raises(ValueError, match="format 99"):
-        Batch.load(tmp_path / "batch.npz")
+        TrainingBatch.load(tmp_path / "batch.npz")
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from services.trainer.rl.checkpoints import (
     MODEL,
     Checkpoints,
     PendingGroup,
-    Position,
     Snapshot,
+    TrainingPosition,
     strip_checkpoints,
     truncate_metrics,
 )
@@ -23,7 +23,7 @@ async def save(folder: Path) -> None:
 
 
 def write(checkpoints: Checkpoints, step: int) -> Path:
-    position = Position(step=step, groups=(PendingGroup(number=4, started=1),))
+    position = TrainingPosition(step=step, groups=(PendingGroup(number=4, started=1),))
     return asyncio.run(checkpoints.write(step, save, lambda: Snapshot(position, [])))
 
 

@@ -14,16 +14,16 @@ from services.contracts.errors import JobFailed
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import METRICS, REPORTS, Reporter
 from services.inference.token_engine.base import SampledTokens, TurnSampling
-from services.trainer.rl.evaluation import BATCH, DivergenceEvaluation, Evaluation
+from services.trainer.rl.evaluation import BATCH, DivergenceEvaluation, PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder
-from services.trainer.rl.prompts import PromptRow, PromptSampler, SampledPrompt, read_row
+from services.trainer.rl.prompts import PromptSampler, SampledPrompt, TrainingPrompt, read_row
 from tests.support.rl.parts import CountingLearner, SteadyEngine
 from tests.support.rl.training import Run, method, questions
 from tests.support.rl.virtual import run
 from tests.support.rollouts import END_TEXT, CharacterChat
 
 
-def held_out(count: int) -> list[PromptRow]:
+def held_out(count: int) -> list[TrainingPrompt]:
     return [read_row({"question": f"h{n}", "gold": "g"}, n, "plain") for n in range(count)]
 
 
@@ -161,7 +161,7 @@ class Answering:
 
 def test_evaluation_without_rewards_measures_the_loss(tmp_path: Path) -> None:
     learner = CountingLearner(updates=7)
-    evaluation = Evaluation(
+    evaluation = PolicyEvaluation(
         prompts=[SampledPrompt(number, row) for number, row in enumerate(held_out(3))],
         source=Answering(),
         samples=2,

@@ -14,7 +14,7 @@ from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
@@ -93,7 +93,7 @@ def job_of(
 
 
 def spec_of(database: Database, settings: WorkerSettings, job: Job, *gpus: str) -> OnlineTask:
-    claim = Claim(job, Stage.WORK, gpus or ("cpu-host-0",))
+    claim = Claim(job, ClaimStage.WORK, gpus or ("cpu-host-0",))
     launch = FineTuningHandler(settings).work(database, claim, settings.home)
     assert launch.command[1:] == ["-m", "services.trainer.rl", str(settings.home)]
     text = (settings.home / SPEC).read_text()

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from services.contracts.fine_tuning import Method
-from services.trainer.rl.batch import Batch, TrainingSequence
+from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner import client as learner_process
 from services.trainer.rl.learner.client import LearnerClient, LearnerFailed
 from services.trainer.rl.learner.protocol import LearnerSpec
@@ -55,7 +55,7 @@ def test_learner_answers_and_exits_in_order(learner: LearnerClient, tmp_path: Pa
         sampler_log_probs=np.zeros(length, np.float32),
         policy_versions=np.zeros(length, np.int32),
     )
-    Batch((sequence,)).save(tmp_path / "batch.npz")
+    TrainingBatch((sequence,)).save(tmp_path / "batch.npz")
 
     async def asking() -> None:
         async with learner:

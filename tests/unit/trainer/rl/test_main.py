@@ -10,7 +10,7 @@ import pytest
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.core.process.reporter import RESULT, Reporter
 from services.trainer.rl import __main__ as coordinator
-from services.trainer.rl.checkpoints import Checkpoints, PendingSample, Position, Snapshot
+from services.trainer.rl.checkpoints import Checkpoints, PendingSample, Snapshot, TrainingPosition
 from services.trainer.rl.setup import OUTPUT
 from services.trainer.rl.spec import SPEC, OnlineTask
 from tests.support.rl.parts import CountingLearner
@@ -20,13 +20,15 @@ from tests.support.rl.parts import CountingLearner
 def job_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A job whose training takes no time: it writes its last checkpoint and exports."""
 
-    async def train(_: Any, job_dir: Path, *__: Any) -> Position:
+    async def train(_: Any, job_dir: Path, *__: Any) -> TrainingPosition:
         checkpoints = Checkpoints(job_dir / OUTPUT, keep=1)
         learner = CountingLearner()
-        await checkpoints.write(3, learner.save, lambda: Snapshot(Position(step=3), [pending]))
+        await checkpoints.write(
+            3, learner.save, lambda: Snapshot(TrainingPosition(step=3), [pending])
+        )
         training: Any = SimpleNamespace(learner=learner, checkpoints=checkpoints)
         await coordinator._export(training, job_dir / coordinator.MODEL)
-        return Position(step=3)
+        return TrainingPosition(step=3)
 
     trajectory = Trajectory(
         id="traj-0-0",

@@ -10,11 +10,16 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.online import OverlongPenalty
 from services.contracts.trajectories import FinishReason, Trajectory
-from services.rollouts.chat.conversations import Demonstration
+from services.rollouts.chat.conversations import DemonstrationTokens
 from services.trainer.rl.batch import TopK
 from services.trainer.rl.groups import MAX_TEACHER_REQUESTS, BatchBuilder, Group
 from services.trainer.rl.prompts import SampledPrompt, read_row
-from services.trainer.rl.sources import DataSource, MixtureSource, TeacherSource, prompt_seed
+from services.trainer.rl.sources import (
+    DemonstrationSource,
+    MixtureSource,
+    TeacherSource,
+    prompt_seed,
+)
 from tests.support.rollouts import END, CharacterChat, tokens
 
 
@@ -24,9 +29,9 @@ class DemonstratingChat(CharacterChat):
         messages: Sequence[JsonObject],
         tools: Sequence[JsonObject],
         answers: Sequence[JsonObject],
-    ) -> Demonstration:
+    ) -> DemonstrationTokens:
         ids = [*tokens(answers[-1]["content"]), END]
-        return Demonstration(ids, [1] * len(ids))
+        return DemonstrationTokens(ids, [1] * len(ids))
 
 
 class Named:
@@ -60,7 +65,7 @@ def draw(number: int, **row: Any) -> SampledPrompt:
 
 
 def test_demonstrations_become_trajectories_without_sampler_logprobs() -> None:
-    source = DataSource(DemonstratingChat(), (), max_tokens=10)
+    source = DemonstrationSource(DemonstratingChat(), (), max_tokens=10)
     sample = asyncio.run(source.sample(draw(0, gold="yes"), 0))
     assert sample.response_token_ids == [*map(ord, "yes"), END]
     assert sample.policy_versions == [-1] * 4
@@ -68,14 +73,16 @@ def test_demonstrations_become_trajectories_without_sampler_logprobs() -> None:
 
 
 def test_long_demonstration_is_truncated() -> None:
-    source = DataSource(DemonstratingChat(), (), max_tokens=2)
+    source = DemonstrationSource(DemonstratingChat(), (), max_tokens=2)
     sample = asyncio.run(source.sample(draw(0, gold="yes"), 0))
     assert sample.response_token_ids == [*map(ord, "ye")]
     assert sample.finish_reason is FinishReason.LENGTH
 
 
 def test_row_without_demonstration_is_a_failed_sample() -> None:
-    sample = asyncio.run(DataSource(DemonstratingChat(), (), max_tokens=2).sample(draw(0), 0))
+    sample = asyncio.run(
+        DemonstrationSource(DemonstratingChat(), (), max_tokens=2).sample(draw(0), 0)
+    )
     assert sample.finish_reason.is_failure
     assert sample.error == "row 1: the row has no answer to learn from"
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.rl.batch import Batch
+from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.learner.micro_batches import TrainedTokens, balance, micro_batches, pack
 from tests.support.learning import drawn_batch
 
@@ -52,4 +52,4 @@ def test_training_on_the_first_token_is_refused() -> None:
     batch = drawn_batch(sequences=1)
     batch.sequences[0].mask[0] = True
     with pytest.raises(ValueError, match="first token"):
-        TrainedTokens.of(Batch(batch.sequences))
+        TrainedTokens.of(TrainingBatch(batch.sequences))

@@ -10,11 +10,11 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from services.trainer.errors import Diverged
-from services.trainer.rl.batch import Batch, TrainingSequence
+from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
-from services.trainer.rl.learner.protocol import Done, Export, Measure, Probe, Update
+from services.trainer.rl.learner.protocol import Done, Export, MeasureBatch, Probe, Update
 from tests.support.learning import drawn_batch, learner_spec
 
 
@@ -22,7 +22,7 @@ from tests.support.learning import drawn_batch, learner_spec
 def learn(base: Path, tmp_path: Path) -> Any:
     """A function that makes a learner, has it learn a batch, and gives it and its metrics."""
 
-    def run(method: str, batch: Batch, **settings: Any) -> tuple[Learner, dict[str, float]]:
+    def run(method: str, batch: TrainingBatch, **settings: Any) -> tuple[Learner, dict[str, float]]:
         spec = learner_spec(base, method, tmp_path, **settings)
         learner = Learner(spec, ProcessGroup(spec.settings.optimizer))
         return learner, update(learner, tmp_path, batch).metrics
@@ -30,7 +30,7 @@ def learn(base: Path, tmp_path: Path) -> Any:
     return run
 
 
-def update(learner: Learner, folder: Path, batch: Batch, step: int = 0) -> Done:
+def update(learner: Learner, folder: Path, batch: TrainingBatch, step: int = 0) -> Done:
     batch.save(folder / "batch.npz")
     return learner.answer(Update(step=step, batch=folder / "batch.npz"))
 
@@ -40,8 +40,8 @@ def weights(learner: Learner) -> Tensor:
     return torch.cat([p.detach().flatten() for p in trained])
 
 
-def changed(batch: Batch, **changes: Any) -> Batch:
-    return Batch(tuple(TrainingSequence(**{**vars(s), **changes}) for s in batch.sequences))
+def changed(batch: TrainingBatch, **changes: Any) -> TrainingBatch:
+    return TrainingBatch(tuple(TrainingSequence(**{**vars(s), **changes}) for s in batch.sequences))
 
 
 def test_dapo_step_matches_a_plain_implementation(base: Path, learn: Any) -> None:
@@ -103,7 +103,7 @@ def test_tool_tokens_are_not_trained_on(learn: Any) -> None:
     noise = [
         np.where(s.mask, s.sampler_log_probs, -9.0).astype(np.float32) for s in batch.sequences
     ]
-    other = Batch(
+    other = TrainingBatch(
         tuple(
             TrainingSequence(**{**vars(s), "sampler_log_probs": each})
             for s, each in zip(batch.sequences, noise, strict=True)
@@ -185,7 +185,9 @@ def test_measure_returns_the_loss_without_an_update(
     settings = {"teacher": base} if teacher == "itself" else {}
     learner, _ = learn("distillation", batch, **settings)
     before = weights(learner).clone()
-    measured = [learner.answer(Measure(batch=tmp_path / "batch.npz")).metrics for _ in range(2)]
+    measured = [
+        learner.answer(MeasureBatch(batch=tmp_path / "batch.npz")).metrics for _ in range(2)
+    ]
     assert torch.equal(weights(learner), before)
     after = update(learner, tmp_path, batch, step=1).metrics
     assert measured[0] == measured[1]
