@@ -19,6 +19,7 @@ from services.api.exports.routes import models as model_exports
 from services.api.exports.routes import router as exports
 from services.api.files.routes import router as files
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
+from services.api.fine_tuning.permissions import router as permissions
 from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
@@ -101,10 +102,11 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
     serving = (inference, model_deployments, servings)
-    training = (models, model_merges, merges, model_exports, exports, graders, fine_tuning)
+    registered = (models, model_merges, merges, model_exports, exports)
+    training = (fine_tuning, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, *TRAJECTORIES)
     others = (files, uploads, indexing, jobs, curves, artifacts, dashboard)
-    for router in (*proxies, *training, *serving, *generation, *others):
+    for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)
 

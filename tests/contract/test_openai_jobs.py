@@ -211,6 +211,38 @@ def test_checkpoints_are_paged_newest_first(
     assert newest.metrics.train_loss == pytest.approx(0.2)
 
 
+def test_permissions_of_a_checkpoint_are_granted_listed_and_revoked(
+    client: openai.OpenAI, submit: Submit, wait_until: Wait
+) -> None:
+    job = wait_until(submit("succeed").id, "succeeded")
+    permissions = client.fine_tuning.checkpoints.permissions
+
+    for checkpoint in (f"{job.id}:step-5", f"{job.id}:step-4"):
+        assert list(permissions.list(checkpoint)) == []
+        granted = permissions.create(checkpoint, project_ids=["proj_a", "proj_b", "proj_a"]).data
+        again = permissions.create(checkpoint, project_ids=["proj_c", "proj_a"]).data
+
+        assert [given.project_id for given in granted] == ["proj_a", "proj_b"]
+        assert again[1].id == granted[0].id
+        assert [given.project_id for given in permissions.list(checkpoint, limit=2)] == [
+            "proj_c",
+            "proj_b",
+            "proj_a",
+        ]
+        found = permissions.list(checkpoint, project_id="proj_b", order="ascending").data
+        assert [given.id for given in found] == [granted[1].id]
+
+        gone = permissions.delete(granted[1].id, fine_tuned_model_checkpoint=checkpoint)
+        assert (gone.id, gone.deleted) == (granted[1].id, True)
+        left = list(permissions.list(checkpoint, order="ascending", limit=1))
+        assert [given.project_id for given in left] == ["proj_a", "proj_c"]
+        with pytest.raises(openai.NotFoundError, match="has no permission"):
+            permissions.delete(granted[1].id, fine_tuned_model_checkpoint=checkpoint)
+
+    with pytest.raises(openai.NotFoundError, match="no model"):
+        permissions.create(f"{job.id}:step-6", project_ids=["proj_a"])
+
+
 def test_jobs_are_paged_and_filtered_by_metadata(client: openai.OpenAI, submit: Submit) -> None:
     label = uuid.uuid4().hex
     ids = [submit("succeed", metadata={"suite": label, "n": str(n)}).id for n in range(3)]

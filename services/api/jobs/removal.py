@@ -18,6 +18,7 @@ from services.core.db.tables import (
     CampaignEffectRow,
     CampaignRow,
     CampaignStepRow,
+    CheckpointPermissionRow,
     CheckpointRow,
     EventRow,
     JobRow,
@@ -48,6 +49,8 @@ def remove_job(
     steps = session.scalars(select(CheckpointRow.step).where(CheckpointRow.job_id == job_id))
     for step in steps.all():
         check_unneeded(session, checkpoint_name(job_id, step))
+        given = CheckpointPermissionRow.checkpoint == checkpoint_name(job_id, step)
+        session.execute(delete(CheckpointPermissionRow).where(given))
     models = session.scalars(select(ModelRow.id).where(ModelRow.job_id == job_id))
     for model_id in models.all():
         remove_model(session, artifacts, model_id)

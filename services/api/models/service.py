@@ -15,7 +15,7 @@ from services.contracts.errors import Conflict, InvalidRequest, NotFound, Permis
 from services.contracts.jobs import JobStatus
 from services.contracts.models import Lineage, Model, ModelKind, RegisterModel, RemoteModel
 from services.core.artifacts import Artifacts
-from services.core.db.tables import JobRow, ModelRow
+from services.core.db.tables import CheckpointPermissionRow, JobRow, ModelRow
 from services.core.model_code import UNTRUSTED_CODE
 from services.core.registry import (
     get_model_row,
@@ -113,6 +113,8 @@ def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path 
         raise Conflict(f"checkpoint {model_id!r} belongs to its job", code="model_in_use")
     check_unneeded(session, model_id)
     session.execute(delete(ModelRow).where(ModelRow.seq == row.seq))
+    given = CheckpointPermissionRow.checkpoint == model_id
+    session.execute(delete(CheckpointPermissionRow).where(given))
     if row.job_id is None or row.job_path is None:
         return None
     return artifacts.job(row.job_id) / row.job_path

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Integer,
     String,
     Text,
+    UniqueConstraint,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -176,6 +177,19 @@ class ModelRow(Base):
     job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id"))
     job_path: Mapped[str | None] = mapped_column(Text)  # relative to the job's folder
     lineage: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    created_at: Mapped[float]
+
+
+class CheckpointPermissionRow(Base):
+    """A project that may use a checkpoint or trained model, as OpenAI's API records it."""
+
+    __tablename__ = "checkpoint_permissions"
+    __table_args__ = (UniqueConstraint("checkpoint", "project_id"),)
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    checkpoint: Mapped[str] = mapped_column(String(300))
+    project_id: Mapped[str] = mapped_column(String(128))
     created_at: Mapped[float]
 
 

@@ -13,7 +13,13 @@ from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
-from services.core.db.tables import CheckpointRow, EventRow, JobRow, ModelRow
+from services.core.db.tables import (
+    CheckpointPermissionRow,
+    CheckpointRow,
+    EventRow,
+    JobRow,
+    ModelRow,
+)
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
@@ -59,6 +65,14 @@ def register(database: Database, job: Job, name: str) -> None:
         session.add(row)
 
 
+def give(database: Database, checkpoint: str) -> None:
+    with database.write() as session:
+        row = CheckpointPermissionRow(
+            id=new_id("cp"), checkpoint=checkpoint, project_id="proj", created_at=1.0
+        )
+        session.add(row)
+
+
 def remove(database: Database, artifacts: Artifacts, job: Job) -> Path:
     with database.write() as session:
         return remove_job(session, artifacts, job.id)
@@ -72,11 +86,13 @@ def left(database: Database) -> list[str]:
 def test_a_deleted_job_leaves_nothing(database: Database, artifacts: Artifacts) -> None:
     job = finished(database, artifacts)
     register(database, job, "ft:tiny")
+    give(database, "ft:tiny")
+    give(database, f"{job.id}:step-5")
 
     assert remove(database, artifacts, job) == artifacts.job(job.id)
 
     with database.read() as session:
-        for table in (JobRow, EventRow, CheckpointRow, ModelRow):
+        for table in (JobRow, EventRow, CheckpointRow, CheckpointPermissionRow, ModelRow):
             assert session.scalar(select(func.count()).select_from(table)) == 0
         with pytest.raises(NotFound):
             get_job(session, job.id)
