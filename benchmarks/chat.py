@@ -28,7 +28,7 @@ from services.core.artifacts import Artifacts
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters
 from services.evaluator.serve.relay import Relay
-from services.inference.relay_protocol import Endpoint, publish_endpoint
+from services.inference.relay_protocol import RelayEndpoint, publish_endpoint
 from services.inference.vllm.control import VllmControl
 from temper import Temper
 from tests.support.engine_stand_in import LoopThread
@@ -151,7 +151,7 @@ async def serve_relay(home: Path, engine: str) -> None:
         VllmControl(f"{engine}/v1", "key") as control,
         Relay(engine, "key", Adapters(control, None), Activity(), "127.0.0.1") as relay,
     ):
-        endpoint = Endpoint(epoch=job.epoch, url=relay.url, secret=relay.secret)
+        endpoint = RelayEndpoint(epoch=job.epoch, url=relay.url, secret=relay.secret)
         publish_endpoint(Artifacts(home).job(job.id), endpoint)
         await asyncio.Event().wait()
 
