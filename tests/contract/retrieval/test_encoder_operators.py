@@ -9,7 +9,7 @@ from tests.support.runtimes import installed_runtime
 
 COMPARE = """
 import torch
-from services.retrieval.encoder.models.packed_bert import Linear, computes_bfloat16
+from services.retrieval.encoder.models.packed_bert import PackedLinear, computes_bfloat16
 
 assert torch.__version__.startswith("2.13."), torch.__version__
 torch.manual_seed(0)
@@ -20,9 +20,9 @@ weight, bias = torch.randn(48, 32).bfloat16(), torch.randn(48).bfloat16()
 for rows in (1, 7, 300):
     x = torch.randn(rows, 32).bfloat16()
     exact = torch.nn.functional.linear(x.double(), weight.double(), bias.double())
-    torch.testing.assert_close(Linear(weight, bias)(x).double(), exact, rtol=2e-2, atol=5e-2)
+    torch.testing.assert_close(PackedLinear(weight, bias)(x).double(), exact, rtol=2e-2, atol=5e-2)
     widened = torch.nn.functional.gelu(exact)
-    found = Linear(weight, bias, gelu=True)(x).double()
+    found = PackedLinear(weight, bias, gelu=True)(x).double()
     torch.testing.assert_close(found, widened, rtol=2e-2, atol=5e-2)
 print("equal")
 """
