@@ -35,7 +35,7 @@ router = APIRouter(
 
 
 @router.post("", summary="Give projects a checkpoint", responses=documented_errors(InvalidRequest))
-def grant(
+def grant_permissions(
     gateway: Gateway, _principal: Principal, checkpoint: str, body: GrantPermissions
 ) -> Page[CheckpointPermission]:
     """Record that projects may use a checkpoint or fine-tuned model; API keys alone decide it.
@@ -49,7 +49,7 @@ def grant(
 
 
 @router.get("", summary="List a checkpoint's projects", responses=documented_errors(InvalidRequest))
-def list_all(
+def list_permissions(
     gateway: Gateway,
     _principal: Principal,
     checkpoint: str,
@@ -75,7 +75,9 @@ def list_all(
 
 
 @router.delete("/{permission_id}", summary="Take a checkpoint from a project")
-def revoke(gateway: Gateway, _principal: Principal, checkpoint: str, permission_id: str) -> Deleted:
+def revoke_permission(
+    gateway: Gateway, _principal: Principal, checkpoint: str, permission_id: str
+) -> Deleted:
     """Delete a permission."""
     with gateway.database.write() as session:
         row = session.scalar(_of(checkpoint).where(CheckpointPermissionRow.id == permission_id))
