@@ -3,11 +3,18 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from pydantic import JsonValue
+
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.contracts.stages import Stage
 
 METRIC = "metric_for_best_model"
 GENERATED = ("rouge-1", "rouge-2", "rouge-l", "bleu-4", "exact_match")
+EVALUATED_SHARE = 0.2
+"""Of all steps, between evaluations and between checkpoints, unless the client says otherwise."""
+
+_MILLION = 1_000_000
+
 SCORE = "score"
 """The mean of a grader over generated answers."""
 
@@ -54,3 +61,42 @@ def check_metric(
             ArgumentProblem.BAD_CHOICE,
             f"{METRIC} must be one of {', '.join(reported)}, not {wanted[:100]!r}",
         )
+
+
+def times_of_checkpoints(arguments: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """When to evaluate and to save so that every checkpoint has an evaluation, where the best one
+    is wanted: what the client says of one goes for the other. Empty where it is not wanted."""
+    if not arguments.get("load_best_model_at_end"):
+        return {}
+    saving = arguments.get("save_strategy")
+    if saving == "best":  # saved by its evaluation
+        return {}
+    strategy = arguments.get("eval_strategy") or saving or "steps"
+    steps = arguments.get("eval_steps") or arguments.get("save_steps") or EVALUATED_SHARE
+    evaluating = {"eval_strategy": strategy, "eval_steps": steps}
+    return {**evaluating, "save_strategy": strategy, "save_steps": steps}
+
+
+def check_times_of_checkpoints(arguments: Mapping[str, Any]) -> None:
+    """Raise ArgumentRefused if checkpoints would be saved that no evaluation decides on."""
+    if not (chosen := times_of_checkpoints(arguments)):
+        return
+    given = {name: value for name, value in arguments.items() if value is not None}
+    times = {**chosen, **given}
+    beside = "load_best_model_at_end needs an evaluation of every checkpoint"
+    if times["eval_strategy"] == "no":
+        raise ArgumentRefused("eval_strategy", ArgumentProblem.BAD_CHOICE, f"{beside}: it is no")
+    if times["save_strategy"] != times["eval_strategy"]:
+        message = f"{beside}: save_strategy must be eval_strategy, {times['eval_strategy']}"
+        raise ArgumentRefused("save_strategy", ArgumentProblem.BAD_CHOICE, message)
+    saved, evaluated = times["save_steps"], times["eval_steps"]
+    if times["eval_strategy"] == "steps" and not _is_multiple(saved, evaluated):
+        message = f"{beside}: save_steps {saved} must be a multiple of eval_steps {evaluated}"
+        raise ArgumentRefused("save_steps", ArgumentProblem.BAD_CHOICE, message)
+
+
+def _is_multiple(steps: float, of: float) -> bool:
+    """Both are numbers of steps, or both, below 1, shares of all steps."""
+    if of <= 0 or (steps < 1) != (of < 1):
+        return False
+    return round(steps * _MILLION) % round(of * _MILLION) == 0

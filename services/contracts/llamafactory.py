@@ -5,6 +5,7 @@ from the installed version by ``services.trainer.offline.catalogue``.
 """
 
 import difflib
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
@@ -168,6 +169,10 @@ def _check_usable(key: str, value: JsonValue) -> None:
         raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, message)
     if key in _NEVER_ZERO and value == 0:
         raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, f"{key} must not be 0")
+    least, most = _RANGES.get(key, (-math.inf, math.inf))
+    if isinstance(value, int | float) and not least <= value <= most:
+        message = f"{key} must be from {least:g} to {most:g}, not {value:g}"
+        raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, message)
 
 
 def _is_a(value: JsonValue, type_name: str) -> bool:
@@ -187,6 +192,11 @@ def _type_name(value: JsonValue) -> str:
 _FILE_OR_OBJECT = {"accelerator_config", "fsdp_config", "generation_config", "lr_scheduler_kwargs"}
 
 _NEVER_ZERO = {"early_stopping_steps", "max_samples", "max_steps"}
+_RANGES = {
+    "dpo_label_smoothing": (0.0, 0.499),  # from one half on, the rejected answer is preferred
+    "ld_alpha": (0.0, 1.0),  # LD-DPO, Liu et al. 2024, arXiv:2409.06411
+}
+"""Values outside make a loss that is none, and the library takes them."""
 _OPTIMIZER_SWITCHES = {
     "use_adam_mini": "adam-mini",
     "use_apollo": "apollo-torch",

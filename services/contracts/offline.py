@@ -12,7 +12,12 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.base import JsonObject, Number, Request
-from services.contracts.best_checkpoint import GENERATED, SCORE, check_metric
+from services.contracts.best_checkpoint import (
+    GENERATED,
+    SCORE,
+    check_metric,
+    check_times_of_checkpoints,
+)
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import GoldGrader, StringCheckGrader, TextSimilarityGrader
@@ -97,6 +102,7 @@ class OfflineHyperparameters(Request):
             message = f"lora has an effect with training_type lora, not with {self.training_type}"
             raise InvalidRequest(message, param="lora")
         check_metric(self.llamafactory, self.stage, self.generated_metrics, validation_names)
+        check_times_of_checkpoints(self.llamafactory)
         if self.template is not None:
             check_template(self.template)
         self._check_pissa()
@@ -317,6 +323,21 @@ class KtoHyperparameters(ReferencedHyperparameters):
 
     desirable_weight: Weight = 1.0
     undesirable_weight: Weight = 1.0
+
+    def check_library_arguments(
+        self, *, has_validation: bool, validation_names: Collection[str] = ()
+    ) -> None:
+        """Check the arguments under LLaMA-Factory's names, whose weights override the method's.
+
+        Raises `InvalidRequest` for the first that cannot be accepted.
+        """
+        super().check_library_arguments(
+            has_validation=has_validation, validation_names=validation_names
+        )
+        weights = {**self.stage_arguments, **self.llamafactory}
+        if not weights["kto_chosen_weight"] and not weights["kto_rejected_weight"]:
+            message = "with both weights 0, no row would change the model"
+            raise InvalidRequest(message, param="desirable_weight")
 
     @property
     def stage_arguments(self) -> JsonObject:

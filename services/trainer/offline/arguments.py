@@ -7,7 +7,13 @@ from typing import Any
 from pydantic import JsonValue
 
 from services.contracts.adaptation import TrainingType
-from services.contracts.best_checkpoint import METRIC, WITHOUT_LOGITS, higher_is_better
+from services.contracts.best_checkpoint import (
+    EVALUATED_SHARE,
+    METRIC,
+    WITHOUT_LOGITS,
+    higher_is_better,
+    times_of_checkpoints,
+)
 from services.contracts.fine_tuning import TRAINING_DATASET
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.contracts.sharding import Sharding
@@ -99,7 +105,7 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
         "lr_scheduler_type": "cosine",
         "logging_steps": 0.01,  # below 1: a share of all steps
         "logging_first_step": True,
-        "save_steps": 0.2,
+        "save_steps": EVALUATED_SHARE,
         # On a CPU memory is plentiful, and recomputing costs a third of the time.
         "disable_gradient_checkpointing": not place.has_gpu,
         "dataloader_pin_memory": place.has_gpu,
@@ -109,7 +115,8 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
     if place.has_bf16 and not any(spec.arguments.get(name) for name in ("fp16", "pure_bf16")):
         chosen["bf16"] = True
     if place.has_validation or spec.arguments.get("val_size"):
-        chosen |= {"eval_strategy": "steps", "eval_steps": 0.2, **_best_checkpoint(spec)}
+        chosen |= {"eval_strategy": "steps", "eval_steps": EVALUATED_SHARE}
+        chosen |= {**_best_checkpoint(spec), **times_of_checkpoints(spec.arguments)}
         # valid_mean_token_accuracy of the result file
         chosen["compute_accuracy"] = spec.stage is Stage.SFT and not any(
             spec.arguments.get(name) for name in WITHOUT_LOGITS

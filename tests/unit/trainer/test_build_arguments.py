@@ -52,6 +52,27 @@ def test_the_best_checkpoint_has_the_direction_of_its_metric(
     assert arguments["greater_is_better"] is higher
 
 
+@pytest.mark.parametrize(
+    ("given", "times"),
+    [
+        ({"eval_steps": 5}, ("steps", 5, "steps", 5)),
+        ({"save_steps": 5}, ("steps", 5, "steps", 5)),
+        ({"save_steps": 10, "eval_steps": 5}, ("steps", 5, "steps", 10)),
+        ({"eval_strategy": "epoch"}, ("epoch", 0.2, "epoch", 0.2)),
+        ({}, ("steps", 0.2, "steps", 0.2)),
+    ],
+)
+def test_every_checkpoint_is_evaluated_where_the_best_one_is_wanted(
+    given: dict[str, Any], times: tuple[Any, ...]
+) -> None:
+    wanted = {"load_best_model_at_end": True, "val_size": 0.5, **given}
+
+    arguments = build_arguments(spec(arguments=wanted), place())
+
+    names = ("eval_strategy", "eval_steps", "save_strategy", "save_steps")
+    assert tuple(arguments[name] for name in names) == times
+
+
 def test_all_arguments_exist_in_llamafactory() -> None:
     arguments = build_arguments(
         spec(method=TrainingType.LORA, adapter=Path("/a"), warmup_ratio=0.1),

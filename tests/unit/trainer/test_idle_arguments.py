@@ -209,3 +209,57 @@ def test_generation_needs_a_validation_file_and_single_rows() -> None:
     with pytest.raises(InvalidRequest, match="cannot be used with packing"):
         check({"packing": True}, generation={}, has_validation=True)
     check({"num_beams": 2, "val_size": 0.1}, generation={})
+
+
+def test_weights_under_which_no_row_would_count_are_refused() -> None:
+    for settings in (
+        KtoHyperparameters(desirable_weight=0.0, undesirable_weight=0.0),
+        KtoHyperparameters(desirable_weight=0.0, llamafactory={"kto_rejected_weight": 0.0}),
+    ):
+        with pytest.raises(InvalidRequest, match="no row would change the model") as raised:
+            settings.check_library_arguments(has_validation=False)
+        assert raised.value.param == "desirable_weight"
+
+    KtoHyperparameters(desirable_weight=0.0).check_library_arguments(has_validation=False)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"ld_alpha": 1.5}, {"ld_alpha": -0.1}, {"dpo_label_smoothing": 0.5}]
+)
+def test_a_value_of_a_loss_outside_of_its_definition_is_refused(arguments: JsonObject) -> None:
+    (name,) = arguments
+    with pytest.raises(InvalidRequest, match="must be from 0 to") as raised:
+        DpoHyperparameters(llamafactory=arguments).check_library_arguments(has_validation=False)
+    assert raised.value.param == f"llamafactory.{name}"
+
+    accepted: JsonObject = {"ld_alpha": 0.5, "dpo_label_smoothing": 0.1}
+    DpoHyperparameters(llamafactory=accepted).check_library_arguments(has_validation=False)
+
+
+@pytest.mark.parametrize(
+    ("times", "param", "reason"),
+    [
+        ({"eval_steps": 5, "save_steps": 8}, "save_steps", "8 must be a multiple of eval_steps 5"),
+        ({"eval_steps": 5, "save_steps": 0.5}, "save_steps", "0.5 must be a multiple"),
+        ({"eval_steps": 0, "save_steps": 5}, "save_steps", "5 must be a multiple of eval_steps 0"),
+        ({"eval_strategy": "epoch", "save_strategy": "steps"}, "save_strategy", "be eval_strategy"),
+        ({"eval_strategy": "no"}, "eval_strategy", "an evaluation of every checkpoint"),
+    ],
+)
+def test_a_best_checkpoint_that_no_evaluation_would_find_is_refused(
+    times: JsonObject, param: str, reason: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=reason) as raised:
+        check({"load_best_model_at_end": True, **times}, has_validation=True)
+
+    assert raised.value.param == f"llamafactory.{param}"
+
+
+def test_a_best_checkpoint_among_those_that_are_evaluated_is_accepted() -> None:
+    for times in (
+        {"eval_steps": 5, "save_steps": 10},
+        {"eval_steps": 0.1, "save_steps": 0.3},
+        {"eval_steps": 7},
+        {"save_strategy": "best", "eval_steps": 3},
+    ):
+        check({"load_best_model_at_end": True, **times}, has_validation=True)
