@@ -27,7 +27,8 @@ from services.contracts.models import RegisterModel
 from services.core.artifacts import Artifacts
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters
-from services.evaluator.serve.relay import Relay
+from services.evaluator.serve.engine import ServedEngine
+from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import RelayEndpoint, publish_endpoint
 from services.inference.vllm.control import VllmControl
 from temper import Temper
@@ -149,7 +150,10 @@ async def serve_relay(home: Path, engine: str) -> None:
     job = (await asyncio.to_thread(worker.claim_next)).job
     async with (
         VllmControl(f"{engine}/v1", "key") as control,
-        Relay(engine, "key", Adapters(control, None), Activity(), "127.0.0.1") as relay,
+        Relay(
+            ServedEngine(Destination(engine, "key"), Adapters(control, None), Activity()),
+            "127.0.0.1",
+        ) as relay,
     ):
         endpoint = RelayEndpoint(epoch=job.epoch, url=relay.url, secret=relay.secret)
         publish_endpoint(Artifacts(home).job(job.id), endpoint)

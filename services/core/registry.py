@@ -233,7 +233,7 @@ def trained_model_name(parent: str, suffix: str | None, job_id: str) -> str:
 
 
 _NAME = re.compile(r"(?P<job>ftjob-[0-9a-f]{24}):step-(?P<step>[0-9]{1,9})")
-_RESERVED = re.compile(r"ft:.*|ftjob-[0-9a-f]{24}(:.*)?", re.DOTALL)
+_RESERVED = re.compile(r"ft:.*|run:.*|ftjob-[0-9a-f]{24}(:.*)?", re.DOTALL)
 
 
 def is_reserved_name(name: str) -> bool:

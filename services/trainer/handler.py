@@ -27,6 +27,7 @@ from services.core.registry import (
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
+from services.inference.relay_protocol import withdraw_endpoint
 from services.rewards.check import named_reward_models
 from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.offline.build_spec import script_rows, training_spec, validation_spec
@@ -34,7 +35,7 @@ from services.trainer.offline.scripts import ScriptRun, find_script
 from services.trainer.offline.spec import SPEC as TRAINING_SPEC
 from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_source
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC
-from services.trainer.rl.spec import online_method, rewards_of
+from services.trainer.rl.spec import GuestSpec, online_method, rewards_of
 
 RUNTIME = "training"
 ENGINE_RUNTIME = "vllm"
@@ -126,7 +127,9 @@ class FineTuningHandler:
 
         runtimes = self._settings.runtimes_folder
         found = find_runtime(runtimes, RUNTIME), find_runtime(runtimes, ENGINE_RUNTIME)
-        task = online_task(tune, self._artifacts, resolve, found, list(claim.gpus))
+        guests = GuestSpec(host=self._settings.serving_host, epoch=claim.job.epoch)
+        task = online_task(tune, self._artifacts, resolve, found, list(claim.gpus), guests)
+        withdraw_endpoint(job_dir)
         (job_dir / ONLINE_SPEC).write_text(task.model_dump_json())
         names = named_reward_models(rewards_of(online_method(tune.method)))
         models = {name: reward_model_source(resolve(name)) for name in names}

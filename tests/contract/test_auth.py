@@ -181,7 +181,7 @@ def test_binding_a_public_address_can_be_allowed_explicitly(
 
     def answers() -> bool:
         try:
-            return httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+            return httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=60).status_code == 200
         except httpx.TransportError:
             return False
 

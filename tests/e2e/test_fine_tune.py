@@ -162,7 +162,9 @@ def test_an_adapter_can_be_evaluated_on_its_base(
     assert metrics is not None
     assert (metrics.samples, metrics.errors) == (40, 0)
     assert metrics.ci95[0] <= metrics.accuracy <= metrics.ci95[1]
-    page = httpx.get(f"{platform.url}/v1/evaluations/{evaluation.id}/results?limit=100").json()
+    page = httpx.get(
+        f"{platform.url}/v1/evaluations/{evaluation.id}/results?limit=100", timeout=60
+    ).json()
     assert sorted(row["index"] for row in page["data"]) == list(range(40))
 
 

@@ -149,7 +149,7 @@ def test_a_submitted_job_is_listed_and_shown(capsys: pytest.CaptureFixture[str])
     assert main(["show", job_id]) == 0
     address = re.search(rf"curl (\S+/v1/jobs/{job_id}/artifacts)", capsys.readouterr().err)
     assert address is not None
-    assert httpx.get(address[1]).json()["object"] == "list"
+    assert httpx.get(address[1], timeout=60).json()["object"] == "list"
 
 
 def test_job_data_is_uploaded_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,8 @@ from services.core.jobs.store import fail_job, get_job, move_job
 from services.core.jobs.workers import heartbeat
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters
-from services.evaluator.serve.relay import Relay
+from services.evaluator.serve.engine import ServedEngine
+from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import RelayEndpoint, publish_endpoint, withdraw_endpoint
 from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots
@@ -144,7 +145,8 @@ class ServingWorker:
         stack = AsyncExitStack()
         control = await stack.enter_async_context(VllmControl(f"{engine.url}/v1", KEY))
         activity, adapters = Activity(), Adapters(control, slots)
-        relay = Relay(engine.url, KEY, adapters, activity, "127.0.0.1")
+        served = ServedEngine(Destination(engine.url, KEY), adapters, activity)
+        relay = Relay(served, "127.0.0.1")
         await stack.enter_async_context(relay)
         serving = RunningServing(claim, engine, relay, activity, adapters, stack)
         self._started.append(serving)

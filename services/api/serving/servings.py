@@ -15,14 +15,18 @@ from services.api.serving.service import (
     start_on_request,
 )
 from services.api.settings import ApiSettings
-from services.contracts.errors import Conflict
-from services.contracts.jobs import JobStatus
+from services.contracts.errors import Conflict, InvalidRequest, NotFound
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.jobs import JobKind, JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.jobs.job import Job
+from services.core.jobs.store import get_job
 from services.core.registry import ResolvedModel
 from services.inference.relay_protocol import RelayEndpoint, ServedAdapter, read_endpoint
 
+POLICY_PREFIX = "run:"
+"""``run:JOB`` is the policy that a running online training samples with."""
 FAILURE_SECONDS = 30.0
 """How long requests are answered with the failure of a serving before one starts another."""
 
@@ -68,6 +72,8 @@ class Servings:
         vain.
         """
         with self._database.read() as session:
+            if name.startswith(POLICY_PREFIX):
+                return self._policy(session, name)
             model = resolve_servable(session, name, self._settings)
             found = self._found(session, model)
         if found is not None:
@@ -79,6 +85,34 @@ class Servings:
                 start_on_request(session, model, self._settings)
         self._nudge()
         return found or Pending("its engine is being started")
+
+    def _policy(self, session: Session, name: str) -> Route | Pending:
+        """Where the policy of an online training is sampled; nothing is started for it."""
+        job_id = name.removeprefix(POLICY_PREFIX)
+        try:
+            job = get_job(session, job_id, JobKind.FINE_TUNING)
+        except NotFound:
+            raise NotFound(
+                f"no training {job_id!r}", param="model", code="model_not_found"
+            ) from None
+        request = CreateFineTuningJob.model_validate(job.request)
+        if request.method is None or request.method.online is None:
+            message = f"{job.id} is not an online training: it has no policy to ask"
+            raise InvalidRequest(message, param="model")
+        if job.status.is_final:
+            trained = (job.result or {}).get("fine_tuned_model")
+            message = f"the training {job.id} has {job.status}"
+            message += f"; its model is {trained!r}" if trained else ""
+            raise Conflict(message, code="training_ended", param="model")
+        if job.status is JobStatus.PAUSED:
+            raise Conflict(f"the training {job.id} is paused; resume it", code="training_paused")
+        if job.status is not JobStatus.RUNNING:
+            return Pending(job.queue_reason or "its training is waiting for a worker")
+        endpoint = read_endpoint(self._artifacts.job(job.id), job.epoch)
+        if endpoint is None:
+            return Pending(f"its training is starting ({job.phase or 'starting'})")
+        base = resolve_servable(session, request.model, self._settings)
+        return Route(name, endpoint, None, base.stop_token_ids)
 
     def _found(self, session: Session, model: ResolvedModel) -> Route | Pending | None:
         """The state of the model's serving; None when one is to be started."""

@@ -7,8 +7,7 @@ fails with its cause. A restart on the same folder begins again; gateways repeat
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from services.contracts.base import JsonObject
@@ -19,15 +18,11 @@ from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.failures import first_error
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters
-from services.evaluator.serve.relay import Relay
+from services.evaluator.serve.engine import ServedEngine
 from services.evaluator.serve.spec import SPEC, ServeSpec
 from services.evaluator.serving import served
-from services.inference.relay_protocol import (
-    RelayEndpoint,
-    is_kept_warm,
-    publish_endpoint,
-    withdraw_endpoint,
-)
+from services.inference.relay import Destination, Relay, published
+from services.inference.relay_protocol import is_kept_warm
 from services.inference.vllm.control import VllmControl
 
 LOOK_SECONDS = 0.5
@@ -48,18 +43,18 @@ async def serve(spec: ServeSpec, context: ChildContext) -> ServingResult:
         served(spec.model, job_dir, reporter, spec.routes, spec.name) as (server, _),
         VllmControl(server.base_url, server.api_key) as control,
         Relay(
-            server.base_url.removesuffix("/v1"),
-            server.api_key,
-            Adapters(control, spec.slots),
-            activity,
+            ServedEngine(
+                Destination(server.base_url.removesuffix("/v1"), server.api_key),
+                Adapters(control, spec.slots),
+                activity,
+            ),
             spec.host,
         ) as relay,
     ):
-        endpoint = RelayEndpoint(epoch=spec.epoch, url=relay.url, secret=relay.secret)
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(server.watch())
-                async with _published(job_dir, endpoint):
+                with published(relay, spec.epoch, job_dir):
                     reporter.phase(f"serving {spec.name}"[:PHASE_CHARACTERS])
                     await _until_leaving(spec, activity, job_dir, reporter)
                 with suppress(TimeoutError):
@@ -71,15 +66,6 @@ async def serve(spec: ServeSpec, context: ChildContext) -> ServingResult:
     return ServingResult(
         requests=activity.answered, reason=activity.reason or "", outgrown=activity.outgrown
     )
-
-
-@asynccontextmanager
-async def _published(job_dir: Path, endpoint: RelayEndpoint) -> AsyncIterator[None]:
-    publish_endpoint(job_dir, endpoint)
-    try:
-        yield
-    finally:
-        withdraw_endpoint(job_dir)
 
 
 async def _until_leaving(

@@ -13,6 +13,7 @@ from services.rewards.check import needs_gold
 from services.trainer.fine_tune import FineTune
 from services.trainer.rl.spec import (
     TEACHER,
+    GuestSpec,
     Online,
     OnlineTask,
     PromptFilesSpec,
@@ -54,6 +55,7 @@ def online_task(
     resolve: Resolve,
     runtimes: tuple[Runtime, Runtime],
     gpus: list[str],
+    guests: GuestSpec,
 ) -> OnlineTask:
     """What the coordinator process is asked to do. ``runtimes`` are those of training and of
     vLLM."""
@@ -78,6 +80,7 @@ def online_task(
         vllm=RuntimeSpec(python=vllm.python, version=vllm.version),
         gpus=gpus,
         seed=tune.request.seed or 0,
+        guests=guests,
     )
 
 

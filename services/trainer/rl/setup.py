@@ -37,6 +37,7 @@ from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import ColocatedEngine, LearnerSpec
 from services.trainer.rl.loop import Training
 from services.trainer.rl.policy_server import PolicyEngine
+from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
@@ -143,6 +144,7 @@ async def open_training(
             sleeps=devices.sleep,
             pause=pause,
         )
+        await stack.enter_async_context(open_to_guests(engine, spec.guests, job_dir))
         yield OpenTraining(training, position, restored_groups(checkpoint, prompts, rules))
 
 

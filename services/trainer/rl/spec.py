@@ -58,6 +58,14 @@ class RuntimeSpec(_Part):
     version: str
 
 
+class GuestSpec(_Part):
+    """How gateways reach the policy while it is trained: the address that their relay listens on,
+    and the epoch of the job."""
+
+    host: str
+    epoch: int
+
+
 class _Training(_Part):
     job_id: str
     adapter: Path | None = None
@@ -69,6 +77,7 @@ class _Training(_Part):
     vllm: RuntimeSpec
     gpus: list[str] = Field(default_factory=list)
     seed: int
+    guests: GuestSpec | None = None
 
 
 class OnlineSpec(_Training):

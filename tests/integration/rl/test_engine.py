@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from services.contracts.engine import VllmOptions
 from services.core.process.runtimes import Runtime, child_environment
 from services.core.process.supervised import WATCHDOG
+from services.inference.relay_protocol import read_endpoint
 from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.policy_server import PolicyEngine
+from services.trainer.rl.policy_server.guests import open_to_guests
+from services.trainer.rl.spec import GuestSpec
 from services.trainer.rl.weight_sync import LogprobReference, SyncReport
 from tests.support.runtimes import installed_runtime
 
@@ -106,6 +109,18 @@ async def gaps(
         asked.tokens[len(prompt) - 1 :], np.array(sampled.log_probs)
     )
     return np.abs(difference)
+
+
+async def told_a_guest(engine: PolicyEngine, prompt: Sequence[int], folder: Path) -> dict[str, int]:
+    """What answers a request of the gateway, and the tokens of the prompt that it saw."""
+    async with open_to_guests(engine, GuestSpec(host="127.0.0.1", epoch=1), folder):
+        found = read_endpoint(folder, 1)
+        assert found is not None
+        key = {"Authorization": f"Bearer {found.secret}"}
+        body = {"model": "run:ftjob-1", "prompt": list(prompt), "max_tokens": 4}
+        async with httpx.AsyncClient(headers=key, timeout=120, trust_env=False) as client:
+            answer = (await client.post(f"{found.url}/v1/completions", json=body)).json()
+    return {answer["model"]: answer["usage"]["prompt_tokens"]}
 
 
 async def refused(root: str) -> dict[str, int]:
@@ -205,6 +220,9 @@ def test_adapters_are_swapped_and_survive_a_server_restart(
             assert set(newer.policy_versions) == {4}
             assert {v for each in await turns for v in each.policy_versions} == {1}
             assert (await gaps(engine, prompt, newer)).max() < LARGEST_DIFFERENCE
+
+            # Others than rollouts are answered by the adapter of now.
+            assert await told_a_guest(engine, prompt, tmp_path) == {"policy-4-3": len(prompt)}
 
             # Killed, it is replaced, with the adapter; its requests are answered.
             turns = await turns_under_way(engine, prompt)

@@ -6,10 +6,12 @@ import shutil
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from services.contracts.engine import VllmOptions
+from services.inference.relay import Destination
 from services.inference.token_engine import PromptLogProbs
 from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.inference.vllm.launch import AdapterSlots
@@ -105,6 +107,10 @@ class PolicyEngine:
         """Log-probabilities of ``token_ids`` under the current weights; raises `EngineFailed`."""
         server = self._sessions.route(None, self._servers)
         return await server.prompt_log_probs(token_ids, top_k)
+
+    def guest(self) -> AbstractAsyncContextManager[Destination]:
+        """Keep a server ready for a request beside the rollouts; see `PolicyServer.guest`."""
+        return self._sessions.route(None, self._servers).guest()
 
     async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
         """Sample from the weights in ``folder`` from now on, labeled ``version``.

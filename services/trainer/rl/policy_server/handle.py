@@ -66,7 +66,9 @@ class ServerSpec:
             self.job_dir,
             self.options,
             on_progress=self.on_progress,
-            routes=Routes(tokens=True, weights=True, sleep=self.sleep, adapters=self.slots),
+            routes=Routes(
+                tokens=True, weights=True, sleep=self.sleep, adapters=self.slots, tools=True
+            ),
             devices=self.devices,
             log=self.log,
         )

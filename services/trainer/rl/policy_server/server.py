@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
-from services.contracts.errors import TemperError
+from services.contracts.errors import TemperError, Unavailable
+from services.inference.relay import Destination
 from services.inference.token_engine import PromptLogProbs
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
@@ -26,6 +27,8 @@ from services.trainer.rl.weight_sync import (
 MAX_RECOVERIES = 3
 DRAIN_SECONDS = 60.0
 WAKE_SECONDS = 300.0
+GUEST_SECONDS = 30.0
+"""Longest wait of a request beside the rollouts for the end of a change."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,9 @@ class PolicyServer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._recoveries = 0
-        self._asleep = False
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._guests: set[asyncio.Task[Any]] = set()
         self._watching = asyncio.create_task(self._watch())
 
     @classmethod
@@ -105,6 +110,39 @@ class PolicyServer:
             if handle is self._handle:
                 return sampled
 
+    @asynccontextmanager
+    async def guest(self) -> AsyncIterator[Destination]:
+        """Keep the server, with its current weights, for the request of the calling task.
+
+        Full weights may still change under it. It is cancelled when the server goes to sleep.
+        Raises `EngineFailed`, and `Unavailable` while the server changes or sleeps.
+        """
+        try:
+            async with asyncio.timeout(GUEST_SECONDS):
+                await self._awake.wait()
+                await self._gate.wait()
+        except TimeoutError:
+            message = "the weights of the policy are being changed"
+            raise Unavailable(message, code="model_not_ready") from None
+        if not self._awake.is_set():
+            raise Unavailable("the policy's engine sleeps", code="model_not_ready")
+        server, task = self._handle.server, asyncio.current_task()
+        assert task is not None  # noqa: S101 - this is a coroutine of a running loop
+        self._guests.add(task)
+        try:
+            with self._counted(self._weights.served_name) as name:
+                yield Destination(server.base_url.removesuffix("/v1"), server.api_key, name)
+        finally:
+            self._guests.discard(task)
+
+    async def _dismiss_guests(self) -> None:
+        """End the requests of guests."""
+        guests = self._guests.copy()
+        for guest in guests:
+            guest.cancel()
+        if guests:
+            await asyncio.wait(guests)
+
     async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int) -> PromptLogProbs:
         """See `VllmTokenEngine.prompt_log_probs`."""
         await self._gate.wait()
@@ -116,7 +154,7 @@ class PolicyServer:
     ) -> ServerSync:
         """Sample from ``weights`` from now on, verified; see `PolicyEngine.load`."""
         async with self._gate.exclusive():
-            if self._asleep:
+            if not self._awake.is_set():
                 await self._wake()
             paused, problem = 0.0, None
             try:
@@ -144,12 +182,14 @@ class PolicyServer:
         """Release GPU memory until `wake` or `load`; requests wait. A process that cannot is
         restarted first."""
         async with self._gate.exclusive():
+            self._awake.clear()
+            await self._dismiss_guests()  # asleep, an engine would hold their requests
             try:
                 await self._handle.control.sleep()
             except EngineFailed:
                 await self._restart()
+                self._awake.clear()
                 await self._handle.control.sleep()
-            self._asleep = True
 
     async def wake(self) -> None:
         """Continue, verified by a real request; otherwise restart the process."""
@@ -171,11 +211,17 @@ class PolicyServer:
     async def _sample(
         self, handle: ServerHandle, token_ids: Sequence[int], sampling: TurnSampling
     ) -> SampledTokens:
-        name, version = self._weights.served_name, self._weights.version
+        version = self._weights.version
+        with self._counted(self._weights.served_name) as name:
+            return await handle.engine.generate_as(name, version, token_ids, sampling)
+
+    @contextmanager
+    def _counted(self, name: str) -> Iterator[str]:
+        """Keep the weights of this name loaded for a request in flight."""
         self._in_flight[name] += 1
         self._idle.clear()
         try:
-            return await handle.engine.generate_as(name, version, token_ids, sampling)
+            yield name
         finally:
             self._in_flight[name] -= 1
             if not self.in_flight:
@@ -208,7 +254,7 @@ class PolicyServer:
         except TemperError as error:
             error.retryable = True  # an equal one has started before
             raise
-        self._asleep = False
+        self._awake.set()
 
     async def _wake(self) -> None:
         try:
@@ -217,7 +263,7 @@ class PolicyServer:
                 await self._handle.engine.generate_as(
                     self._weights.served_name, 0, [0], TurnSampling(max_tokens=1)
                 )
-            self._asleep = False
+            self._awake.set()
         except (EngineFailed, TimeoutError):
             await self._restart()
 

@@ -44,10 +44,12 @@ def settings() -> dict[str, Any]:
 def url(home: Path, settings: dict[str, Any]) -> Iterator[str]:
     with running_api(home, settings) as url:
         post = f"{url}/v1/models"
-        assert httpx.post(post, json={"id": "base", "folder": "base"}).status_code == 200
+        assert (
+            httpx.post(post, json={"id": "base", "folder": "base"}, timeout=60).status_code == 200
+        )
         for name in ("small", "other", "large"):
             body = {"id": f"team/{name}", "folder": name, "base": "base"}
-            assert httpx.post(post, json=body).status_code == 200
+            assert httpx.post(post, json=body, timeout=60).status_code == 200
         yield url
 
 

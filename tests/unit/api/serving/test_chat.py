@@ -45,8 +45,8 @@ def test_the_first_request_starts_the_engine_and_is_answered_by_it(
 
 def test_a_stream_arrives_unchanged(serving: RunningServing, url: str) -> None:
     body = {"model": "base", "messages": [{"role": "user", "content": "go"}], "stream": True}
-    through = httpx.post(f"{url}/v1/chat/completions", json=body)
-    direct = httpx.post(f"{serving.engine.url}/v1/chat/completions", json=body)
+    through = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+    direct = httpx.post(f"{serving.engine.url}/v1/chat/completions", json=body, timeout=60)
 
     assert through.content == direct.content
     assert through.headers["content-type"] == "text/event-stream"
@@ -105,8 +105,8 @@ def test_a_request_that_cannot_be_served_says_why(client: openai.OpenAI, url: st
         ask(client, "hi", "absent")
     with pytest.raises(openai.BadRequestError, match="computes embeddings"):
         client.embeddings.create(model="base", input="hi")
-    no_model = httpx.post(f"{url}/v1/chat/completions", json={"messages": []})
-    no_json = httpx.post(f"{url}/v1/chat/completions", content=b"{")
+    no_model = httpx.post(f"{url}/v1/chat/completions", json={"messages": []}, timeout=60)
+    no_json = httpx.post(f"{url}/v1/chat/completions", content=b"{", timeout=60)
     assert (no_model.status_code, no_model.json()["error"]["param"]) == (400, "model")
     assert (no_json.status_code, no_json.json()["error"]["message"]) == (
         400,

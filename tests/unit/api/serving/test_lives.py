@@ -30,7 +30,7 @@ def test_a_cold_model_is_answered_with_503_and_when_to_retry(
 ) -> None:
     body = {"model": "base", "messages": [{"role": "user", "content": "hi"}]}
 
-    cold = httpx.post(f"{url}/v1/chat/completions", json=body)
+    cold = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
 
     assert (cold.status_code, cold.json()["error"]["code"]) == (503, "model_not_ready")
     assert int(cold.headers["retry-after"]) > 0
@@ -40,7 +40,7 @@ def test_a_cold_model_is_answered_with_503_and_when_to_retry(
 def test_a_warm_model_is_answered_although_no_request_may_wait(
     url: str, client: openai.OpenAI, worker: ServingWorker
 ) -> None:
-    httpx.post(f"{url}/v1/models/base/deploy", json={})
+    httpx.post(f"{url}/v1/models/base/deploy", json={}, timeout=60)
     worker.serve_next()
 
     assert ask(client, "hi").choices[0].message.content == "echo: hi"
@@ -50,7 +50,7 @@ def test_a_warm_model_is_answered_although_no_request_may_wait(
 def test_no_request_waits_for_ever_for_a_serving_whose_worker_is_gone(
     url: str, client: openai.OpenAI, worker: ServingWorker
 ) -> None:
-    httpx.post(f"{url}/v1/models/base/deploy", json={})
+    httpx.post(f"{url}/v1/models/base/deploy", json={}, timeout=60)
     worker.kill(worker.serve_next())  # the job still runs, by its lease
 
     with pytest.raises(openai.InternalServerError, match="is not ready"):
@@ -157,7 +157,9 @@ def test_adapters_share_the_engine_of_their_base(
 def test_an_adapter_that_is_too_large_gets_an_engine_with_room_for_it(
     client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile, url: str
 ) -> None:
-    httpx.post(f"{url}/v1/models/base/deploy", json={"keep_warm": True, "idle_seconds": 77})
+    httpx.post(
+        f"{url}/v1/models/base/deploy", json={"keep_warm": True, "idle_seconds": 77}, timeout=60
+    )
     serving = worker.serve_next(SLOTS)
     asked = meanwhile(lambda: ask(client, "hi", "team/large"))
     assert worker.wait_until(lambda: serving.activity.outgrown)
@@ -182,7 +184,7 @@ def test_the_operator_says_which_models_a_request_may_start(
     with pytest.raises(openai.PermissionDeniedError, match="TEMPER_SERVED_MODELS"):
         ask(client, "hi", "base")
 
-    assert httpx.post(f"{url}/v1/models/base/deploy", json={}).status_code == 200
+    assert httpx.post(f"{url}/v1/models/base/deploy", json={}, timeout=60).status_code == 200
     worker.serve_next()
 
     assert ask(client, "hi", "base").choices[0].message.content == "echo: hi"
@@ -191,21 +193,23 @@ def test_the_operator_says_which_models_a_request_may_start(
 def test_deploying_twice_changes_one_serving_and_undeploying_ends_it(
     url: str, worker: ServingWorker, home: Any
 ) -> None:
-    first = httpx.post(f"{url}/v1/models/base/deploy", json={}).json()
-    again = httpx.post(f"{url}/v1/models/team/small/deploy", json={"keep_warm": True}).json()
+    first = httpx.post(f"{url}/v1/models/base/deploy", json={}, timeout=60).json()
+    again = httpx.post(
+        f"{url}/v1/models/team/small/deploy", json={"keep_warm": True}, timeout=60
+    ).json()
 
     assert first["id"].startswith("serve-")
     assert (again["id"], again["model"], again["keep_warm"]) == (first["id"], "base", True)
     assert is_kept_warm(Artifacts(home).job(first["id"]))
 
-    ended = httpx.post(f"{url}/v1/models/base/undeploy").json()
+    ended = httpx.post(f"{url}/v1/models/base/undeploy", timeout=60).json()
     assert ended["servings"] == [first["id"]]
-    assert httpx.get(f"{url}/v1/servings/{first['id']}").json()["status"] == "cancelled"
-    assert httpx.post(f"{url}/v1/models/base/undeploy").json()["servings"] == []
+    assert httpx.get(f"{url}/v1/servings/{first['id']}", timeout=60).json()["status"] == "cancelled"
+    assert httpx.post(f"{url}/v1/models/base/undeploy", timeout=60).json()["servings"] == []
 
 
 def test_gpus_that_no_worker_has_are_refused(url: str, worker: ServingWorker) -> None:
-    refused = httpx.post(f"{url}/v1/models/base/deploy", json={"gpus": 4})
+    refused = httpx.post(f"{url}/v1/models/base/deploy", json={"gpus": 4}, timeout=60)
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "no_device_fits")
 

@@ -10,7 +10,8 @@ import pytest
 
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters
-from services.evaluator.serve.relay import Relay
+from services.evaluator.serve.engine import ServedEngine
+from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import ADAPTER_HEADER, REFUSAL_HEADER, Refusal
 from services.inference.vllm.control import VllmControl
 from tests.support.engine_stand_in import KEY, EngineStandIn
@@ -47,7 +48,10 @@ async def relayed() -> AsyncIterator[Case]:
     try:
         async with (
             VllmControl(f"{engine.url}/v1", KEY) as control,
-            Relay(engine.url, KEY, Adapters(control, None), activity, "127.0.0.1") as relay,
+            Relay(
+                ServedEngine(Destination(engine.url, KEY), Adapters(control, None), activity),
+                "127.0.0.1",
+            ) as relay,
             aiohttp.ClientSession() as http,
         ):
             yield Case(relay, engine, activity, http)

@@ -1,4 +1,4 @@
-"""The relay of a serving: the only way to its engine, for the gateway alone.
+"""The relay of an engine: the only way to it, for the gateway alone.
 
 vLLM listens on loopback with routes that load weights from any folder. The relay passes on the
 routes of inference, to callers that know its secret, and never tells vLLM's key.
@@ -7,24 +7,29 @@ routes of inference, to callers that know its secret, and never tells vLLM's key
 import hmac
 import json
 import logging
+import math
 import secrets
 import socket
-from contextlib import AsyncExitStack
-from typing import Self
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, Self
 
 import aiohttp
 from aiohttp import web
 
-from services.contracts.errors import InvalidRequest, TemperError
-from services.evaluator.serve.activity import Activity
-from services.evaluator.serve.adapters import Adapters, AdapterTooLarge
+from services.contracts.errors import InvalidRequest, TemperError, Unavailable
 from services.inference.relay_protocol import (
     ADAPTER_HEADER,
     MAX_BODY_BYTES,
     PATHS,
     REFUSAL_HEADER,
     Refusal,
+    RelayEndpoint,
     ServedAdapter,
+    publish_endpoint,
+    withdraw_endpoint,
 )
 
 logger = logging.getLogger(__name__)
@@ -42,22 +47,46 @@ ABORTED = b'"finish_reason":"abort"'
 that were the answer. No text of an answer looks so, since JSON escapes its quotes."""
 
 
+@dataclass(frozen=True)
+class Destination:
+    """The server that answers a request: its address without a path, its key, and what it calls
+    the model where that is not what requests call it."""
+
+    url: str
+    key: str = field(repr=False)
+    model: str | None = None
+
+
+class NotAdmitted(Exception):
+    """The engine takes no requests; the gateway is told why, and looks for the model again."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.value)
+        self.refusal = refusal
+
+
+class RelayedEngine(Protocol):
+    """What is behind a relay."""
+
+    def using(self, adapter: ServedAdapter | None) -> AbstractAsyncContextManager[Destination]:
+        """Keep a server ready for one request, with an adapter of the base or without.
+
+        Entering raises `NotAdmitted`, and the `TemperError` to answer with.
+        """
+        ...
+
+
 class Relay:
     """Passes requests on to an engine, response bytes unchanged; an async context manager.
 
-    ``engine_url`` has no path. A client that goes away ends its request to the engine, and with it
-    the generation. ``url`` is where the relay listens, on a free port of ``host``.
+    A client that goes away ends its request to the engine, and with it the generation. ``url`` is
+    where the relay listens, on a free port of ``host``.
     """
 
-    def __init__(
-        self, engine_url: str, engine_key: str, adapters: Adapters, activity: Activity, host: str
-    ) -> None:
+    def __init__(self, engine: RelayedEngine, host: str) -> None:
         self.secret = secrets.token_urlsafe(32)
         self.url = ""
-        self._engine_url = engine_url
-        self._engine_key = engine_key
-        self._adapters = adapters
-        self._activity = activity
+        self._engine = engine
         self._host = host
         self._stack = AsyncExitStack()
 
@@ -90,27 +119,26 @@ class Relay:
         given = request.headers.get("Authorization", "").encode(errors="replace")
         if not hmac.compare_digest(given, expected):
             return web.Response(status=401)
-        if self._activity.reason is not None:
-            return _refused(Refusal.LEAVING)
-        with self._activity.request():
-            try:
-                adapter = _adapter(request)
-                async with self._adapters.using(adapter):
-                    return await self._passed_on(request)
-            except AdapterTooLarge:
-                self._activity.leave("an adapter needs more room than it has", outgrown=True)
-                return _refused(Refusal.LEAVING)
-            except TemperError as error:
-                return _error(error)
+        try:
+            async with self._engine.using(_adapter(request)) as destination:
+                return await self._passed_on(request, destination)
+        except NotAdmitted as refused:
+            return _refused(refused.refusal)
+        except TemperError as error:
+            return _error(error)
 
-    async def _passed_on(self, request: web.Request) -> web.StreamResponse:
+    async def _passed_on(
+        self, request: web.Request, destination: Destination
+    ) -> web.StreamResponse:
         body = await request.read()
+        if destination.model is not None:
+            body = _naming(body, destination.model)
         try:
             answer = await self._session.post(
-                self._engine_url + request.path,
+                destination.url + request.path,
                 data=body,
                 headers={
-                    "Authorization": f"Bearer {self._engine_key}",
+                    "Authorization": f"Bearer {destination.key}",
                     "Content-Type": "application/json",
                 },
                 allow_redirects=False,
@@ -125,6 +153,16 @@ class Relay:
             if answer.content_type == "application/json":
                 return await _whole(answer)
             return await _streamed(request, answer)
+
+
+@contextmanager
+def published(relay: Relay, epoch: int, job_dir: Path) -> Iterator[None]:
+    """Send gateways to the relay of a job, which runs in ``epoch``."""
+    publish_endpoint(job_dir, RelayEndpoint(epoch=epoch, url=relay.url, secret=relay.secret))
+    try:
+        yield
+    finally:
+        withdraw_endpoint(job_dir)
 
 
 def _reachable(host: str) -> str:
@@ -179,6 +217,15 @@ def _adapter(request: web.Request) -> ServedAdapter | None:
         raise InvalidRequest(f"{ADAPTER_HEADER} is not valid") from error
 
 
+def _naming(body: bytes, model: str) -> bytes:
+    """A body that calls the model by the name it has in the engine."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest("the body is not JSON") from error
+    return json.dumps({**value, "model": model}).encode()
+
+
 def _refused(why: Refusal) -> web.Response:
     return web.Response(status=503, headers={REFUSAL_HEADER: why.value})
 
@@ -186,9 +233,15 @@ def _refused(why: Refusal) -> web.Response:
 def _error(error: TemperError) -> web.Response:
     """An error of loading an adapter, as OpenAI writes errors."""
     status, type_ = (400, "invalid_request_error")
+    headers = {}
     if not isinstance(error, InvalidRequest):
         status, type_ = (503, "server_error")
+    if isinstance(error, Unavailable):
+        headers["Retry-After"] = str(math.ceil(error.retry_after))
     detail = {"message": error.message, "type": type_, "param": error.param, "code": error.code}
     return web.Response(
-        status=status, text=json.dumps({"error": detail}), content_type="application/json"
+        status=status,
+        text=json.dumps({"error": detail}),
+        content_type="application/json",
+        headers=headers,
     )
