@@ -51,7 +51,7 @@ from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.jobs.broker import create_celery_app, ping_broker
 from services.core.web.app import create_app
-from services.core.web.auth import Authenticator, DirectToolRoute
+from services.core.web.auth import Authenticator, DirectRoute
 from services.core.web.database_errors import install_database_errors
 from services.core.web.direct import DirectRoutes
 from services.inference.relay_protocol import MAX_BODY_BYTES, PATHS
@@ -108,7 +108,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     others = (files, uploads, indexing, jobs, curves, artifacts, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
-    return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)
+    return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)
 
 
 def _create_context(settings: ApiSettings) -> GatewayContext:

@@ -23,7 +23,7 @@ from services.contracts.errors import (
 )
 from services.contracts.jobs import JobKind
 from services.contracts.serving import DeployModel, Serving, Undeployed
-from services.core.web.auth import Principal
+from services.core.web.auth import DirectRoute, Principal
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body
 
@@ -37,7 +37,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
     },
 }
 
-inference = APIRouter(prefix="/v1", tags=["inference"], responses=ANSWERS)
+inference = APIRouter(prefix="/v1", tags=["inference"], responses=ANSWERS, route_class=DirectRoute)
 router = APIRouter(
     prefix="/v1/servings", tags=["servings"], responses=documented_errors(AuthenticationFailed)
 )
@@ -73,7 +73,7 @@ async def completions(request: Request, gateway: Gateway, _principal: Principal)
     summary="Embed texts (refused)",
     openapi_extra=documented_body(InferenceBody, EMBEDDING),
 )
-async def embeddings(_gateway: Gateway, _principal: Principal) -> Response:
+async def embeddings(_request: Request, _gateway: Gateway, _principal: Principal) -> Response:
     """Registered models generate text; none embeds it."""
     raise InvalidRequest(
         "registered models generate text; no model here computes embeddings",

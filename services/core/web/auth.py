@@ -173,8 +173,7 @@ async def _principal(
     request: Request,
     _documented: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
 ) -> str:
-    authenticator: Authenticator = request.app.state.context.authenticator
-    return authenticator(request)
+    return _caller(request)
 
 
 async def _tool_principal(
@@ -192,8 +191,8 @@ ToolPrincipal = Annotated[str, Depends(_tool_principal)]
 """The caller of a tool route, which also accepts the key in the URL (HTTP Basic)."""
 
 
-class DirectToolRoute(APIRoute):
-    """A route whose endpoint takes exactly (request, application context, `ToolPrincipal`).
+class DirectRoute(APIRoute):
+    """A route whose endpoint takes exactly (request, application context, `Principal`).
 
     It is documented like any other route but called without FastAPI's dependency resolution, which
     takes a third of the time of a request.
@@ -203,11 +202,28 @@ class DirectToolRoute(APIRoute):
         """A handler that passes the three arguments."""
 
         async def handle(request: Request) -> Response:
-            caller = _caller_of_a_tool(request)
+            caller = self._caller(request)
             response: Response = await self.endpoint(request, request.app.state.context, caller)
             return response
 
         return handle
+
+    @staticmethod
+    def _caller(request: Request) -> str:
+        return _caller(request)
+
+
+class DirectToolRoute(DirectRoute):
+    """A `DirectRoute` for a `ToolPrincipal`."""
+
+    @staticmethod
+    def _caller(request: Request) -> str:
+        return _caller_of_a_tool(request)
+
+
+def _caller(request: Request) -> str:
+    authenticator: Authenticator = request.app.state.context.authenticator
+    return authenticator(request)
 
 
 def _caller_of_a_tool(request: Request) -> str:

@@ -7,12 +7,12 @@ they do in one step, with the same rules.
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from inspect import isawaitable
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
-from services.contracts.errors import TemperError
 from services.core.web.body_limits import BodyBounds
 from services.core.web.browser_guard import HostNames
 from services.core.web.errors import error_answer, unexpected_answer
@@ -70,13 +70,21 @@ class DirectRoutes:
         self, scope: Scope, receive: Receive, send: Send, route: APIRoute, handler: Handler
     ) -> Response:
         names, bounds = self._entrance.names, self._entrance.bounds
+        request = Request(scope, bounds.limited(scope, receive), send)
         try:
             refusal = names.refusal(scope) if names is not None else None
             if refusal is not None:
                 return error_answer(refusal)
             scope["route"] = route  # the metrics label
-            return await handler(Request(scope, bounds.limited(scope, receive), send))
-        except TemperError as error:
-            return error_answer(error)
+            return await handler(request)
         except Exception as error:
-            return unexpected_answer(error)
+            return await self._failed(request, error)
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        """The response of the application's own handler of such errors."""
+        handlers = self.app.exception_handlers
+        for kind in type(error).__mro__:
+            if kind in handlers:
+                answer = handlers[kind](request, error)
+                return await answer if isawaitable(answer) else answer
+        return unexpected_answer(error)

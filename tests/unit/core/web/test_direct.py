@@ -41,6 +41,8 @@ def application() -> FastAPI:
         body = await request.body()
         if body == b"conflict":
             raise Conflict("it is there already")
+        if body == b"missing":
+            raise KeyError("its handler knows it")
         if body == b"fault":
             raise ZeroDivisionError
         return Response(body, headers={"x-seen": request.headers["x-request-id"]})
@@ -55,6 +57,11 @@ def application() -> FastAPI:
         larger_bodies={"/echo": BODY_BYTES},
     )
     app.include_router(router)
+
+    @app.exception_handler(LookupError)
+    async def missing(_request: Request, error: LookupError) -> Response:
+        return Response(f"missing: {error}", status_code=410)
+
     app.state.router = router
     return app
 
@@ -78,6 +85,7 @@ def short() -> TestClient:
         (b"something", {"x-request-id": "req-1"}),
         (b"conflict", {}),
         (b"fault", {}),
+        (b"missing", {}),
         (b"x" * (BODY_BYTES + 1), {}),
         (b"something", {"host": "stranger.example.org"}),
         (b"something", {"host": "temper.example.org:80"}),
