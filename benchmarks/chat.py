@@ -1,5 +1,7 @@
 """What the gateway costs a streamed chat completion: tokens a second, and time to the first token.
 
+The first token is timed of a request alone, of one beside 64 streams, and of 64 requests at once.
+
 The same requests go to an engine directly and through a real gateway and relay, in turn, so that
 whatever else the machine does meets both alike. The engine is a stand-in in a process of its own,
 which writes one token of each stream every STEP milliseconds. Run from the repository root:
@@ -101,6 +103,20 @@ async def ask(url: str, tokens: int, at_once: int, times: int = 1) -> Round:
     return Round(sum(answer.tokens for answer in answers) / elapsed, first)
 
 
+async def ask_beside(url: str, tokens: int) -> Round:
+    """Ask for one token again and again while ``AT_ONCE`` streams are answered."""
+    crowd = asyncio.create_task(ask(url, tokens, AT_ONCE))
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        await stream(session, url, tokens // 4)  # by then the others have begun
+        answers = []
+        while not crowd.done():
+            answers.append(await stream(session, url, 1))
+    await crowd
+    # The last may have had company no longer.
+    return Round(0, statistics.median(answer.first for answer in answers[:-1]))
+
+
 def compare(direct: str, through: str, tokens: int, rounds: int) -> None:
     """Time both in turn; print their medians over the rounds."""
     urls = (direct, through)
@@ -108,11 +124,16 @@ def compare(direct: str, through: str, tokens: int, rounds: int) -> None:
         asyncio.run(ask(url, tokens, AT_ONCE))
     crowded = [[asyncio.run(ask(url, tokens, AT_ONCE)) for url in urls] for _ in range(rounds)]
     alone = [[asyncio.run(ask(url, 1, 1, ALONE)) for url in urls] for _ in range(rounds)]
+    beside = [[asyncio.run(ask_beside(url, tokens)) for url in urls] for _ in range(rounds)]
     rates = [statistics.median(row[side].rate for row in crowded) for side in (0, 1)]
     print(f"{'':<34}{'direct':>9}{'gateway':>9}")
     print(f"{f'tokens/s, {AT_ONCE} streams':<34}{rates[0]:>9.0f}{rates[1]:>9.0f}", end="")
     print(f"   ratio {rates[1] / rates[0]:.2f}")
-    for name, measured in ((f"first token, {AT_ONCE} streams", crowded), ("alone", alone)):
+    for name, measured in (
+        ("first token, alone", alone),
+        (f"first token, beside {AT_ONCE}", beside),
+        (f"first token, {AT_ONCE} at once", crowded),
+    ):
         first = [1e3 * statistics.median(row[side].first for row in measured) for side in (0, 1)]
         print(f"{name + ', ms':<34}{first[0]:>9.1f}{first[1]:>9.1f}", end="")
         print(f"   added {first[1] - first[0]:.1f}")
