@@ -1,12 +1,8 @@
 """The managed vLLM server with a real model, a real adapter and real failures."""
 
-import array
 import asyncio
-import json
 import os
-import random
 import signal
-import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +17,9 @@ from services.inference.clients.json_service import ServiceFailed
 from services.inference.vllm.log import StartupPhase
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
 from tests.support.runtimes import installed_runtime
+from tests.support.tiny_adapter import write_adapter
 from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for
-
-HIDDEN, KEY_VALUE, LAYERS, RANK = 128, 128, 2, 4
 
 pytestmark = pytest.mark.runtime
 
@@ -70,27 +65,6 @@ def processes(tree: str, parent: int | None = None) -> list[psutil.Process]:
 
 def assert_nothing_left(tree: str) -> None:
     wait_for(lambda: not processes(tree), "no process of the server is left")
-
-
-def write_adapter(folder: Path) -> Path:
-    """A LoRA adapter with random weights, large enough to change every answer."""
-    folder.mkdir()
-    generator, header, data = random.Random(1), {}, b""
-    for layer in range(LAYERS):
-        prefix = f"base_model.model.model.layers.{layer}.self_attn.v_proj"
-        for name, shape in (("lora_A", (RANK, HIDDEN)), ("lora_B", (KEY_VALUE, RANK))):
-            values = array.array("f", (generator.gauss(0, 1) for _ in range(shape[0] * shape[1])))
-            header[f"{prefix}.{name}.weight"] = {
-                "dtype": "F32",
-                "shape": shape,
-                "data_offsets": (len(data), len(data) + 4 * len(values)),
-            }
-            data += values.tobytes()
-    text = json.dumps(header).encode()
-    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-    config = {"peft_type": "LORA", "r": RANK, "lora_alpha": 32, "target_modules": ["v_proj"]}
-    (folder / "adapter_config.json").write_text(json.dumps(config))
-    return folder
 
 
 LONG_PROMPT = "x y " * 620
