@@ -27,7 +27,7 @@ from services.core.process.supervised import lease_clock
 
 logger = logging.getLogger(__name__)
 
-OUTBOX_SECONDS = 0.5
+OUTBOX_SECONDS = 0.1
 """Polling interval of the outbox without a `nudge`."""
 
 CLOCK_JUMP_SECONDS = 5.0

@@ -12,7 +12,7 @@ from services.contracts.errors import Unavailable
 
 REMEMBER_SECONDS = 1.0
 """How long a route is used without another look: servings end, and models are deleted."""
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.1
 ONE_LOOK_SECONDS = 10.0
 MAX_REMEMBERED = 4096
 RETRY_AFTER = 10.0

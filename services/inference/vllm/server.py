@@ -25,7 +25,7 @@ from services.inference.vllm.launch import HOST, NO_ROUTES, Routes, plan_launch
 from services.inference.vllm.log import LogFollower, StartupPhase, failure_cause, milestone
 
 LOG = "vllm.log"
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.1
 PROBE_SECONDS = 5.0
 GRACE_SECONDS = 10.0
 PORT_ATTEMPTS = 5
