@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import MIN_ITEMS
+from services.contracts.benchmarks import Benchmark, benchmark_of
+from services.contracts.campaigns import MIN_ITEMS, CreateCampaign
 from services.contracts.errors import InvalidRequest
 from services.datasets.questions import question_of
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, RowError
 from services.metrics.contamination import Contamination
+from services.metrics.extraction import at_path
 
 MAX_ITEMS = 50_000
 SEARCH, FINAL = "search", "final"
@@ -43,21 +45,36 @@ class KnownItems:
         self.final = Contamination(item.question for item in parts.final)
 
 
-def read_items(path: Path) -> list[Item]:
-    """The items of a file; raises `InvalidRequest` that names the row at fault."""
+def read_items(path: Path, request: CreateCampaign) -> list[Item]:
+    """The items of a campaign's file; raises `InvalidRequest` that names the row at fault."""
+    benchmark = None if request.benchmark is None else benchmark_of(request.benchmark)
     items: list[Item] = []
     for record in open_records(path):
         if isinstance(record, Problem):
             raise InvalidRequest(str(record), param="file")
+        if len(items) == request.benchmark_rows:
+            break
         if len(items) == MAX_ITEMS:
             raise InvalidRequest(f"more than {MAX_ITEMS:,} rows", param="file")
         try:
             if not isinstance(record.value, dict):
                 raise RowError("is not an object")
-            items.append(Item(record.value, _text(question_of(record.value)[1])))
+            items.append(Item(record.value, _question(record.value, benchmark)))
         except RowError as error:
             raise InvalidRequest(f"row {record.row}: {error.message}", param="file") from None
     return items
+
+
+def _question(row: JsonObject, benchmark: Benchmark | None) -> str:
+    if benchmark is None:
+        return _text(question_of(row)[1])
+    try:
+        question = at_path(row, benchmark.question)
+    except LookupError:
+        question = None
+    if not isinstance(question, str) or not question.strip():
+        raise RowError(f"{benchmark.question} is not a text")
+    return question
 
 
 def _text(question: str | list[JsonObject]) -> str:

@@ -74,11 +74,18 @@ def _take(session: Session, job: Job, claimant: Claimant) -> Job:
 
 
 def release(
-    session: Session, job: Job, reason: str, awaits: str | None, seconds_left: float | None = None
+    session: Session,
+    job: Job,
+    reason: str,
+    awaits: str | None,
+    seconds_left: float | None = None,
+    *,
+    has_begun: bool = True,
 ) -> None:
     """Queue a claimed campaign until the job ``awaits`` has ended; without one, for a while.
 
-    It goes on after ``seconds_left`` at the latest, when the hours of its budget end.
+    It goes on after ``seconds_left`` at the latest, when the hours of its budget end. They do not
+    count before it ``has_begun``.
     """
     row = session.get(CampaignRow, job.id)
     if row is None:
@@ -89,6 +96,8 @@ def release(
     seconds = FALLBACK_SECONDS if seconds_left is None else min(FALLBACK_SECONDS, seconds_left)
     later = now(session) + seconds
     changes: dict[str, Any] = {"queue_reason": reason, "not_before": later, "losses": 0}
+    if not has_begun:
+        changes["started_at"] = None
     move_job(session, job, JobStatus.QUEUED, message, **changes)
 
 

@@ -20,7 +20,10 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
     """Have the LLM write script and settings; each failed check goes back to it."""
     parent = code_of(run, proposal.parent)
     kept = parent.script if parent and proposal.skip_data_processing else None
-    task = prompts.CODING if kept is None else prompts.CODING_SETTINGS_ONLY
+    seconds = run.request.time_limits.debug_script
+    task = prompts.CODING_SETTINGS_ONLY
+    if kept is None:
+        task = prompts.CODING.format(seconds=min(seconds, run.request.time_limits.script))
     message = "\n\n".join(
         [
             f"The experiment: {proposal.task}",

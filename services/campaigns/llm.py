@@ -17,7 +17,6 @@ from services.inference.clients.chat import ChatCompletion, ChatRequest, Inferen
 from services.inference.clients.json_service import ServiceFailed, model_retries
 
 ANSWER_SECONDS = 600.0
-ATTEMPTS = 4
 CHARACTERS_PER_TOKEN = 4
 REPAIRS = 2
 """Further answers after one that is not the JSON asked for."""
@@ -72,6 +71,8 @@ async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effec
         messages=messages,
         max_tokens=llm.max_tokens,
         temperature=llm.temperature,
+        frequency_penalty=llm.frequency_penalty,
+        presence_penalty=llm.presence_penalty,
     )
     kept = KeptAnswer(run.folder, run.idempotency_key(key), request)
     completion = kept.read()
@@ -96,7 +97,7 @@ async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) ->
         str(llm.base_url),
         run.settings.endpoint_keys.get(llm.origin),
         ANSWER_SECONDS,
-        retries=model_retries(attempts=ATTEMPTS),
+        retries=model_retries(llm.attempts, first_wait_seconds=llm.retry_seconds),
         headers={"Idempotency-Key": kept.idempotency_key},
     )
     try:

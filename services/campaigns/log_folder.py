@@ -20,7 +20,8 @@ OUTPUT, PAGE, SUMMARY, REQUEST = "output.json", "step.md", "summary.md", "campai
 class LogFolder:
     """The log of one campaign in the folder of its job."""
 
-    def __init__(self, job_folder: Path, created_at: float) -> None:
+    def __init__(self, job_folder: Path, created_at: float, *, conversations: bool = True) -> None:
+        self._conversations = conversations
         root = job_folder / "log"
         # One that was begun is kept, even if the time zone has changed since.
         begun = sorted(root.glob("*")) if root.exists() else []
@@ -41,7 +42,7 @@ class LogFolder:
         folder = self._folder(place)
         for name, content in _code_files(place.step, output).items():
             _write(folder / name, content)
-        _write(folder / PAGE, _page(place, output, effects))
+        _write(folder / PAGE, _page(place, output, effects, self._conversations))
         _write(folder / OUTPUT, _pretty(output))  # last: it says that the step is complete
 
     def write_summary(self, lessons: Sequence[str]) -> None:
@@ -59,7 +60,9 @@ def _code_files(step: StepName, output: JsonObject) -> dict[str, str]:
     return {"process_data.py": str(output["script"]), "train.yaml": str(output["settings"])}
 
 
-def _page(place: Place, output: JsonObject, effects: Mapping[str, Effect]) -> str:
+def _page(
+    place: Place, output: JsonObject, effects: Mapping[str, Effect], with_conversations: bool
+) -> str:
     parts = [f"# Loop {place.loop}: {place.step.value}"]
     jobs = [f"- {key}: {effect.job_id}" for key, effect in effects.items() if effect.job_id]
     if jobs:
@@ -68,8 +71,10 @@ def _page(place: Place, output: JsonObject, effects: Mapping[str, Effect]) -> st
         if "answer" not in effect.response:
             continue
         tokens = f"{effect.prompt_tokens} prompt and {effect.completion_tokens} completion tokens"
-        asked = [str(message["content"]) for message in effect.response.get("messages", [])]
         parts.append(f"## {key} ({tokens})")
+        if not with_conversations:
+            continue
+        asked = [str(message["content"]) for message in effect.response.get("messages", [])]
         parts += [_fenced(text) for text in asked]
         parts += ["The LLM answers:", _fenced(str(effect.response["answer"]))]
     shown = {key: value for key, value in output.items() if key not in {"script", "settings"}}

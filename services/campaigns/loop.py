@@ -23,6 +23,8 @@ def advance(run: CampaignRun) -> CampaignResult:
 
     Raises `JobFailed` when the base model cannot be measured.
     """
+    if not run.has_begun:
+        run.await_others()
     parts = parts_of(run)
     items = KnownItems(parts)
     finished, ended_by = 0, Limit.LOOPS

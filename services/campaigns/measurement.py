@@ -1,5 +1,6 @@
 """Measuring a model on both parts of the benchmark with ordinary evaluation jobs."""
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from services.contracts.campaigns import Failure
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobStatus
 from services.datasets.append_log import read_records
+from services.metrics.repeated import pass_at_k
 
 SHOWN_SAMPLES = 10
 QUESTION_CHARACTERS = 1000
@@ -33,7 +35,7 @@ class _ResultRow(BaseModel):
 def parts_of(run: CampaignRun) -> Parts:
     """Both parts of the benchmark, always divided alike."""
     request = run.request
-    return divide(read_items(run.artifacts.file(request.file)), request.final_share)
+    return divide(read_items(run.artifacts.file(request.file), request), request.final_share)
 
 
 def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:
@@ -47,10 +49,35 @@ def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:
     random.Random(jobs[SEARCH]).shuffle(wrong)  # noqa: S311 - a sample, not a secret
     return Measurement(
         model=model,
-        search={row.index: row.score for row in search},
-        final={row.index: row.score for row in final},
-        wrong=[_shown(row, parts.search) for row in wrong[:SHOWN_SAMPLES]],
+        search=_scores(search, run.request.pass_k),
+        final=_scores(final, run.request.pass_k),
+        wrong=[_shown(row, parts.search) for row in _distinct(wrong)[:SHOWN_SAMPLES]],
     )
+
+
+def _scores(rows: Sequence[_ResultRow], pass_k: int | None) -> dict[int, float | None]:
+    """The score of each item over its samples: their mean, or pass@k.
+
+    One sample without a score leaves the item without one.
+    """
+    by_item: dict[int, list[_ResultRow]] = {}
+    for row in rows:
+        by_item.setdefault(row.index, []).append(row)
+    return {index: _score(samples, pass_k) for index, samples in by_item.items()}
+
+
+def _score(samples: Sequence[_ResultRow], pass_k: int | None) -> float | None:
+    scores = [row.score for row in samples if row.score is not None]
+    if len(scores) < len(samples):
+        return None
+    if pass_k is None:
+        return math.fsum(scores) / len(scores)
+    return pass_at_k(len(samples), sum(row.correct is True for row in samples), pass_k)
+
+
+def _distinct(rows: Sequence[_ResultRow]) -> list[_ResultRow]:
+    """One sample of each item."""
+    return list({row.index: row for row in rows}.values())
 
 
 def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item]) -> str:
@@ -60,10 +87,19 @@ def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item]) -> s
         "file": _upload(run, name, items),
         **request.model_dump(
             mode="json",
-            include={"grader", "sampling", "system_prompt", "chat_template_kwargs", "engine"},
+            include={
+                "grader",
+                "benchmark",
+                "samples_per_item",
+                "sampling",
+                "system_prompt",
+                "chat_template_kwargs",
+                "engine",
+            },
         ),
     }
-    return run.create_job(f"evaluate.{name}", "/v1/evaluations", body)
+    limit = request.time_limits.evaluation
+    return run.create_job(f"evaluate.{name}", "/v1/evaluations", body, limit)
 
 
 def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:

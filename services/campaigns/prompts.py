@@ -11,7 +11,6 @@ from services.contracts.campaigns import CreateCampaign
 from services.datasets.reader import open_records
 from services.datasets.record import Problem
 
-SAMPLE_ROWS = 3
 ROW_CHARACTERS = 1000
 LESSONS = 20
 """Loops that are told of, newest last."""
@@ -39,7 +38,7 @@ def datasets_text(run: CampaignRun) -> str:
 def _first_rows(run: CampaignRun, file: str) -> str:
     lines: list[str] = []
     for record in open_records(run.artifacts.file(file)):
-        if len(lines) == SAMPLE_ROWS:
+        if len(lines) == run.request.sample_rows:
             break
         if not isinstance(record, Problem):
             lines.append(json.dumps(record.value, ensure_ascii=False)[:ROW_CHARACTERS])
@@ -80,7 +79,7 @@ CODING = (
     f"Write {SCRIPT} in a ```python block and train.yaml in a ```yaml block.\n"
     f"{SCRIPT} reads the data sets and writes {DATA}: a JSON list of objects with the texts "
     "instruction, input (may be empty) and output. With the argument --debug it writes about 100 "
-    "rows. It has Python's standard library and numpy, no network, and 300 seconds.\n"
+    "rows. It has Python's standard library and numpy, no network, and {seconds:g} seconds.\n"
     "train.yaml holds LLaMA-Factory's arguments for stage sft, such as finetuning_type (lora or "
     "full), learning_rate, num_train_epochs, per_device_train_batch_size, cutoff_len. Model, data "
     "and folders are set for you."

@@ -1,6 +1,7 @@
 """One claim of a campaign: runs its steps, and does what they do outside once."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +26,7 @@ from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Cause, Interrupted, Waiting
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import CreateCampaign, StepName
+from services.contracts.errors import NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.tables import CampaignStepRow, JobRow
@@ -73,8 +75,17 @@ class CampaignRun:
         self.budget = Budget(self.request, claim.job.started_at, used)
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
-        self.log = LogFolder(self.artifacts.job(self.id), claim.job.created_at)
+        self.log = LogFolder(
+            self.artifacts.job(self.id),
+            claim.job.created_at,
+            conversations=self.request.log_conversations,
+        )
         self._complete_log()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its first step has begun."""
+        return bool(self._steps)
 
     def _complete_log(self) -> None:
         """Write what a worker that was killed may have left out: the last finished step."""
@@ -162,10 +173,12 @@ class CampaignRun:
         self.budget.add(effect.prompt_tokens, effect.completion_tokens)
         return effect
 
-    def create_job(self, key: str, path: str, body: JsonObject) -> str:
-        """Create a job once; return its id."""
+    def create_job(self, key: str, path: str, body: JsonObject, seconds: int | None = None) -> str:
+        """Create a job once, that fails after ``seconds``; return its id."""
         common = {
             "gpus": self.request.gpus,
+            "devices": self.request.devices,
+            "deadline_seconds": seconds,
             "priority": self.request.priority,
             "metadata": {"campaign": self.id, "loop": str(self._place.loop)},
         }
@@ -188,6 +201,12 @@ class CampaignRun:
             self._check_budget()
             raise Waiting(f"waiting for {job_id}", job_id)
         return job
+
+    def await_others(self) -> None:
+        """Raise `Waiting` while a campaign that this one comes after has not ended."""
+        for campaign in self.request.after:
+            with contextlib.suppress(NotFound):  # it was deleted, which only ended ones can be
+                self.finished_job(campaign)
 
     def note(self, message: str) -> None:
         """Append an event."""

@@ -27,6 +27,7 @@ def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems
     rows = Rows([], 0)
     try:
         rows = read_rows(run_script(run, "full", code.script, debug=False), items)
+        rows = rows.first(run.request.training_rows)
         # Nothing is left when all rows held items of the final part. The LLM must not learn that,
         # so the model of no training is measured.
         model = _train(run, code, rows) if rows.rows else run.request.base_model
@@ -52,7 +53,8 @@ def _train(run: CampaignRun, code: Code, rows: Rows) -> str:
     file = run.once("upload.train", upload).response["id"]
     method = {"type": "supervised", "supervised": {"hyperparameters": code.hyperparameters}}
     body = {"model": run.request.base_model, "training_file": file, "method": method, "seed": 0}
-    job_id = run.create_job("train", "/v1/fine_tuning/jobs", body)
+    limit = run.request.time_limits.training
+    job_id = run.create_job("train", "/v1/fine_tuning/jobs", body, limit)
     job = run.finished_job(job_id)
     if job.status is not JobStatus.SUCCEEDED or job.result is None:
         raise _failed(job_id, job.error)

@@ -18,7 +18,6 @@ from services.inference.clients.json_service import JsonService, Retries, Servic
 from services.metrics.contamination import Contamination
 
 SCRIPT, DATA = "process_data.py", "data.json"
-RUN_SECONDS = 300.0
 QUEUE_SECONDS = 90.0
 MAX_DATA_BYTES = 32 << 20
 MAX_CONTAMINATED_SHARE = 0.1
@@ -54,6 +53,10 @@ class Rows:
     rows: list[Row]
     contaminated: int
 
+    def first(self, number: int | None) -> "Rows":
+        """The first usable rows, or all of them."""
+        return Rows(self.rows[:number], self.contaminated)
+
 
 def check_script(source: str) -> None:
     """Raise `StepFailed` for a script that is not Python."""
@@ -78,10 +81,12 @@ def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
 
 async def _run(run: CampaignRun, source: str, target: Path, *, debug: bool) -> Effect:
     arguments = [SCRIPT, "--debug"] if debug else [SCRIPT]
+    limits = run.request.time_limits
+    seconds = limits.debug_script if debug else limits.script
     request = RunCodeRequest(
         code=_LAUNCHER.format(arguments=arguments, script=SCRIPT),
         language=Language.PYTHON,
-        run_timeout=RUN_SECONDS,
+        run_timeout=seconds,
         files={SCRIPT: _encode(source.encode()), **_datasets(run)},
         fetch_files=[DATA],
     )
@@ -89,8 +94,8 @@ async def _run(run: CampaignRun, source: str, target: Path, *, debug: bool) -> E
     service = JsonService(
         f"{run.settings.sandbox_url}/run_code",
         key.get_secret_value() if key else None,
-        timeout=RUN_SECONDS + QUEUE_SECONDS,
-        retries=Retries(2, 2 * RUN_SECONDS),
+        timeout=seconds + QUEUE_SECONDS,
+        retries=Retries(2, 2 * seconds),
         connections=1,
         direct=True,
     )
@@ -100,7 +105,7 @@ async def _run(run: CampaignRun, source: str, target: Path, *, debug: bool) -> E
             answer = await service.post(body, RunCodeResponse.model_validate_json)
     except ServiceFailed as error:
         raise Waiting(f"waiting for the sandbox: {error.message}") from error
-    problem = _problem(answer.value)
+    problem = _problem(answer.value, seconds)
     if problem is None:
         partial = target.with_suffix(".partial")
         partial.write_bytes(base64.b64decode(answer.value.files[DATA]))
@@ -119,14 +124,14 @@ def _encode(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _problem(answer: RunCodeResponse) -> str | None:
+def _problem(answer: RunCodeResponse, seconds: float) -> str | None:
     """Why there are no data, for the LLM; None when there are."""
     result = answer.run_result
     if result is None or result.status is CommandStatus.ERROR:
         raise Waiting(f"waiting for the sandbox: {answer.message[:MESSAGE_CHARACTERS]}")
     tail = ((result.stdout or "") + (result.stderr or ""))[-MESSAGE_CHARACTERS:]
     if result.status is CommandStatus.TIME_LIMIT_EXCEEDED:
-        return f"{SCRIPT} ran for more than {RUN_SECONDS:g} s; the end of its output:\n{tail}"
+        return f"{SCRIPT} ran for more than {seconds:g} s; the end of its output:\n{tail}"
     if result.out_of_memory:
         return f"{SCRIPT} exceeded its memory; the end of its output:\n{tail}"
     if result.return_code != 0:

@@ -112,7 +112,7 @@ class CampaignWorker:
         path = Artifacts(self._settings.home).file(request.file)
         error = None
         try:
-            divide(read_items(path), request.final_share)
+            divide(read_items(path, request), request.final_share)
         except (TemperError, OSError) as problem:
             error = JobError(code=InvalidRequest.code, message=str(problem), param="file")
         with self._database.write() as session:
@@ -175,7 +175,14 @@ class CampaignWorker:
             elif job.pause_requested_at is not None:
                 move_job(session, job, JobStatus.PAUSED, "Paused", phase=None)
             else:
-                release(session, job, reason, awaits, run.budget.seconds_left)
+                release(
+                    session,
+                    job,
+                    reason,
+                    awaits,
+                    run.budget.seconds_left,
+                    has_begun=run.has_begun,
+                )
 
     def _interrupt(self, claim: Claim, cause: Cause) -> None:
         with self._database.write() as session:

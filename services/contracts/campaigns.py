@@ -6,11 +6,12 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Number, Request, Resource
+from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
-from services.contracts.evaluations import Sampling
+from services.contracts.evaluations import BenchmarkName, Sampling
 from services.contracts.graders import ExactGrader
-from services.contracts.jobs import JobState
+from services.contracts.jobs import GpuIndex, GpuUuid, JobState
 from services.contracts.models import ModelId, RemoteModel
 from services.contracts.rewards import EvaluationGrader
 
@@ -35,6 +36,14 @@ class CampaignLlm(RemoteModel):
     price: TokenPrice | None = None
     max_tokens: StrictInt = Field(default=8192, ge=1, le=131_072, description="Of one answer.")
     temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
+    frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    attempts: StrictInt = Field(
+        default=4, ge=1, le=100, description="Requests for one answer, if all but the last fail."
+    )
+    retry_seconds: Number = Field(
+        default=0.5, ge=0.0, le=600.0, description="The pause before the second; they grow."
+    )
 
 
 class CampaignDataset(Request):
@@ -69,6 +78,18 @@ class CampaignBudget(Request):
     )
 
 
+class CampaignTimeLimits(Request):
+    """Seconds that parts of a loop may take, the waiting of jobs included; null: no limit.
+
+    Scripts have at most what the operator's sandbox allows.
+    """
+
+    debug_script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
+    script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
+    training: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+    evaluation: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+
+
 class CreateCampaign(Request):
     """The body of POST /v1/campaigns.
 
@@ -84,6 +105,25 @@ class CreateCampaign(Request):
         min_length=1, max_length=200, description="Rows of {messages | prompt, gold}."
     )
     grader: EvaluationGrader = Field(default_factory=ExactGrader)
+    benchmark: BenchmarkName | Benchmark | None = Field(
+        default=None,
+        description="The data set that the file holds, in its published schema; it sets the "
+        "prompts and the grader.",
+    )
+    benchmark_rows: StrictInt | None = Field(
+        default=None, ge=2 * MIN_ITEMS, description="Take the first rows of the file only."
+    )
+    samples_per_item: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="Answers to each row, whose mean is its score; needs a temperature.",
+    )
+    pass_k: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        description="The score of an item is pass@k of its samples, in place of their mean.",
+    )
     higher_is_better: StrictBool = True
     final_share: Number = Field(default=0.5, ge=0.1, le=0.9)
     sampling: Sampling = Field(default_factory=Sampling)
@@ -93,8 +133,29 @@ class CreateCampaign(Request):
     datasets: list[CampaignDataset] = Field(min_length=1, max_length=50)
     llm: CampaignLlm
     budget: CampaignBudget = Field(default_factory=CampaignBudget)
+    time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)
+    training_rows: StrictInt | None = Field(
+        default=None, ge=1, description="Train on the first rows of a script's data only."
+    )
+    sample_rows: StrictInt = Field(
+        default=3, ge=1, le=20, description="Rows of each data set that the LLM is shown."
+    )
+    log_conversations: StrictBool = Field(
+        default=True, description="Write the conversations with the LLM into the log folder."
+    )
     gpus: StrictInt | None = Field(
         default=None, ge=0, le=64, description="Of each training and evaluation."
+    )
+    devices: list[GpuIndex | GpuUuid] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Exactly these GPUs for each training and evaluation, which wait for them.",
+    )
+    after: list[str] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Campaigns whose end this one waits for before its first step.",
     )
     priority: StrictInt = Field(default=0, ge=-100, le=100, description="Of its jobs, too.")
     deadline_seconds: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
@@ -105,6 +166,36 @@ class CreateCampaign(Request):
         names = [each.name for each in self.datasets]
         if len(set(names)) < len(names):
             raise ValueError("two datasets have the same name")
+        return self
+
+    @model_validator(mode="after")
+    def _graded_as_the_benchmark(self) -> Self:
+        if self.benchmark is not None:
+            grader = benchmark_of(self.benchmark).grader
+            if "grader" in self.model_fields_set and self.grader != grader:
+                raise ValueError("benchmark sets the grader: give one of them")
+            self.grader = grader
+        return self
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Self:
+        if self.samples_per_item > 1 and self.sampling.temperature == 0:
+            raise ValueError("samples_per_item above 1 needs sampling.temperature above 0")
+        if self.pass_k is not None and self.pass_k > self.samples_per_item:
+            raise ValueError(f"pass_k needs at least {self.pass_k} samples_per_item")
+        if self.pass_k is not None and not self.higher_is_better:
+            raise ValueError("pass_k counts correct answers, of which more are better")
+        return self
+
+    @model_validator(mode="after")
+    def _count_devices(self) -> Self:
+        if self.devices is None:
+            return self
+        if len(set(self.devices)) != len(self.devices):
+            raise ValueError("devices names a GPU twice")
+        if self.gpus not in {None, len(self.devices)}:
+            raise ValueError(f"devices names {len(self.devices)} GPUs, but gpus is {self.gpus}")
+        self.gpus = len(self.devices)
         return self
 
     @model_validator(mode="after")

@@ -121,6 +121,11 @@ class StoredCampaign:
             row = session.scalars(select(JobRow).where(JobRow.id == job_id)).one()
             row.started_at = at
 
+    def started_at(self) -> float | None:
+        """The time of its first step, from which its hours count."""
+        with self.database.read() as session:
+            return get_job(session, self.id).started_at
+
     def claim(self) -> Claim:
         """Claim the next step, as a worker does."""
         host = HostDevices("host", (), 0, ())

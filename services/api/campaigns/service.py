@@ -23,7 +23,7 @@ from services.core.db.tables import CampaignEffectRow, CampaignStepRow
 from services.core.ids import new_id
 from services.core.jobs.job import NO_DEVICE, Job, NewJob
 from services.core.jobs.queues import CAMPAIGN
-from services.core.jobs.store import create_job
+from services.core.jobs.store import create_job, get_job
 from services.core.registry import require_file
 from services.metrics.missing_scores import mean_score
 
@@ -39,6 +39,8 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
     """
     require_loadable(session, body.base_model, settings, "base_model")
     require_file(session, body.file, "file")
+    for position, campaign in enumerate(body.after):
+        _require_campaign(session, campaign, f"after[{position}]")
     total = 0
     for position, dataset in enumerate(body.datasets):
         total += require_file(session, dataset.file, f"datasets[{position}].file").bytes
@@ -61,6 +63,13 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
             deadline_seconds=body.deadline_seconds,
         ),
     )
+
+
+def _require_campaign(session: Session, campaign_id: str, param: str) -> None:
+    try:
+        get_job(session, campaign_id, JobKind.CAMPAIGN)
+    except NotFound:
+        raise InvalidRequest(f"{param}: no campaign {campaign_id!r}", param=param) from None
 
 
 def campaign_view(job: Job) -> Campaign:

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from services.campaigns.benchmark import divide, read_items
+from services.contracts.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest
+from tests.support.campaign_run import REQUEST
+
+
+def request(**fields: object) -> CreateCampaign:
+    return CreateCampaign.model_validate({**REQUEST, **fields})
 
 
 def write(path: Path, prompts: list[str]) -> Path:
@@ -18,8 +24,8 @@ def test_items_are_divided_alike_in_any_order_and_equal_questions_stay_together(
     tmp_path: Path,
 ) -> None:
     prompts = [f"Question {number}?" for number in range(40)] * 2
-    parts = divide(read_items(write(tmp_path / "a.jsonl", prompts)), 0.25)
-    other = divide(read_items(write(tmp_path / "b.jsonl", prompts[::-1])), 0.25)
+    parts = divide(read_items(write(tmp_path / "a.jsonl", prompts), request()), 0.25)
+    other = divide(read_items(write(tmp_path / "b.jsonl", prompts[::-1]), request()), 0.25)
 
     final = {item.question for item in parts.final}
     assert (len(final), len(parts.final), len(parts.search)) == (10, 20, 60)
@@ -28,7 +34,8 @@ def test_items_are_divided_alike_in_any_order_and_equal_questions_stay_together(
 
 
 def test_a_small_benchmark_is_refused(tmp_path: Path) -> None:
-    items = read_items(write(tmp_path / "a.jsonl", [f"Question {n}?" for n in range(12)]))
+    path = write(tmp_path / "a.jsonl", [f"Question {n}?" for n in range(12)])
+    items = read_items(path, request())
 
     with pytest.raises(InvalidRequest, match="each part needs 10"):
         divide(items, 0.5)
@@ -39,4 +46,15 @@ def test_a_bad_row_is_named(tmp_path: Path) -> None:
     path.write_text('{"prompt": "Why?"}\n{"text": "x"}\n')
 
     with pytest.raises(InvalidRequest, match="row 2"):
-        read_items(path)
+        read_items(path, request())
+
+
+def test_items_of_a_named_benchmark_are_rows_of_its_published_schema(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"problem": f"What is {n} + 1?", "answer": str(n + 1), "id": n} for n in range(30)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    items = read_items(path, request(benchmark="aime25", benchmark_rows=25))
+
+    assert [item.question for item in items] == [row["problem"] for row in rows[:25]]
+    assert items[0].row == rows[0]

@@ -1,0 +1,50 @@
+"""Campaigns that wait for others, and the scores of several answers to an item."""
+
+import pytest
+
+from services.campaigns.loop import advance
+from services.campaigns.measurement import _ResultRow, _scores
+from services.campaigns.signals import Waiting
+from services.campaigns.worker import CampaignWorker
+from services.contracts.jobs import JobStatus
+from tests.support.campaign_run import StoredCampaign
+
+
+def test_a_campaign_takes_no_step_before_the_one_that_it_comes_after_has_ended(
+    campaign: StoredCampaign,
+) -> None:
+    campaign.create(after=["campaign-0"], budget={"hours": 1.0})
+    campaign.training(0, "campaign-0")
+    claim = campaign.claim()
+    run = campaign.run_of(claim)
+
+    with pytest.raises(Waiting, match="waiting for campaign-0") as waiting:
+        advance(run)
+    CampaignWorker(campaign.database, campaign.settings)._release(
+        claim, run, waiting.value.reason, waiting.value.job_id
+    )
+
+    assert campaign.status_of(campaign.id) is JobStatus.QUEUED
+    assert not run.has_begun
+    assert campaign.started_at() is None, "its hours do not count yet"
+
+
+@pytest.mark.parametrize(
+    ("pass_k", "expected"),
+    [(None, {0: 0.5, 1: 0.25, 2: None}), (2, {0: 5 / 6, 1: 0.5, 2: None})],
+)
+def test_an_item_is_scored_over_all_its_samples(
+    pass_k: int | None, expected: dict[int, float | None]
+) -> None:
+    scores: list[list[float | None]] = [
+        [1.0, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 1.0],
+        [1.0, None, 1.0, 1.0],
+    ]
+    rows = [
+        _ResultRow(index=index, gold=["1"], answer="1", score=score, correct=score == 1.0)
+        for index, samples in enumerate(scores)
+        for score in samples
+    ]
+
+    assert _scores(rows, pass_k) == pytest.approx(expected)
