@@ -20,10 +20,9 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
     """Have the LLM write script and settings; each failed check goes back to it."""
     parent = code_of(run, proposal.parent)
     kept = parent.script if parent and proposal.skip_data_processing else None
-    seconds = run.request.time_limits.debug_script
     task = prompts.CODING_SETTINGS_ONLY
     if kept is None:
-        task = prompts.CODING.format(seconds=min(seconds, run.request.time_limits.script))
+        task = prompts.CODING.format(seconds=_script_seconds(run))
     message = "\n\n".join(
         [
             f"The experiment: {proposal.task}",
@@ -52,6 +51,11 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
         )
     message = f"no answer of {limit} passed the checks; the last: {last.message}"
     return Code(attempts=limit, failed=Failed(failure=last.failure, message=message))
+
+
+def _script_seconds(run: CampaignRun) -> float:
+    """The time that a script has on all data."""
+    return min(run.settings.sandbox_max_run_seconds, run.request.time_limits.script)
 
 
 def _check(

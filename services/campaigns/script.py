@@ -82,7 +82,8 @@ def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
 async def _run(run: CampaignRun, source: str, target: Path, *, debug: bool) -> Effect:
     arguments = [SCRIPT, "--debug"] if debug else [SCRIPT]
     limits = run.request.time_limits
-    seconds = limits.debug_script if debug else limits.script
+    allowed = run.settings.sandbox_max_run_seconds
+    seconds = min(allowed, limits.debug_script if debug else limits.script)
     request = RunCodeRequest(
         code=_LAUNCHER.format(arguments=arguments, script=SCRIPT),
         language=Language.PYTHON,

@@ -17,6 +17,9 @@ class CampaignSettings(Settings, ToolSettings):
     gateway_api_key: SecretStr | None = Field(
         default=None, description="API key of the campaigns' worker for the gateway."
     )
+    sandbox_max_run_seconds: float = Field(
+        default=300.0, ge=60.0, le=86400.0, description="Highest time limit that a request may set."
+    )
     campaign_slots: int = Field(
         default=4, ge=1, le=64, description="Campaigns that take a step concurrently."
     )

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from services.contracts.campaigns import CampaignLoop, CreateCampaign
 from services.contracts.files import FilePurpose
+from temper.cli.campaign_batch import batch
 from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import logs
@@ -136,6 +137,7 @@ def report(
     out.note(f"written to {output}")
 
 
+app.command("batch")(batch)
 app.command("logs")(logs)
 
 LOOP_COLUMNS = ("LOOP", "FROM", "VERDICT", "SEARCH", "FINAL", "GAIN (95 %)", "MODEL", "TRIED")

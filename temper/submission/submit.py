@@ -34,8 +34,8 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
         report.note(note)
     request = submission.request
     if submission.model_may_be_of_hub and isinstance(request, CreateFineTuningJob):
-        _ensure_model(client, request.model, report)
-    ids = {file.field: _stored(client, file, report) for file in submission.files}
+        ensure_model(client, request.model, report)
+    ids = {file.field: stored(client, file, report) for file in submission.files}
     if isinstance(request, CreateFineTuningJob):
         return client.fine_tuning.create(request.with_file_references(ids))
     ready = request.model_copy(update=ids)
@@ -48,7 +48,7 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
             return client.indexing.create(ready)
 
 
-def _ensure_model(client: Temper, name: str, report: Reporting) -> None:
+def ensure_model(client: Temper, name: str, report: Reporting) -> None:
     """Register a hub model under its hub name, unless that name is registered already."""
     if client.models.find(name) is not None:
         return
@@ -67,12 +67,13 @@ def _ensure_model(client: Temper, name: str, report: Reporting) -> None:
     report.note(f"registered {name} from the hub")
 
 
-def _stored(client: Temper, file: LocalFile, report: Reporting) -> str:
+def stored(client: Temper, file: LocalFile, report: Reporting) -> str:
+    """The id of an uploaded file; one that the gateway has already is not sent again."""
     known = client.files.same_content(file.path, file.purpose)
     if known is not None:
         report.note(f"{file.path.name} is already uploaded as {known.id}")
         return known.id
     with report.transfer(f"uploading {file.path.name}") as progress:
-        stored = client.files.upload(file.path, file.purpose, progress)
-    report.note(f"uploaded {file.path.name} as {stored.id}")
-    return stored.id
+        uploaded = client.files.upload(file.path, file.purpose, progress)
+    report.note(f"uploaded {file.path.name} as {uploaded.id}")
+    return uploaded.id

@@ -1,0 +1,49 @@
+"""Where the rows of named benchmarks are published, and what each asks for, in words."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from services.contracts.benchmarks import BENCHMARKS
+
+BENCHMARK_ROWS: Mapping[str, str] = MappingProxyType(
+    {
+        "aime24": "hf://datasets/HuggingFaceH4/aime_2024/data/train-00000-of-00001.parquet",
+        "aime25": "hf://datasets/math-ai/aime25/test.jsonl",
+        "gsm8k": "hf://datasets/openai/gsm8k/main/test-00000-of-00001.parquet",
+        "math500": "hf://datasets/HuggingFaceH4/MATH-500/test.jsonl",
+        "mmlu": "hf://datasets/cais/mmlu/all/test-00000-of-00001.parquet",
+        "mmlu_pro": "hf://datasets/TIGER-Lab/MMLU-Pro/data/test-00000-of-00001.parquet",
+        "hellaswag": "hf://datasets/Rowan/hellaswag/data/validation-00000-of-00001.parquet",
+        "humaneval": "hf://datasets/openai/openai_humaneval/openai_humaneval/"
+        "test-00000-of-00001.parquet",
+        "mbpp": "hf://datasets/google-research-datasets/mbpp/full/test-00000-of-00001.parquet",
+    }
+)
+"""The test part of each, on the hub; the others have to be given as files."""
+
+_SUBJECTS: Mapping[str, str] = MappingProxyType(
+    {
+        "aime24": "problems of the mathematics competition AIME of 2024, whose answers are "
+        "integers from 0 to 999",
+        "aime25": "problems of the mathematics competition AIME of 2025, whose answers are "
+        "integers from 0 to 999",
+        "gsm8k": "word problems of grade-school mathematics, whose answers are numbers",
+        "math": "competition problems in mathematics, whose answers are mathematical expressions",
+        "math500": "500 competition problems in mathematics, whose answers are mathematical "
+        "expressions",
+        "mmlu": "questions on 57 subjects with four options",
+        "mmlu_pro": "hard questions on 14 subjects with up to ten options",
+        "hellaswag": "everyday texts with four continuations, of which one makes sense",
+        "humaneval": "Python functions to complete from their docstrings, judged by running tests",
+        "mbpp": "short Python programs to write from a description, judged by running tests",
+    }
+)
+
+
+def describe_benchmark(name: str) -> str:
+    """What a named benchmark measures and how it asks: its own prompt, so that both agree."""
+    benchmark = BENCHMARKS[name]
+    return (
+        f"{_SUBJECTS[name]}. Each item is asked as follows, and answers are graded by "
+        f"{benchmark.grader.type}:\n{benchmark.prompt}"
+    )

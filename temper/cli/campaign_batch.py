@@ -1,0 +1,113 @@
+"""``temper campaign batch``: the campaigns of a task file."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+from temper.cli.gateway import connect
+from temper.cli.output import JsonOption, Output, transfer_bar
+from temper.cli.units import duration
+from temper.client import Temper
+from temper.formats.campaign_environment import CampaignEnvironment, read_environment
+from temper.formats.campaign_tasks import read_tasks
+from temper.submission.campaign_batch import PlannedCampaign, plan_campaigns, predecessors
+from temper.submission.hub import fetch_hub_file
+from temper.submission.submission import LocalFile
+from temper.submission.submit import Reporting, ensure_model, stored
+
+
+def batch(
+    tasks: Annotated[Path, typer.Argument(help="A JSON file of tasks.")],
+    env_file: Annotated[
+        Path | None, typer.Option(help="A file of KEY=value lines for all tasks.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what each task would do; create nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the campaigns of a task file; those on the same cards wait for each other.
+
+    Nothing is created unless every task is valid.
+    """
+    out = Output(as_json)
+    environment = CampaignEnvironment() if env_file is None else read_environment(env_file)
+    planned = plan_campaigns(read_tasks(tasks), environment)
+    for warning in environment.warnings:
+        out.note(f"warning: {warning}", "yellow")
+    if dry_run:
+        for number, task in enumerate(planned):
+            _show(out, number, task, predecessors(planned)[number], environment)
+        return
+    if environment.hub_token is not None:
+        os.environ["HF_TOKEN"] = environment.hub_token
+    with connect() as client:
+        _create(client, out, planned)
+
+
+def _create(client: Temper, out: Output, planned: list[PlannedCampaign]) -> list[str]:
+    report = Reporting(out.note, lambda label: transfer_bar(out, label))
+    # All files are there before the first campaign is.
+    files = [_files(client, task, report) for task in planned]
+    ids: list[str] = []
+    for task, (rows, datasets), before in zip(planned, files, predecessors(planned), strict=True):
+        ensure_model(client, task.request.base_model, report)
+        after = [ids[number] for number in before]
+        campaign = client.campaigns.create(task.ready(rows, datasets, after))
+        ids.append(campaign.id)
+        if out.as_json:
+            out.json_line(campaign)
+        else:
+            out.line(campaign.id)
+    return ids
+
+
+def _files(client: Temper, task: PlannedCampaign, report: Reporting) -> tuple[str, dict[str, str]]:
+    is_of_hub = task.rows.startswith(HUB_DATASET_PREFIX)
+    rows = fetch_hub_file(task.rows) if is_of_hub else Path(task.rows)
+    datasets = {
+        name: stored(client, LocalFile(name, path, FilePurpose.USER_DATA), report)
+        for name, path in task.datasets.items()
+    }
+    return stored(client, LocalFile("file", rows, FilePurpose.EVALS), report), datasets
+
+
+def _show(
+    out: Output,
+    number: int,
+    task: PlannedCampaign,
+    before: list[int],
+    environment: CampaignEnvironment,
+) -> None:
+    request = task.request
+    limits = request.time_limits
+    hours = request.budget.hours or 0.0
+    seconds = {
+        "debug data": limits.debug_script,
+        "data": limits.script,
+        "training": limits.training,
+        "benchmark": limits.evaluation,
+    }
+    out.line(f"task {number}", "bold")
+    out.fields(
+        {
+            "  model": request.base_model,
+            "  benchmark": f"{request.benchmark} ({task.rows})",
+            "  scenario": request.scenario.splitlines()[0],
+            "  data sets": ", ".join(f"{name} ({path})" for name, path in task.datasets.items()),
+            "  devices": ", ".join(map(str, request.devices or ())) or "any",
+            "  waits for": ", ".join(f"task {each}" for each in before),
+            "  LLM": f"{request.llm.model} at {request.llm.base_url}",
+            "  timeout": duration(hours * 3600),
+            "  limits": ", ".join(
+                f"{name} {duration(value)}" for name, value in seconds.items() if value is not None
+            ),
+            "  training rows": str(request.training_rows or ""),
+            "  coding attempts": str(request.budget.coding_attempts),
+            **{f"  {key}": value for key, value in environment.shown.items()},
+        }
+    )

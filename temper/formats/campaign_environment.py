@@ -1,0 +1,245 @@
+"""Read the environment files that RD-Agent publishes for its fine-tuning loop.
+
+Every key of the published template has its effect on campaigns or is answered with a warning.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dotenv import dotenv_values
+
+from services.contracts.base import JsonObject
+from temper.submission.submission import SubmissionError
+
+MAX_FILE_BYTES = 256 * 1024
+LONGEST_EVALUATION_SECONDS = 7 * 86_400
+"""What the published default of 0 means for the time limit of a benchmark."""
+SAMPLED_TEMPERATURE = 0.6
+"""Several runs of a benchmark sample answers; greedy ones would all be alike."""
+THINKING = "Each answer begins with its reasoning between <think> and </think>."
+
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_PREFIXES = ("litellm_proxy/", "openai/")
+"""With these LiteLLM names a proxy or an OpenAI-compatible endpoint; the rest is its model."""
+
+
+@dataclass
+class CampaignEnvironment:
+    """What an environment file says. ``body`` has fields of a campaign, nested as on the wire;
+    ``shown`` every key of the file with its value, secrets masked."""
+
+    body: JsonObject = field(default_factory=dict)
+    model: str | None = None
+    benchmark: str | None = None
+    benchmark_description: str | None = None
+    scenario: str | None = None
+    cards: str | None = None
+    datasets: list[str] | None = None
+    folder: Path | None = None
+    hub_token: str | None = None
+    thinks: bool = False
+    shown: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_environment(path: Path) -> CampaignEnvironment:
+    """The settings of a file of ``KEY=value`` lines; keys without a value are not set.
+
+    Raises `SubmissionError` that names the key with a bad value.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise SubmissionError(f"{path}: has more than {MAX_FILE_BYTES >> 10} KiB")
+        values = dotenv_values(path, interpolate=False, encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SubmissionError(f"{path}: {error}") from error
+    environment = CampaignEnvironment()
+    for key, value in values.items():
+        if value is None or not value.strip():
+            continue
+        environment.shown[key] = mask(key, value)
+        if key in _WARNINGS:
+            environment.warnings.append(f"{key} has no effect: {_WARNINGS[key]}")
+            continue
+        effect = _EFFECTS.get(key)
+        if effect is None:
+            environment.warnings.append(f"{key} is unknown and has no effect")
+            continue
+        try:
+            effect(environment, value.strip())
+        except ValueError as error:
+            raise SubmissionError(f"{path}: {key}: {error}") from error
+    return environment
+
+
+def mask(key: str, value: str) -> str:
+    """The value to show: of secrets only that they are set."""
+    return "********" if any(part in key.upper() for part in _SECRET) else value
+
+
+KNOWN_KEYS: tuple[str, ...]
+"""All keys with an effect or a warning."""
+
+_Effect = Callable[[CampaignEnvironment, str], None]
+_Read = Callable[[str], Any]
+
+
+def _whole(text: str) -> int:
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(number)
+
+
+def _at_least_one(text: str) -> int:
+    return max(1, _whole(text))
+
+
+def _boolean(text: str) -> bool:
+    given = text.lower()
+    if given not in {"true", "false", "1", "0", "yes", "no", "on", "off"}:
+        raise ValueError(f"{text!r} is not True or False")
+    return given in {"true", "1", "yes", "on"}
+
+
+def _chat_model(text: str) -> str:
+    for prefix in _PREFIXES:
+        text = text.removeprefix(prefix)
+    return text
+
+
+def _names(text: str) -> list[str]:
+    """A JSON list of names, or names separated by commas."""
+    names: Any = json.loads(text) if text.startswith("[") else text.split(",")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{text!r} is not a list of names")
+    return [name.strip() for name in names if name.strip()]
+
+
+def _one_number(text: str) -> int:
+    """A whole number, or a JSON list of one."""
+    if not text.startswith("["):
+        return _whole(text)
+    numbers = json.loads(text)
+    if len(numbers) != 1 or not isinstance(numbers[0], int):
+        raise ValueError("campaigns compare models by one pass@k: give one number")
+    return int(numbers[0])
+
+
+def _evaluation_seconds(text: str) -> int:
+    return _whole(text) or LONGEST_EVALUATION_SECONDS
+
+
+def _field(*path: str, read: _Read = str) -> _Effect:
+    """Sets a field of the campaign."""
+
+    def effect(environment: CampaignEnvironment, text: str) -> None:
+        place = environment.body
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place[path[-1]] = read(text)
+
+    return effect
+
+
+def _setting(name: str, read: _Read = str) -> _Effect:
+    """Sets what tasks leave out."""
+
+    def effect(environment: CampaignEnvironment, text: str) -> None:
+        setattr(environment, name, read(text))
+
+    return effect
+
+
+def _runs(environment: CampaignEnvironment, text: str) -> None:
+    runs = _at_least_one(text)
+    environment.body["samples_per_item"] = runs
+    if runs > 1:
+        environment.body.setdefault("sampling", {})["temperature"] = SAMPLED_TEMPERATURE
+
+
+def _unless(expected: Callable[[str], bool], why: str) -> _Effect:
+    """Warns of any other value."""
+
+    def effect(environment: CampaignEnvironment, text: str) -> None:
+        if not expected(text):
+            environment.warnings.append(why)
+
+    return effect
+
+
+_EFFECTS: Mapping[str, _Effect] = {
+    "BACKEND": _unless(
+        lambda text: "litellm" in text.lower(),
+        "BACKEND has no effect: campaigns ask any OpenAI-compatible endpoint",
+    ),
+    "CHAT_MODEL": _field("llm", "model", read=_chat_model),
+    "CHAT_TEMPERATURE": _field("llm", "temperature", read=float),
+    "CHAT_STREAM": _unless(
+        lambda text: not _boolean(text), "CHAT_STREAM has no effect: answers are read as a whole"
+    ),
+    "CHAT_FREQUENCY_PENALTY": _field("llm", "frequency_penalty", read=float),
+    "CHAT_PRESENCE_PENALTY": _field("llm", "presence_penalty", read=float),
+    "OPENAI_API_BASE": _field("llm", "base_url"),
+    "MAX_RETRY": _field("llm", "attempts", read=_at_least_one),
+    "RETRY_WAIT_SECONDS": _field("llm", "retry_seconds", read=float),
+    "LOG_LLM_CHAT_CONTENT": _field("log_conversations", read=_boolean),
+    "CUDA_VISIBLE_DEVICES": _setting("cards"),
+    "FT_FILE_PATH": _setting("folder", lambda text: Path(text).expanduser()),
+    "FT_TARGET_BENCHMARK": _setting("benchmark"),
+    "FT_BENCHMARK_DESCRIPTION": _setting("benchmark_description"),
+    "FT_USER_TARGET_SCENARIO": _setting("scenario"),
+    "FT_DATASET": _setting("datasets", _names),
+    "FT_BASE_MODEL": _setting("model"),
+    "FT_FULL_TIMEOUT": _field("time_limits", "training", read=_whole),
+    "FT_DATA_PROCESSING_TIMEOUT": _field("time_limits", "script", read=float),
+    "FT_DEBUG_DATA_PROCESSING_TIMEOUT": _field("time_limits", "debug_script", read=float),
+    "FT_BENCHMARK_TIMEOUT": _field("time_limits", "evaluation", read=_evaluation_seconds),
+    "FT_BENCHMARK_LIMIT": _field("benchmark_rows", read=_whole),
+    "FT_BENCHMARK_NUM_RUNS": _runs,
+    "FT_BENCHMARK_PASS_K": _field("pass_k", read=_one_number),
+    "FT_UPPER_DATA_SIZE_LIMIT": _field("training_rows", read=_whole),
+    "FT_CODER_MAX_LOOP": _field("budget", "coding_attempts", read=_whole),
+    "FT_FORCE_THINK_TOKEN": _setting("thinks", _boolean),
+    "FT_DATA_SAMPLE_COUNT": _field("sample_rows", read=_whole),
+    "REASONING_THINK_RM": _unless(
+        _boolean, "REASONING_THINK_RM has no effect: reasoning is always removed from answers"
+    ),
+    "HF_TOKEN": _setting("hub_token"),
+}
+
+_NO_EMBEDDINGS = "campaigns ask for no embeddings"
+_NO_CACHE = "each answer is kept with its campaign and shared with no other"
+_NO_LLM_IN_SCRIPTS = "data scripts run without network and ask no model"
+_NO_JUDGE = "the benchmark's grader decides"
+
+_WARNINGS: Mapping[str, str] = {
+    "OPENAI_API_KEY": "the campaigns' worker takes the key of an endpoint from its own "
+    "TEMPER_ENDPOINT_KEYS, and it is sent nowhere",
+    "EMBEDDING_MODEL": _NO_EMBEDDINGS,
+    "EMBEDDING_USE_AZURE": _NO_EMBEDDINGS,
+    "DUMP_EMBEDDING_CACHE": _NO_EMBEDDINGS,
+    "USE_EMBEDDING_CACHE": _NO_EMBEDDINGS,
+    "FT_EMBEDDING_MODELS": _NO_EMBEDDINGS,
+    "MULTI_PROC_N": "the loops of a campaign follow one another, and campaigns run side by side",
+    "STEP_SEMAPHORE": "jobs wait for devices, and steps that need none for nothing",
+    "DUMP_CHAT_CACHE": _NO_CACHE,
+    "USE_CHAT_CACHE": _NO_CACHE,
+    "LOG_FORMAT_CONSOLE": "the log is JSON and Markdown",
+    "FT_Coder_CoSTEER_env_type": "scripts run in the sandbox, trainings in their runtime",
+    "FT_DOCKER_ENABLE_CACHE": "the data of a script are kept with its loop",
+    "FT_UPDATE_LLAMA_FACTORY": "versions are locked",
+    "FT_API_MAX_WORKERS": _NO_LLM_IN_SCRIPTS,
+    "FT_STRONG_MODELS": _NO_LLM_IN_SCRIPTS,
+    "FT_WEAK_MODELS": _NO_LLM_IN_SCRIPTS,
+    "FT_MICRO_BATCH_TIMEOUT": "settings are checked without a training",
+    "FT_JUDGE_MODEL": _NO_JUDGE,
+    "FT_JUDGE_API_KEY": _NO_JUDGE,
+    "FT_JUDGE_API_BASE": _NO_JUDGE,
+    "FT_JUDGE_RETRY": _NO_JUDGE,
+}
+
+KNOWN_KEYS = (*_EFFECTS, *_WARNINGS)

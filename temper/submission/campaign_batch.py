@@ -1,0 +1,186 @@
+"""Campaigns of a task file, checked as a whole before the first one is created."""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from services.contracts.benchmark_sources import BENCHMARK_ROWS, describe_benchmark
+from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.campaigns import CreateCampaign
+from temper.formats.campaign_environment import THINKING, CampaignEnvironment
+from temper.formats.campaign_tasks import (
+    DEFAULT_CARDS,
+    DEFAULT_TIMEOUT,
+    CampaignTask,
+    first_problem,
+    read_cards,
+    read_duration,
+)
+from temper.submission.submission import SubmissionError
+
+MOST_LOOPS = 1000
+"""The time limit of a task ends its loops."""
+ANSWER_TOKENS = 8192
+"""Of one answer to an item: published benchmarks ask for reasoning."""
+ROW_SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
+DATASET_SUFFIX = ".jsonl"
+"""Data scripts read data sets under this name."""
+_UPLOADED_LATER = "file-of-the-batch"
+
+
+@dataclass(frozen=True)
+class PlannedCampaign:
+    """One task: a checked request without its files, and where their rows are.
+
+    ``rows`` is a path or hf://datasets/...; ``cards`` are those that the task occupies.
+    """
+
+    request: CreateCampaign
+    rows: str
+    datasets: Mapping[str, Path]
+    cards: frozenset[int | str]
+
+    def ready(self, file: str, datasets: Mapping[str, str], after: Sequence[str]) -> CreateCampaign:
+        """The request with the ids of its files and of the campaigns that it waits for."""
+        given = [
+            each.model_copy(update={"file": datasets[each.name]}) for each in self.request.datasets
+        ]
+        return self.request.model_copy(
+            update={"file": file, "datasets": given, "after": list(after)}
+        )
+
+
+def plan_campaigns(
+    tasks: Sequence[CampaignTask], environment: CampaignEnvironment
+) -> list[PlannedCampaign]:
+    """The campaigns of tasks, whose own values are on top of the environment's.
+
+    Raises `SubmissionError` that names the task and the field.
+    """
+    planned = []
+    for number, task in enumerate(tasks):
+        try:
+            planned.append(_plan(task, environment))
+        except ValidationError as error:
+            raise SubmissionError(f"tasks[{number}]: {first_problem(error)}") from error
+        except ValueError as error:
+            raise SubmissionError(f"tasks[{number}].{error}") from error
+    return planned
+
+
+def predecessors(planned: Sequence[PlannedCampaign]) -> list[list[int]]:
+    """For each task the earlier ones that must end first: the last one on each of its cards."""
+    last: dict[int | str, int] = {}
+    found = []
+    for number, task in enumerate(planned):
+        found.append(sorted({last[card] for card in task.cards if card in last}))
+        last.update(dict.fromkeys(task.cards, number))
+    return found
+
+
+def _plan(task: CampaignTask, environment: CampaignEnvironment) -> PlannedCampaign:
+    model = task.model or environment.model
+    if model is None:
+        raise ValueError("model: is missing, and there is no FT_BASE_MODEL")
+    benchmark = task.benchmark or environment.benchmark
+    if benchmark is None:
+        raise ValueError("benchmark: is missing, and there is no FT_TARGET_BENCHMARK")
+    if benchmark not in BENCHMARKS:
+        known = ", ".join(sorted(BENCHMARKS))
+        raise ValueError(f"benchmark: no benchmark {benchmark!r}; there are {known}")
+    datasets = _datasets(environment)
+    cards = _of_field("gpus", read_cards, _first(task.gpus, environment.cards, DEFAULT_CARDS))
+    seconds = _of_field("timeout", read_duration, task.timeout or DEFAULT_TIMEOUT)
+    body: dict[str, Any] = deepcopy(environment.body)
+    body.setdefault("llm", {})
+    if task.port is not None:
+        body["llm"]["base_url"] = f"http://localhost:{task.port}/v1"
+    if "base_url" not in body["llm"]:
+        raise ValueError("port: is missing, and the environment file has no OPENAI_API_BASE")
+    if "model" not in body["llm"]:
+        raise ValueError("model: of the LLM is missing: the environment file needs CHAT_MODEL")
+    sampling = {"max_tokens": ANSWER_TOKENS, **body.get("sampling", {})}
+    budget = {**body.get("budget", {}), "loops": MOST_LOOPS, "hours": seconds / 3600}
+    request = {
+        **body,
+        "base_model": model,
+        "benchmark": benchmark,
+        "scenario": _scenario(task, environment, benchmark),
+        "file": _UPLOADED_LATER,
+        "datasets": [{"name": name, "file": _UPLOADED_LATER} for name in datasets],
+        "devices": cards or None,
+        "sampling": sampling,
+        "budget": budget,
+    }
+    return PlannedCampaign(
+        CreateCampaign.model_validate(request),
+        _rows(benchmark, environment.folder),
+        datasets,
+        frozenset(cards),
+    )
+
+
+def _first(*texts: str | None) -> str:
+    return next(text for text in texts if text is not None)
+
+
+def _of_field(name: str, read: Any, text: str) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _scenario(task: CampaignTask, environment: CampaignEnvironment, benchmark: str) -> str:
+    """The target in words, what the benchmark asks for, and how answers are written."""
+    own = task.benchmark_description
+    if own is None and benchmark == environment.benchmark:
+        own = environment.benchmark_description
+    texts = [
+        task.scenario or environment.scenario,
+        f"The benchmark {benchmark}: {own or describe_benchmark(benchmark)}",
+        THINKING if environment.thinks else None,
+    ]
+    return "\n\n".join(filter(None, texts))
+
+
+def _rows(benchmark: str, folder: Path | None) -> str:
+    """A local file below FT_FILE_PATH/benchmarks, or where the data set is published."""
+    local = _local(folder, "benchmarks", benchmark, ROW_SUFFIXES)
+    if local is not None:
+        return str(local)
+    if benchmark not in BENCHMARK_ROWS:
+        raise ValueError(
+            f"benchmark: the rows of {benchmark} are not below FT_FILE_PATH/benchmarks"
+        )
+    return BENCHMARK_ROWS[benchmark]
+
+
+def _datasets(environment: CampaignEnvironment) -> dict[str, Path]:
+    """The data sets of FT_DATASET below FT_FILE_PATH/datasets, or all that are there."""
+    folder = environment.folder
+    if folder is None:
+        raise ValueError("datasets: the environment file needs FT_FILE_PATH, their folder")
+    names = environment.datasets
+    if names is None:
+        place = folder / "datasets"
+        files = sorted(place.iterdir()) if place.is_dir() else []
+        names = sorted({path.stem for path in files if path.suffix == DATASET_SUFFIX})
+    if not names:
+        raise ValueError(f"datasets: there are none in {folder / 'datasets'}")
+    found = {name: _local(folder, "datasets", name, (DATASET_SUFFIX,)) for name in names}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        raise ValueError(f"datasets: {', '.join(missing)} not found in {folder / 'datasets'}")
+    return {name: path for name, path in found.items() if path is not None}
+
+
+def _local(folder: Path | None, kind: str, name: str, suffixes: Sequence[str]) -> Path | None:
+    if folder is None or "/" in name or name.startswith("."):
+        return None
+    paths = (folder / kind / f"{name}{suffix}" for suffix in suffixes)
+    return next((path for path in paths if path.is_file()), None)
