@@ -1,5 +1,6 @@
-"""Debian's Chromium on the pages of a gateway with a stub worker."""
+"""Debian's Chromium on the pages of a gateway with a stub worker, and of one with keys."""
 
+import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running, running_gateway
+from tests.support.showcase import Showcase
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
@@ -19,6 +21,7 @@ FLAGS = [
     "--disable-sync",
 ]
 PATIENCE_MS = 60_000
+KEY = "temper-test-key"
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -44,6 +47,20 @@ def gateway(settings: dict[str, str]) -> Iterator[GatewayClient]:
         GatewayClient(url, home) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Showcase]]:
+    """The address of a gateway that asks for keys, and what is in its home."""
+    folder = tmp_path_factory.mktemp("furnished")
+    hashed = hashlib.sha256(KEY.encode()).hexdigest()
+    settings = {"TEMPER_HOME": str(folder / "home"), "TEMPER_API_KEY_HASHES": hashed}
+    with (
+        running_gateway(settings, folder / "gateway.log") as url,
+        GatewayClient(url, folder / "home") as client,
+    ):
+        client.http.headers["Authorization"] = f"Bearer {KEY}"
+        yield url, Showcase(client)
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,35 @@ export function table(caption, columns, rows, empty) {
     h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
 
+const SHOWN_CHARACTERS = 20_000;
+
+/** Text as it is; what is too long is shown when asked for. */
+export function whole(content) {
+  const body = h("pre", { tabindex: "0" }, content.slice(0, SHOWN_CHARACTERS));
+  if (content.length <= SHOWN_CHARACTERS) return body;
+  const rest = h("button", {
+    type: "button",
+    onclick: () => {
+      body.textContent = content;
+      rest.remove();
+    },
+  }, `Show all ${content.length.toLocaleString("en-US")} characters`);
+  return [body, rest];
+}
+
+const EXCERPT_CHARACTERS = 400;
+
+/** The beginning of a text for a cell of a table. */
+export function excerpt(content) {
+  const cut = (content ?? "").length > EXCERPT_CHARACTERS;
+  return h("span", { class: "long" }, cut ? `${content.slice(0, EXCERPT_CHARACTERS)}…` : content);
+}
+
+/** Items behind each other; null without any. `build` makes the children of each. */
+export function inline(items, separator, build) {
+  return items.length ? items.map((item, index) => [index ? separator : null, build(item)]) : null;
+}
+
 /** Terms and their values; those without a value are left out. */
 export function facts(entries) {
   const given = Object.entries(entries).filter(([, value]) => value !== null && value !== undefined && value !== "");

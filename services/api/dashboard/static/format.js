@@ -26,6 +26,14 @@ export function number(value) {
   return Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
 }
 
+const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** A value as JSON, in which nothing turns the direction of the text around. */
+export function json(value, indent) {
+  const escaped = (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(value, null, indent).replace(BIDI_CONTROLS, escaped);
+}
+
 /** How long a job has run, in seconds. */
 export function took(job) {
   return job.started_at === null ? null : (job.finished_at ?? Date.now() / 1000) - job.started_at;

@@ -1,8 +1,8 @@
 // One attempt of a campaign: its steps with their jobs, conversations with the LLM and outputs.
 
 import { request } from "../api.js";
-import { facts, h, sameBy } from "../dom.js";
-import { number, time } from "../format.js";
+import { facts, h, sameBy, whole } from "../dom.js";
+import { json, number, time } from "../format.js";
 import { outcome, stepName } from "./campaigns.js";
 import { turn } from "./trajectory.js";
 
@@ -21,11 +21,11 @@ export async function campaignLoopView({ place, signal }, id, given) {
     facts({
       Outcome: outcome(loop),
       "Started from": loop.parent === null ? null : h("a", { href: `/ui/campaigns/${id}/loops/${loop.parent}` }, loop.parent ? `loop ${loop.parent}` : "the base model"),
-      Hypothesis: loop.hypothesis,
+      Hypothesis: loop.hypothesis && whole(loop.hypothesis),
       Model: loop.model,
       "Search score": number(loop.search_score),
       "Final score": number(loop.final_score),
-      "What was learned": loop.reason,
+      "What was learned": loop.reason && whole(loop.reason),
       Error: loop.failure_message,
     }),
     ...steps.map(section),
@@ -43,5 +43,5 @@ function section(step) {
     h("p", { class: "quiet" }, `${time(step.started_at)} to ${time(step.finished_at)}`),
     step.jobs.length ? h("p", { class: "row" }, "Jobs", step.jobs.map((job) => h("a", { href: `/ui/jobs/${job}` }, job))) : null,
     calls,
-    h("details", {}, h("summary", {}, "Output"), turn("record", JSON.stringify(step.output, null, 2))));
+    h("details", {}, h("summary", {}, "Output"), turn("record", json(step.output, 2))));
 }

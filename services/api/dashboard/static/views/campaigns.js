@@ -1,7 +1,7 @@
 // Campaigns, and the tree of attempts of one of them, live.
 
 import { poll, request } from "../api.js";
-import { facts, h, sameBy, show, table } from "../dom.js";
+import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
 import { isFinal, number, time } from "../format.js";
 import { progress, status } from "./jobs.js";
 
@@ -86,8 +86,8 @@ const attempts = (id, widest) => ({
   Search: ({ loop }) => number(loop.search_score),
   Final: ({ loop }) => number(loop.final_score),
   "Difference to the best before, 95 % interval": ({ loop }) => (loop.comparison ? difference(loop.comparison, widest) : null),
-  Hypothesis: ({ loop }) => h("span", { class: "long" }, loop.hypothesis),
-  "What was learned": ({ loop }) => h("span", { class: "long" }, loop.failure_message ?? loop.reason),
+  Hypothesis: ({ loop }) => excerpt(loop.hypothesis),
+  "What was learned": ({ loop }) => excerpt(loop.failure_message ?? loop.reason),
 });
 
 /** What became of an attempt; of one under way, its last finished step. */

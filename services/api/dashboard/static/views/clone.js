@@ -2,6 +2,7 @@
 
 import { request } from "../api.js";
 import { field, h, sameBy, show, table } from "../dom.js";
+import { json } from "../format.js";
 
 export async function cloneView({ place, signal, go }, id) {
   const made = await request(`/v1/jobs/${id}/request`, { signal });
@@ -10,7 +11,7 @@ export async function cloneView({ place, signal, go }, id) {
   const changes = h("div", { "aria-live": "polite" });
   const text = h("textarea", { rows: 24, spellcheck: "false", oninput: compare });
   const submit = h("button", { type: "submit" }, "Submit");
-  text.value = JSON.stringify(original, null, 2);
+  text.value = json(original, 2);
 
   /** The request as it is now; null while it is not JSON. */
   function compare() {
@@ -61,7 +62,7 @@ const COLUMNS = {
 };
 
 function shown(value) {
-  return value === undefined ? "" : JSON.stringify(value);
+  return value === undefined ? "" : json(value);
 }
 
 /** The fields that differ, by their dotted names. Lists are compared as a whole. */

@@ -19,6 +19,7 @@ export function compareView({ place, signal, query, go }) {
     h("h1", {}, "Compare"),
     h("form", { class: "row", onsubmit: submit }, field("Jobs, separated by commas", wanted), h("button", {}, "Compare")),
     problems,
+    h("h2", {}, "Curves"),
     charts.element,
   );
   for (const id of new Set(ids)) {

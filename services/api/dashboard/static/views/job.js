@@ -3,7 +3,7 @@
 import { followEvents, latestEvents, poll, request } from "../api.js";
 import { Charts, Metrics } from "../curves.js";
 import { facts, h, sameBy, show, table } from "../dom.js";
-import { duration, isFinal, number, time, took } from "../format.js";
+import { duration, isFinal, json, number, time, took } from "../format.js";
 import { StepTimes } from "../step_times.js";
 import { progress, status } from "./jobs.js";
 
@@ -78,7 +78,7 @@ export async function jobView({ place, signal }, id) {
 function take(event, metrics, draw, lines) {
   if (metrics.add(event)) draw();
   const follows = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
-  lines.append(h("li", { class: event.level }, h("time", {}, new Date(event.created_at * 1000).toLocaleTimeString()), event.message));
+  lines.append(h("li", { class: event.level }, h("time", {}, new Date(event.created_at * 1000).toLocaleTimeString()), h("bdi", {}, event.message)));
   if (lines.children.length > LOG_LINES) lines.firstElementChild.remove();
   if (follows) lines.scrollTop = lines.scrollHeight;
 }
@@ -105,14 +105,14 @@ function summary(job) {
     Created: time(job.created_at),
     Took: duration(took(job)),
     Deadline: time(job.deadline_at),
-    Metadata: job.metadata ? JSON.stringify(job.metadata) : null,
+    Metadata: job.metadata ? json(job.metadata) : null,
   });
 }
 
 function failure(job) {
   if (!job.error) return null;
-  const rows = job.error.rows.map(({ row, message }) => h("li", {}, `row ${row}: ${message}`));
-  return h("div", { class: "error-box" }, h("p", {}, h("strong", {}, job.error.code), ` ${job.error.message}`),
+  const rows = job.error.rows.map(({ row, message }) => h("li", {}, `row ${row}: `, h("bdi", {}, message)));
+  return h("div", { class: "error-box" }, h("p", {}, h("strong", {}, job.error.code), " ", h("bdi", {}, job.error.message)),
     job.error.hint ? h("p", {}, job.error.hint) : null, rows.length ? h("ul", {}, rows) : null);
 }
 
@@ -159,7 +159,7 @@ function flatten(value, name, flat) {
   if (value !== null && typeof value === "object" && !Array.isArray(value)) {
     for (const [key, item] of Object.entries(value)) flatten(item, name ? `${name}.${key}` : key, flat);
   } else if (value !== null) {
-    flat[name] = typeof value === "string" ? value : JSON.stringify(value);
+    flat[name] = typeof value === "string" ? value : json(value);
   }
 }
 

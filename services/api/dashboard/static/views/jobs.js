@@ -1,7 +1,7 @@
 // The list of jobs of every kind, live.
 
 import { poll, request, withQuery } from "../api.js";
-import { field, h, sameBy, select, show, table } from "../dom.js";
+import { excerpt, field, h, sameBy, select, show, table } from "../dom.js";
 import { duration, time, took } from "../format.js";
 
 const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "merge", "export", "serve", "campaign"];
@@ -58,7 +58,7 @@ const COLUMNS = {
   Progress: (job) => progress(job),
   Took: (job) => duration(took(job)),
   Created: (job) => time(job.created_at),
-  Why: (job) => h("span", { class: "long" }, job.error?.message ?? job.queue_reason ?? ""),
+  Why: (job) => excerpt(job.error?.message ?? job.queue_reason),
 };
 
 /** The status of a job as an element. */

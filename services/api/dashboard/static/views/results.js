@@ -1,7 +1,7 @@
 // The answers of an evaluation with their grades.
 
 import { request, withQuery } from "../api.js";
-import { field, h, sameBy, select, table } from "../dom.js";
+import { excerpt, field, h, inline, sameBy, select, table, whole } from "../dom.js";
 import { number } from "../format.js";
 
 const PAGE = 100;
@@ -52,13 +52,13 @@ const COLUMNS = {
   Row: (one) => String(one.index),
   Grade: (one) => h("span", { class: `status ${one.correct ? "succeeded" : "failed"}` }, GRADES[gradeOf(one)]),
   Score: (one) => number(one.score),
-  Gold: (one) => h("span", { class: "long" }, one.gold.join(" | ")),
-  Compared: (one) => h("span", { class: "long" }, one.extracted ?? ""),
+  Gold: (one) => inline(one.gold, " | ", (gold) => h("bdi", {}, excerpt(gold))),
+  Compared: (one) => excerpt(one.extracted),
   Answer: (one) => answer(one),
   Ended: (one) => one.finish_reason ?? "",
 };
 
 function answer(one) {
   if (one.answer === null) return h("span", { class: "long error" }, one.error ?? "");
-  return h("details", {}, h("summary", { class: "long" }, one.answer.slice(0, 120)), h("pre", {}, one.answer));
+  return h("details", {}, h("summary", { class: "long" }, one.answer.slice(0, 120)), whole(one.answer));
 }

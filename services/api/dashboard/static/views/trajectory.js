@@ -2,11 +2,9 @@
 
 import uPlot from "../vendor/uPlot.js";
 import { request } from "../api.js";
-import { facts, h, sameBy } from "../dom.js";
-import { duration, number } from "../format.js";
+import { facts, h, inline, sameBy, whole } from "../dom.js";
+import { duration, json, number } from "../format.js";
 import { TRAJECTORY_ROUTES } from "./trajectories.js";
-
-const SHOWN_CHARACTERS = 20_000;
 
 export async function trajectoryView({ place, signal, query }, jobId, id) {
   const job = await request(`/v1/jobs/${jobId}`, { signal });
@@ -21,11 +19,11 @@ export async function trajectoryView({ place, signal, query }, jobId, id) {
     h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, jobId), copyButton(one)),
     facts({
       Reward: number(one.reward),
-      "Reward components": Object.entries(one.reward_components).map(([name, value]) => `${name} ${number(value)}`).join(", "),
+      "Reward components": inline(Object.entries(one.reward_components), ", ", ([name, value]) => [h("bdi", {}, name), ` ${number(value)}`]),
       "No reward because": one.reward_error,
       Ended: one.finish_reason.replaceAll("_", " "),
       Error: one.error,
-      Gold: one.gold.join(" | "),
+      Gold: inline(one.gold, " | ", (gold) => h("bdi", {}, gold)),
       Took: `${duration(one.seconds)} (model ${duration(one.model_seconds)}, tools ${duration(one.tool_seconds)})`,
       Tokens: `${one.prompt_token_ids.length} of the prompt, ${one.response_token_ids.length} of the response`,
     }),
@@ -63,25 +61,16 @@ function samples(group, jobId, shown, other) {
 
 function played(one) {
   const calls = one.calls.map((call) => h("details", { open: true },
-    h("summary", {}, `${call.name}: ${call.outcome.replaceAll("_", " ")}, ${duration(call.seconds)}`),
-    h("pre", {}, JSON.stringify(call.arguments, null, 2)),
+    h("summary", {}, h("bdi", {}, call.name), `: ${call.outcome.replaceAll("_", " ")}, ${duration(call.seconds)}`),
+    whole(json(call.arguments, 2)),
     turn("tool", call.shown ?? call.reply ?? call.error ?? "")));
-  const malformed = one.malformed.map((call) => h("p", { class: "error" }, `Could not be read: ${call.reason}`));
+  const malformed = one.malformed.map((call) => h("p", { class: "error" }, "Could not be read: ", h("bdi", {}, call.reason)));
   return h("div", {}, turn("assistant", one.text), malformed, calls);
 }
 
-/** One message of a conversation; what is too long is shown when asked for. */
+/** One message of a conversation. */
 export function turn(role, content) {
-  const cut = content.length > SHOWN_CHARACTERS;
-  const body = h("pre", {}, content.slice(0, SHOWN_CHARACTERS));
-  const rest = cut ? h("button", {
-    type: "button",
-    onclick: (event) => {
-      body.textContent = content;
-      event.target.remove();
-    },
-  }, `Show all ${number(content.length)} characters`) : null;
-  return h("article", { class: `turn ${role}` }, h("strong", {}, role), body, rest);
+  return h("article", { class: `turn ${role}` }, h("strong", {}, role), whole(content));
 }
 
 function text(content) {

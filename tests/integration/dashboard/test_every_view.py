@@ -1,0 +1,112 @@
+"""Every view of the dashboard, behind a key, with hostile text in every field: what it shows is
+accessible by the rules of axe-core, stays text, and leaves the console empty."""
+
+import re
+from importlib.resources import files
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from services.api.dashboard.routes import STATIC
+from tests.integration.dashboard.conftest import KEY
+from tests.support.showcase import BEGIN, END, Showcase
+
+AXE = files("axe_playwright_python") / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PHONE, WIDE = (390, 800), (1600, 1000)
+OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+TURNED_AROUND = """([begin, end]) => {
+    const isolates = (node) => {
+        const { display, unicodeBidi } = getComputedStyle(node);
+        return !display.startsWith("inline") || unicodeBidi !== "normal";
+    };
+    const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) {
+        const text = walker.currentNode.data;
+        if (!text.includes("\\u202e")) continue;
+        let box = walker.currentNode.parentElement;
+        while (!isolates(box)) box = box.parentElement;
+        const whole = box.textContent;
+        const before = whole.slice(0, whole.indexOf(begin));
+        const around = before + whole.slice(whole.lastIndexOf(end) + 1);
+        if (whole.includes(end) && around.trim()) found.push([box.outerHTML.slice(0, 60), around]);
+    }
+    return found;
+}"""
+"""Elements in which text of ours shares a paragraph with hostile text, which could reorder it."""
+
+
+@pytest.fixture
+def views(page: Page, furnished: tuple[str, Showcase]) -> dict[str, str]:
+    """Addresses of all views, for a page that has signed in."""
+    url, showcase = furnished
+    page.goto(f"{url}/ui")
+    page.get_by_label("API key").fill(KEY)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    return {f"{url}{path}": selector for path, selector in showcase.views.items()}
+
+
+def look_at(page: Page, address: str, selector: str) -> None:
+    """Open a view, and everything that is folded in it."""
+    page.goto(address)
+    expect(page.locator("main").locator(selector).first).to_be_visible()
+    page.evaluate(OPEN_ALL)
+
+
+def violations(page: Page) -> list[str]:
+    """What breaks a rule of axe-core, with its first element."""
+    page.evaluate(AXE.read_text("utf-8"))
+    run = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
+    found: dict[str, Any] = page.evaluate("(options) => axe.run(document, options)", run)
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary']}"
+        for each in found["violations"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "size"),
+    [
+        ("dark", PHONE),
+        ("light", WIDE),
+        pytest.param("dark", WIDE, marks=pytest.mark.variant),
+        pytest.param("light", PHONE, marks=pytest.mark.variant),
+    ],
+)
+def test_every_view_is_accessible(
+    page: Page, views: dict[str, str], scheme: Literal["dark", "light"], size: tuple[int, int]
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    broken = {}
+    for address, selector in views.items():
+        look_at(page, address, selector)
+        if found := violations(page):
+            broken[address.partition("/ui")[2]] = found
+
+    assert broken == {}
+
+
+def test_what_every_view_shows_stays_text(page: Page, views: dict[str, str]) -> None:
+    turned = {}
+    for address, selector in views.items():
+        look_at(page, address, selector)
+        assert page.locator("main img, main script").count() == 0, address
+        assert "broken" not in page.title()
+        assert page.evaluate("document.cookie") == ""
+        if found := page.evaluate(TURNED_AROUND, [BEGIN, END]):
+            turned[address.partition("/ui")[2]] = found
+
+    assert turned == {}
+
+
+def test_every_view_is_looked_at(furnished: tuple[str, Showcase]) -> None:
+    patterns = re.findall(r"^  \[/(\^.*\$)/, ", (STATIC / "main.js").read_text(), re.MULTILINE)
+    paths = [path.partition("?")[0] for path in furnished[1].views]
+
+    assert len(patterns) > 10
+    missing = [each for each in patterns if not any(re.search(each, path) for path in paths)]
+    assert missing == []

@@ -1,0 +1,223 @@
+"""A home with something in every view of the dashboard, and text in every field that a page must
+show as text: markup, a right-to-left override, and replies of 5 MB."""
+
+import json
+import time
+from typing import Any
+
+from sqlalchemy import update
+
+from services.contracts.evaluations import SampleResult
+from services.contracts.trajectories import MalformedCall, Turn
+from services.core.db.engine import Database
+from services.core.db.tables import (
+    CampaignEffectRow,
+    CampaignStepRow,
+    JobRow,
+    ModelRow,
+    WorkerRow,
+)
+from services.core.jobs.events import append_event
+from services.core.jobs.job import NewJob
+from services.core.jobs.queues import CAMPAIGN
+from services.core.jobs.store import create_job
+from services.rollouts.log.log import IndexedLog
+from tests.support.gateway import GatewayClient
+from tests.support.trajectories import call, trajectory
+
+BEGIN, END = "\u2991", "\u2992"
+HOSTILE = f"{BEGIN}</pre></td><img src=x onerror=\"document.title='broken'\">\u202eabc{END}"
+"""Markup that would run, and an override that turns what follows around; between two marks."""
+
+SCRIPT = "<script>document.title='broken'</script>"
+LONG = (f"{SCRIPT} reply \u202e" * 200_000)[:5_000_000]
+"""A tool reply of 5 MB."""
+
+CAMPAIGN_ID = "campaign-0123456789abcdef01234567"
+STEPS = 12
+FAR = 1e12
+
+
+class Showcase:
+    """Fills the home of a gateway that has no worker; ``views`` are the paths to look at."""
+
+    def __init__(self, gateway: GatewayClient) -> None:
+        self._gateway = gateway
+        self._database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
+        self.failed = self._fine_tune("failed", error=ERROR)
+        self.running = self._fine_tune("running", phase=HOSTILE[-64:], step=3, total_steps=STEPS)
+        self.queued = self._fine_tune("queued", queue_reason=HOSTILE)
+        items = {"file": ("evals.jsonl", b'{"prompt": "1+1=", "gold": "2"}\n')}
+        made = gateway.http.post("/v1/files", files=items, data={"purpose": "evals"})
+        self._items = str(made.json()["id"])
+        self.evaluations = [self._evaluation("0110"), self._evaluation("1111")]
+        self.rollout = self._rollout()
+        self._campaign()
+        self._machines()
+        self._database.close()
+
+    @property
+    def views(self) -> dict[str, str]:
+        """One path of each view, and a selector of what it shows once everything is loaded."""
+        jobs, trajectories = "/ui/jobs", f"/ui/jobs/{self.rollout}/trajectories"
+        tuned = (self.failed, self.running, self.queued)
+        return {
+            "/ui": f"a[href='{jobs}/{self.failed}']",
+            **{f"{jobs}/{each}": "canvas, a[download]" for each in tuned},
+            f"{jobs}/{self.evaluations[0]}": "a[download]",
+            f"{jobs}/{self.rollout}": "a[download]",
+            f"{jobs}/{CAMPAIGN_ID}": f"a[href='/ui/campaigns/{CAMPAIGN_ID}']",
+            f"{jobs}/{self.failed}/clone": "textarea",
+            f"{jobs}/{self.evaluations[0]}/results": "td",
+            trajectories: "td",
+            f"{trajectories}/traj-0-0?beside=traj-0-1": "canvas",
+            f"/ui/compare?jobs={self.failed},{self.running}": "canvas",
+            f"/ui/evaluations?compare={','.join(self.evaluations)}": "h2 + .scroll td",
+            "/ui/campaigns": "td",
+            f"/ui/campaigns/{CAMPAIGN_ID}": "td",
+            f"/ui/campaigns/{CAMPAIGN_ID}/loops/1": "h2",
+            "/ui/models": "td",
+            "/ui/chat?model=base&other=other": "form",
+            "/ui/workers": "td",
+            "/ui/nothing": "h1",
+        }
+
+    def _change(self, job_id: str, status: str, **values: Any) -> None:
+        begun = {} if status == "queued" else {"started_at": time.time() - 60}
+        now = {"created_at": time.time() - 90, **begun}
+        change = update(JobRow).where(JobRow.id == job_id)
+        with self._database.write() as session:
+            session.execute(change.values(status=status, lease_expires_at=FAR, **now, **values))
+
+    def _fine_tune(self, status: str, **values: Any) -> str:
+        metadata = {HOSTILE[:64]: HOSTILE, "team": "blue"}
+        job_id = self._gateway.submit(f"show-{status}", metadata=metadata)
+        metrics = [
+            {"step": step, "loss": 1 / step, HOSTILE: step, **STEP_TIMES}
+            for step in range(1, STEPS)
+        ]
+        with self._database.write() as session:
+            for each in metrics:
+                append_event(session, job_id, f"Step {each['step']}", type="metrics", data=each)
+            append_event(session, job_id, HOSTILE, level="warn")
+            append_event(session, job_id, LONG, level="error")
+        folder = self._gateway.home / "jobs" / job_id
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in metrics))
+        (folder / HOSTILE.replace("/", "|")).write_text(HOSTILE)
+        self._change(job_id, status, **values)
+        return job_id
+
+    def _evaluation(self, marks: str) -> str:
+        """An evaluation with one row per character: 1 is correct, 0 is wrong."""
+        body = {"model": "base", "file": self._items, "metadata": {"note": HOSTILE}}
+        answer = self._gateway.http.post("/v1/evaluations", json=body)
+        assert answer.status_code == 200, answer.text
+        job_id = str(answer.json()["id"])
+        rows = [
+            SampleResult(
+                id="",
+                index=index,
+                gold=[HOSTILE, "2"],
+                answer=[HOSTILE, LONG][index % 2],
+                extracted=HOSTILE,
+                correct=mark == "1",
+                score=float(mark),
+                finish_reason="stop",
+            )
+            for index, mark in enumerate(marks)
+        ]
+        failed = {"gold": ["2"], "answer": None, "correct": None, "error": HOSTILE}
+        rows.append(SampleResult(id="", index=len(rows), **failed))
+        folder = self._gateway.home / "jobs" / job_id
+        folder.mkdir(parents=True)
+        lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in rows]
+        (folder / "results.jsonl").write_text("".join(lines))
+        self._change(job_id, "succeeded", finished_at=time.time())
+        return job_id
+
+    def _rollout(self) -> str:
+        body = {"model": "base", "prompts": [{"question": HOSTILE, "gold": HOSTILE}]}
+        answer = self._gateway.http.post("/v1/rollouts", json=body)
+        assert answer.status_code == 200, answer.text
+        job_id = str(answer.json()["id"])
+        folder = self._gateway.home / "jobs" / job_id
+        folder.mkdir(parents=True, exist_ok=True)
+        said = [{"role": "system", "content": HOSTILE}, {"role": "user", "content": HOSTILE}]
+        calls = [
+            call(HOSTILE, arguments={HOSTILE: HOSTILE}, shown=HOSTILE),
+            call(shown=LONG),
+        ]
+        malformed = [MalformedCall(text=HOSTILE, reason=HOSTILE)]
+        turn = Turn(
+            text=HOSTILE,
+            token_start=0,
+            token_count=2,
+            finish_reason="stop",
+            calls=calls,
+            malformed=malformed,
+        )
+        common: dict[str, Any] = {"messages": said, "gold": [HOSTILE]}
+        first = trajectory(0, 0, **common, reward=1.0, reward_components={HOSTILE: 1.0})
+        second = trajectory(0, 1, **common, reward=-1.0, error=HOSTILE)
+        with IndexedLog(folder) as log:
+            log.append(first.model_copy(update={"turns": [turn]}))
+            log.append(second.model_copy(update={"turns": [turn]}))
+            log.append(trajectory(1, 0, **common, reward_error=HOSTILE))
+        self._change(job_id, "succeeded", finished_at=time.time())
+        return job_id
+
+    def _campaign(self) -> None:
+        with self._database.write() as session:
+            request = {
+                "base_model": "base",
+                "scenario": HOSTILE,
+                "file": "file-1",
+                "datasets": [{"name": "sums", "file": "file-2"}],
+                "llm": {"base_url": "http://127.0.0.1:4000/v1", "model": "m", "temperature": None},
+            }
+            queue = CAMPAIGN.work, CAMPAIGN.validation
+            create_job(session, NewJob(CAMPAIGN_ID, "campaign", *queue, request))
+        self._step(0, "base", _measured("base", 2))
+        self._step(1, "direct_exp_gen", {"parent": 0, "hypothesis": HOSTILE})
+        self._step(1, "running", {"measurement": _measured("ft:1", 5)})
+        better = {"samples": 10, "difference": 0.3, "ci95": [0.1, 0.5], "improves": True}
+        self._step(1, "feedback", {"accepted": True, "comparison": better, "reason": HOSTILE})
+        self._step(2, "direct_exp_gen", {"parent": 1, "hypothesis": LONG})
+        said = {"messages": [{"role": "user", "content": HOSTILE}], "answer": LONG}
+        place = {"campaign_id": CAMPAIGN_ID, "loop": 1, "step": "direct_exp_gen", "created_at": 1.0}
+        spent = {"prompt_tokens": 100, "completion_tokens": 10}
+        with self._database.write() as session:
+            session.add(CampaignEffectRow(**place, **spent, key="1", seq=0, response=said))
+        self._change(CAMPAIGN_ID, "running")
+
+    def _step(self, loop: int, name: str, output: dict[str, Any]) -> None:
+        now = time.time()
+        place = {"campaign_id": CAMPAIGN_ID, "loop": loop, "name": name}
+        times = {"started_at": now, "finished_at": now}
+        with self._database.write() as session:
+            session.add(CampaignStepRow(**place, output=output, **times))
+
+    def _machines(self) -> None:
+        lineage = {"job_id": self.failed, "parent": HOSTILE, "library_versions": {}}
+        now = time.time()
+        with self._database.write() as session:
+            model = {"id": HOSTILE, "kind": "adapter", "base": "base", "created_at": now}
+            session.add(ModelRow(**model, job_id=self.failed, lineage=lineage))
+            worker = {"id": HOSTILE, "host": HOSTILE, "queues": [HOSTILE], "gpus": [HOSTILE]}
+            times = {"started_at": now, "heartbeat_at": FAR}
+            session.add(WorkerRow(**worker, gpu_bytes=[1], cpu_slots=4, **times))
+
+
+ERROR = {
+    "code": "bad_data",
+    "message": HOSTILE,
+    "hint": HOSTILE,
+    "rows": [{"row": 3, "message": HOSTILE}],
+}
+STEP_TIMES = {"step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2, "sync_seconds": 1}
+
+
+def _measured(model: str, right: int) -> dict[str, Any]:
+    scores = {str(item): float(item < right) for item in range(10)}
+    return {"model": model, "search": scores, "final": scores, "wrong": []}
