@@ -13,6 +13,7 @@ from services.api.campaigns.routes import router as campaigns
 from services.api.context import GatewayContext
 from services.api.dashboard.routes import router as dashboard
 from services.api.dashboard.sessions import BrowserSessions
+from services.api.datasets.routes import router as datasets
 from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
 from services.api.exports.routes import models as model_exports
@@ -104,7 +105,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     serving = (inference, model_deployments, servings)
     registered = (models, model_merges, merges, model_exports, exports)
     training = (fine_tuning, permissions, graders)
-    generation = (evaluations, rollouts, batches, campaigns, *TRAJECTORIES)
+    generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
     others = (files, uploads, indexing, jobs, curves, artifacts, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)

@@ -340,6 +340,17 @@ EMBEDDING: dict[str, Example] = {
     "text": {"summary": "A text", "value": {"model": "my-model", "input": "2 + 2"}},
 }
 
+DATASET: dict[str, Example] = {
+    "default": {
+        "summary": "An uploaded file under a name",
+        "value": {
+            "name": "sums",
+            "file": "file-def456",
+            "description": "Worked sums.",
+            "license": "mit",
+        },
+    }
+}
 CAMPAIGN: dict[str, Example] = {
     "default": {
         "summary": "Three attempts at a better model",

@@ -1,13 +1,14 @@
 """Campaigns: an LLM proposes fine-tunes of a model, and measurements decide which one is kept."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Number, Request, Resource
 from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.datasets import DatasetName
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluations import BenchmarkName, Sampling
 from services.contracts.graders import ExactGrader
@@ -47,10 +48,11 @@ class CampaignLlm(RemoteModel):
 
 
 class CampaignDataset(Request):
-    """An uploaded file of rows that data scripts read as ``datasets/<name>.jsonl``."""
+    """Rows that data scripts read as ``datasets/<name>.jsonl``: a registered data set, or a file
+    that was uploaded."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
-    file: str = Field(min_length=1, max_length=200)
+    name: DatasetName
+    file: str = Field(default="", max_length=200, description="Empty: of the registered data set.")
     description: str = Field(default="", max_length=10_000)
 
 
@@ -130,7 +132,9 @@ class CreateCampaign(Request):
     system_prompt: str | None = Field(default=None, max_length=100_000)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     engine: VllmOptions = Field(default_factory=VllmOptions)
-    datasets: list[CampaignDataset] = Field(min_length=1, max_length=50)
+    datasets: list[CampaignDataset] = Field(
+        default_factory=list, max_length=50, description="Empty: all registered ones."
+    )
     llm: CampaignLlm
     budget: CampaignBudget = Field(default_factory=CampaignBudget)
     time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)

@@ -21,7 +21,12 @@ app = typer.Typer(help="Campaigns: an LLM proposes fine-tunes, measurements deci
 CampaignId = Annotated[str, typer.Argument(metavar="ID")]
 DatasetOption = Annotated[
     list[str],
-    typer.Option("--dataset", metavar="NAME=FILE", help="Data that scripts may use; repeatable."),
+    typer.Option(
+        "--dataset",
+        metavar="NAME[=FILE]",
+        help="A registered data set, or a file, that scripts may use; repeatable; none: all "
+        "registered ones.",
+    ),
 ]
 
 
@@ -32,9 +37,9 @@ def start(
     file: Annotated[
         str, typer.Option(metavar="FILE", help="Rows of {prompt, gold}: a path or an uploaded id.")
     ],
-    dataset: DatasetOption,
     llm_url: Annotated[str, typer.Option(help="OpenAI-compatible endpoint, up to /v1.")],
     llm_model: Annotated[str, typer.Option(help="Its model.")],
+    dataset: DatasetOption = [],  # noqa: B006 - typer copies it
     grader: Annotated[
         Literal["exact", "numeric"], typer.Option(help="How answers are graded.")
     ] = "exact",
@@ -176,8 +181,10 @@ def _score(score: float | None) -> str:
 
 def _dataset(client: Temper, given: str) -> dict[str, Any]:
     name, equals, file = given.partition("=")
-    if not name or not equals or not file:
-        raise typer.BadParameter(f"{given!r} is not NAME=FILE", param_hint="--dataset")
+    if not name or bool(equals) != bool(file):
+        raise typer.BadParameter(f"{given!r} is not NAME or NAME=FILE", param_hint="--dataset")
+    if not file:
+        return {"name": name}
     return {"name": name, "file": _file_id(client, file, FilePurpose.USER_DATA)}
 
 

@@ -72,6 +72,7 @@ def _files(client: Temper, task: PlannedCampaign, report: Reporting) -> tuple[st
     datasets = {
         name: stored(client, LocalFile(name, path, FilePurpose.USER_DATA), report)
         for name, path in task.datasets.items()
+        if path is not None
     }
     return stored(client, LocalFile("file", rows, FilePurpose.EVALS), report), datasets
 
@@ -98,7 +99,10 @@ def _show(
             "  model": request.base_model,
             "  benchmark": f"{request.benchmark} ({task.rows})",
             "  scenario": request.scenario.splitlines()[0],
-            "  data sets": ", ".join(f"{name} ({path})" for name, path in task.datasets.items()),
+            "  data sets": ", ".join(
+                f"{name} ({path or 'registered'})" for name, path in task.datasets.items()
+            )
+            or "all registered ones",
             "  devices": ", ".join(map(str, request.devices or ())) or "any",
             "  waits for": ", ".join(f"task {each}" for each in before),
             "  LLM": f"{request.llm.model} at {request.llm.base_url}",

@@ -13,6 +13,7 @@ from temper.cli import (
     browser,
     campaign,
     chat,
+    datasets,
     demo,
     deploy,
     evals,
@@ -86,6 +87,7 @@ app.add_typer(batch.app, name="batch")
 app.add_typer(demo.app, name="demo")
 app.add_typer(models.app, name="models")
 app.add_typer(campaign.app, name="campaign")
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(index.app, name="index")
 app.add_typer(files.app, name="files")
 app.add_typer(metrics.app, name="metrics")

@@ -7,6 +7,7 @@ from services.contracts.jobs import Worker
 from temper.client import pages
 from temper.client.campaigns import Campaigns
 from temper.client.chat import Chat
+from temper.client.datasets import Datasets
 from temper.client.files import Files
 from temper.client.jobs import (
     Evaluations,
@@ -44,6 +45,7 @@ class Temper:
         self.merges = Merges(self._transport)
         self.exports = Exports(self._transport)
         self.campaigns = Campaigns(self._transport)
+        self.datasets = Datasets(self._transport)
         self.servings = Servings(self._transport)
         self.chat = Chat(self._transport)
         self.jobs = Jobs(self._transport)

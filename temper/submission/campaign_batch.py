@@ -36,18 +36,20 @@ _UPLOADED_LATER = "file-of-the-batch"
 class PlannedCampaign:
     """One task: a checked request without its files, and where their rows are.
 
-    ``rows`` is a path or hf://datasets/...; ``cards`` are those that the task occupies.
+    ``rows`` is a path or hf://datasets/...; ``datasets`` has None for registered ones; ``cards``
+    are those that the task occupies.
     """
 
     request: CreateCampaign
     rows: str
-    datasets: Mapping[str, Path]
+    datasets: Mapping[str, Path | None]
     cards: frozenset[int | str]
 
     def ready(self, file: str, datasets: Mapping[str, str], after: Sequence[str]) -> CreateCampaign:
         """The request with the ids of its files and of the campaigns that it waits for."""
         given = [
-            each.model_copy(update={"file": datasets[each.name]}) for each in self.request.datasets
+            each.model_copy(update={"file": datasets.get(each.name, "")})
+            for each in self.request.datasets
         ]
         return self.request.model_copy(
             update={"file": file, "datasets": given, "after": list(after)}
@@ -111,7 +113,10 @@ def _plan(task: CampaignTask, environment: CampaignEnvironment) -> PlannedCampai
         "benchmark": benchmark,
         "scenario": _scenario(task, environment, benchmark),
         "file": _UPLOADED_LATER,
-        "datasets": [{"name": name, "file": _UPLOADED_LATER} for name in datasets],
+        "datasets": [
+            {"name": name, "file": _UPLOADED_LATER if path else ""}
+            for name, path in datasets.items()
+        ],
         "devices": cards or None,
         "sampling": sampling,
         "budget": budget,
@@ -160,23 +165,15 @@ def _rows(benchmark: str, folder: Path | None) -> str:
     return BENCHMARK_ROWS[benchmark]
 
 
-def _datasets(environment: CampaignEnvironment) -> dict[str, Path]:
-    """The data sets of FT_DATASET below FT_FILE_PATH/datasets, or all that are there."""
-    folder = environment.folder
-    if folder is None:
-        raise ValueError("datasets: the environment file needs FT_FILE_PATH, their folder")
-    names = environment.datasets
+def _datasets(environment: CampaignEnvironment) -> dict[str, Path | None]:
+    """The data sets of FT_DATASET, or all there are: a file below FT_FILE_PATH/datasets, or None
+    for a registered one. Nothing at all means all registered ones."""
+    folder, names = environment.folder, environment.datasets
     if names is None:
-        place = folder / "datasets"
-        files = sorted(place.iterdir()) if place.is_dir() else []
+        place = folder / "datasets" if folder is not None else None
+        files = sorted(place.iterdir()) if place is not None and place.is_dir() else []
         names = sorted({path.stem for path in files if path.suffix == DATASET_SUFFIX})
-    if not names:
-        raise ValueError(f"datasets: there are none in {folder / 'datasets'}")
-    found = {name: _local(folder, "datasets", name, (DATASET_SUFFIX,)) for name in names}
-    missing = [name for name, path in found.items() if path is None]
-    if missing:
-        raise ValueError(f"datasets: {', '.join(missing)} not found in {folder / 'datasets'}")
-    return {name: path for name, path in found.items() if path is not None}
+    return {name: _local(folder, "datasets", name, (DATASET_SUFFIX,)) for name in names}
 
 
 def _local(folder: Path | None, kind: str, name: str, suffixes: Sequence[str]) -> Path | None:

@@ -35,10 +35,11 @@ def fetch_hub_file(reference: str) -> Path:
             hf_hub_download(found["name"], found["path"], repo_type="dataset", revision=revision)
         )
     except (OSError, ValueError, httpx.HTTPError) as error:
-        raise SubmissionError(f"{reference}: {_reason(error)}") from error
+        raise SubmissionError(f"{reference}: {hub_reason(error)}") from error
 
 
-def _reason(error: Exception) -> str:
+def hub_reason(error: Exception) -> str:
+    """Why the hub did not give what was asked for, in one line."""
     from huggingface_hub.errors import (  # noqa: PLC0415 - with the above
         LocalEntryNotFoundError,
         RemoteEntryNotFoundError,

@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from services.api.campaigns.datasets import datasets_of
 from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
@@ -41,6 +42,7 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
     require_file(session, body.file, "file")
     for position, campaign in enumerate(body.after):
         _require_campaign(session, campaign, f"after[{position}]")
+    body = body.model_copy(update={"datasets": datasets_of(session, body)})
     total = 0
     for position, dataset in enumerate(body.datasets):
         total += require_file(session, dataset.file, f"datasets[{position}].file").bytes

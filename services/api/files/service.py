@@ -11,7 +11,7 @@ from services.contracts.errors import Conflict
 from services.contracts.files import File, FilePurpose
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
-from services.core.db.tables import FileRow, JobRow
+from services.core.db.tables import DatasetRow, FileRow, JobRow
 from services.core.registry import get_file_row
 
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
@@ -72,6 +72,9 @@ def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> Path:
     )
     if needed is not None:
         raise Conflict(f"job {needed} still needs {file_id}", code="file_in_use")
+    dataset = session.scalar(select(DatasetRow.name).where(DatasetRow.file_id == file_id))
+    if dataset is not None:
+        raise Conflict(f"data set {dataset} still needs {file_id}", code="file_in_use")
     session.execute(delete(FileRow).where(FileRow.seq == row.seq))
     return artifacts.file(file_id)
 

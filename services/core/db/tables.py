@@ -162,6 +162,20 @@ class FileRow(Base):
     created_at: Mapped[float]
 
 
+class DatasetRow(Base):
+    """A data set for campaigns: a file under a name, and what its rows are like."""
+
+    __tablename__ = "datasets"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    file_id: Mapped[str] = mapped_column(String(64), index=True)
+    description: Mapped[str] = mapped_column(Text)
+    license: Mapped[str | None] = mapped_column(String(200))
+    source: Mapped[str | None] = mapped_column(Text)
+    statistics: Mapped[dict[str, Any]]
+    created_at: Mapped[float]
+
+
 class ModelRow(Base):
     """A model by name, and the source of its weights: a folder, a hub repository or a job."""
 

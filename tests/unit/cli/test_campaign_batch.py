@@ -185,6 +185,18 @@ def test_each_benchmark_is_described_with_the_prompt_that_it_asks(name: str) -> 
     assert BENCHMARKS[name].prompt in describe_benchmark(name)
 
 
+def test_names_without_a_file_are_those_of_the_registry(folder: Path) -> None:
+    given = environment(folder, FT_DATASET='["deepscaler", "sums"]')
+
+    (planned,) = plan_campaigns([task()], given)
+
+    ready = planned.ready("file-rows", {"sums": "file-sums"}, [])
+    assert [(each.name, each.file) for each in ready.datasets] == [
+        ("deepscaler", ""),
+        ("sums", "file-sums"),
+    ]
+
+
 def test_tasks_on_the_same_cards_wait_for_each_other(folder: Path) -> None:
     cards = ["0,1", "2", "1", "0,1,2", ""]
     planned = plan_campaigns([task(gpus=each) for each in cards], environment(folder))

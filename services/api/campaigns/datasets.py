@@ -1,0 +1,35 @@
+"""The data sets of a campaign, with the files of those that are registered."""
+
+from sqlalchemy.orm import Session
+
+from services.api.datasets.service import get_dataset, list_datasets
+from services.contracts.campaigns import CampaignDataset, CreateCampaign
+from services.contracts.errors import InvalidRequest, NotFound
+
+MAX_DATASETS = 50
+"""As many as a request may name."""
+
+
+def datasets_of(session: Session, body: CreateCampaign) -> list[CampaignDataset]:
+    """The data sets with their files: those that are named, or all registered ones."""
+    if body.datasets:
+        return [_registered(session, number, each) for number, each in enumerate(body.datasets)]
+    found = [CampaignDataset(name=row.name) for row in list_datasets(session)]
+    if not found:
+        message = "no data set is registered: name files, or use temper datasets add"
+        raise InvalidRequest(message, param="datasets")
+    if len(found) > MAX_DATASETS:
+        message = f"{len(found)} data sets are registered: name up to {MAX_DATASETS} of them"
+        raise InvalidRequest(message, param="datasets")
+    return [_registered(session, number, each) for number, each in enumerate(found)]
+
+
+def _registered(session: Session, number: int, given: CampaignDataset) -> CampaignDataset:
+    if given.file:
+        return given
+    try:
+        row = get_dataset(session, given.name)
+    except NotFound as error:
+        raise InvalidRequest(error.message, param=f"datasets[{number}].name") from None
+    description = given.description or row.description
+    return given.model_copy(update={"file": row.file_id, "description": description})

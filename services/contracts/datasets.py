@@ -1,0 +1,63 @@
+"""Registered data sets: rows that campaigns may make training data from."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from services.contracts.base import Request, Resource
+
+DatasetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+
+CHARACTERS_PER_TOKEN = 4
+"""By which tokens are estimated: data sets are registered for models of any tokenizer."""
+
+
+class RegisterDataset(Request):
+    """The body of POST /v1/datasets: an uploaded file of JSON Lines, under a name."""
+
+    name: DatasetName
+    file: str = Field(min_length=1, max_length=200)
+    description: str = Field(default="", max_length=10_000)
+    license: str | None = Field(default=None, max_length=200)
+    source: str | None = Field(default=None, max_length=1000, description="Where it comes from.")
+
+
+class DatasetField(Resource):
+    """A field of rows: its JSON types, and in how many rows it is neither null nor empty."""
+
+    name: str
+    types: list[str]
+    filled: int
+
+
+class TokenStatistics(Resource):
+    """Tokens of the texts of a row, estimated at four characters each."""
+
+    total: int
+    mean: float
+    median: int
+    p95: int
+    longest: int
+
+
+class DatasetStatistics(Resource):
+    """What a data set's rows are like; ``samples`` are the first ones, with long texts cut."""
+
+    rows: int
+    fields: list[DatasetField]
+    tokens: TokenStatistics
+    samples: list[dict[str, Any]]
+
+
+class Dataset(Resource):
+    """A registered data set; its ``id`` is the name that campaigns use."""
+
+    id: str
+    object: Literal["dataset"] = "dataset"
+    created_at: int
+    file: str
+    bytes: int
+    description: str
+    license: str | None = None
+    source: str | None = None
+    statistics: DatasetStatistics

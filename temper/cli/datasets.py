@@ -1,0 +1,138 @@
+"""``temper datasets``: rows that campaigns make training data from."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from services.contracts.datasets import Dataset, DatasetName, RegisterDataset
+from services.contracts.files import FilePurpose
+from temper.cli.gateway import connect
+from temper.cli.output import JsonOption, Output, transfer_bar
+from temper.cli.units import age, size
+from temper.datasets.published import PUBLISHED_DATASETS
+from temper.datasets.rows import write_rows
+from temper.datasets.sources import open_source
+from temper.submission.submission import LocalFile, SubmissionError
+from temper.submission.submit import Reporting, stored
+
+app = typer.Typer(help="Data sets that campaigns may use.")
+
+_NAME: TypeAdapter[str] = TypeAdapter(DatasetName)
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+
+
+@app.command()
+def add(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help=f"One of {', '.join(PUBLISHED_DATASETS)}, or yours."),
+    ],
+    source: Annotated[
+        str | None,
+        typer.Argument(help="A file, a folder, or hf://OWNER/NAME[/FOLDER]; none: by the name."),
+    ] = None,
+    description: Annotated[str, typer.Option(help="What the LLM is told of it.")] = "",
+    license_name: Annotated[
+        str | None, typer.Option("--license", help="Its license; the hub's by default.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Take the first rows only.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Register rows (JSON Lines, JSON, Parquet, CSV) under a name; test files are left out."""
+    out = Output(as_json)
+    try:
+        _NAME.validate_python(name)
+    except ValidationError as error:
+        raise SubmissionError(f"{name!r}: use letters, digits, _ and -, at most 64") from error
+    found = open_source(source or name)
+    with connect() as client, tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.jsonl"
+        if write_rows(path, found.rows, rows) == 0:
+            raise SubmissionError(f"{source or name}: has no rows")
+        report = Reporting(out.note, lambda label: transfer_bar(out, label))
+        request = RegisterDataset(
+            name=name,
+            file=stored(client, LocalFile("file", path, FilePurpose.USER_DATA), report),
+            description=description or found.description,
+            license=license_name or found.license,
+            source=found.origin,
+        )
+        dataset = client.datasets.register(request)
+    _print(out, dataset)
+
+
+@app.command("list")
+def list_datasets(as_json: JsonOption = False) -> None:
+    """List data sets by name."""
+    out = Output(as_json)
+    with connect() as client:
+        found = client.datasets.list()
+    if as_json:
+        for each in found:
+            out.json_line(each)
+        return
+    out.table(
+        ("NAME", "ROWS", "TOKENS", "SIZE", "LICENSE", "SOURCE", "AGE"),
+        (
+            (
+                each.id,
+                f"{each.statistics.rows:,}",
+                f"~{each.statistics.tokens.total:,}",
+                size(each.bytes),
+                each.license or "",
+                each.source or "",
+                age(each.created_at),
+            )
+            for each in found
+        ),
+    )
+
+
+@app.command()
+def show(name: Name, as_json: JsonOption = False) -> None:
+    """Show a data set: fields, lengths and the first rows."""
+    out = Output(as_json)
+    with connect() as client:
+        _print(out, client.datasets.get(name))
+
+
+@app.command()
+def remove(name: Name) -> None:
+    """Forget a data set; its file stays."""
+    out = Output(as_json=False)
+    with connect() as client:
+        client.datasets.delete(name)
+    out.note(f"removed {name}")
+
+
+def _print(out: Output, dataset: Dataset) -> None:
+    if out.as_json:
+        out.document(dataset)
+        return
+    statistics = dataset.statistics
+    tokens = statistics.tokens
+    out.fields(
+        {
+            "name": dataset.id,
+            "description": dataset.description,
+            "license": dataset.license,
+            "source": dataset.source,
+            "file": f"{dataset.file}, {size(dataset.bytes)}",
+            "rows": f"{statistics.rows:,}",
+            "tokens": f"~{tokens.total:,}; of a row {tokens.mean:.0f} on average, {tokens.median} "
+            f"median, {tokens.p95} at 95 %, {tokens.longest} at most",
+        }
+    )
+    out.table(
+        ("FIELD", "TYPE", "FILLED"),
+        (
+            (each.name, ", ".join(each.types), f"{each.filled / statistics.rows:.0%}")
+            for each in statistics.fields
+        ),
+    )
+    for sample in statistics.samples:
+        out.line(json.dumps(sample, ensure_ascii=False), "dim")

@@ -1,0 +1,32 @@
+"""The registry of data sets."""
+
+from urllib.parse import quote
+
+from services.contracts.base import Deleted, Page
+from services.contracts.datasets import Dataset, RegisterDataset
+from temper.client.transport import Transport
+
+PATH = "/v1/datasets"
+
+
+class Datasets:
+    """/v1/datasets."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def register(self, request: RegisterDataset) -> Dataset:
+        """Register an uploaded file under a name."""
+        return self._transport.post(PATH, Dataset, request)
+
+    def list(self) -> list[Dataset]:
+        """Return all data sets by name."""
+        return self._transport.get(PATH, Page[Dataset]).data
+
+    def get(self, name: str) -> Dataset:
+        """Return a data set."""
+        return self._transport.get(f"{PATH}/{quote(name, safe='')}", Dataset)
+
+    def delete(self, name: str) -> Deleted:
+        """Forget a data set; its file stays."""
+        return self._transport.delete(f"{PATH}/{quote(name, safe='')}", Deleted)

@@ -1,0 +1,59 @@
+"""Campaigns that use registered data sets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from services.api.campaigns.datasets import datasets_of
+from services.api.datasets.service import register_dataset
+from services.contracts.campaigns import CreateCampaign
+from services.contracts.datasets import DatasetStatistics, RegisterDataset, TokenStatistics
+from services.contracts.errors import InvalidRequest
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow
+from tests.support.campaign_run import REQUEST
+
+TOKENS = TokenStatistics(total=1, mean=1.0, median=1, p95=1, longest=1)
+STATISTICS = DatasetStatistics(rows=1, fields=[], tokens=TOKENS, samples=[])
+
+
+def resolved(database: Database, given: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Name, file and description of a campaign's data sets."""
+    body = CreateCampaign.model_validate({**REQUEST, "datasets": given})
+    with database.read() as session:
+        return [(each.name, each.file, each.description) for each in datasets_of(session, body)]
+
+
+def register(database: Database, name: str) -> None:
+    with database.write() as session:
+        row = {
+            "filename": "f",
+            "purpose": "user_data",
+            "bytes": 1,
+            "sha256": "0",
+            "created_at": 1.0,
+        }
+        session.add(FileRow(id=f"file-{name}", **row))
+        session.flush()
+        body = RegisterDataset(name=name, file=f"file-{name}", description=f"About {name}.")
+        register_dataset(session, body, STATISTICS)
+
+
+def test_names_mean_registered_data_sets_with_their_description(database: Database) -> None:
+    register(database, "sums")
+    given = [{"name": "sums"}, {"name": "own", "file": "file-1"}]
+
+    assert resolved(database, given) == [
+        ("sums", "file-sums", "About sums."),
+        ("own", "file-1", ""),
+    ]
+
+
+def test_no_names_mean_all_registered_data_sets(database: Database) -> None:
+    with pytest.raises(InvalidRequest, match="no data set is registered"):
+        resolved(database, [])
+    register(database, "sums")
+    register(database, "more")
+
+    assert [name for name, _, _ in resolved(database, [])] == ["more", "sums"]

@@ -1,0 +1,200 @@
+"""Data sets of files and of the hub, in the schemas in which they are published."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from temper.datasets.published import PUBLISHED_DATASETS
+from temper.datasets.rows import read_rows, write_rows
+from temper.datasets.sources import open_source
+from temper.submission.submission import SubmissionError
+from tests.support.hub import MAIN, Kind, Repository, running_hub
+
+CHEMCOT = {
+    "id": "1",
+    "query": "Is it aromatic?",
+    "task": "mol_und",
+    "subtask": "ring",
+    "struct_cot": '{"output": "yes"}',
+    "raw_cot": "It has a ring.",
+    "meta": {"smiles": "c1ccccc1"},
+}
+RCR = {
+    "id": "2",
+    "query": "Which reagent?",
+    "task": "rxn",
+    "subtask": "rcr",
+    "raw_cot": "Think.",
+    "cot_result": '```json\n{"output": "water"}\n```',
+    "gt": "O",
+    "meta": {"reaction": "A>>B"},
+}
+PATENT = {"application_number": "1", "context": "A claim.", "answer": "B"}
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def publish(root: Path) -> None:
+    """Write repositories with the layouts of the published data sets."""
+    problems = [{"problem": "1 + 1?", "answer": "2", "solution": ""}]
+    write_json(root / "deepscaler" / "deepscaler.json", problems)
+    for task in ("mol_und", "mol_edit", "mol_opt"):
+        rows = [{**CHEMCOT, "task": task}]
+        write_json(root / "chemcot" / "chemcotbench-cot" / task / "a.json", rows)
+    write_json(root / "chemcot" / "chemcotbench-cot" / "rxn" / "rcr.json", [RCR])
+    for task in ("PAR4PC", "PI4PC", "NOC4PC"):
+        for part in ("train", "validation", "test"):
+            patents = [{**PATENT, "task": task, "part": part}]
+            write_parquet(root / "panorama" / task / f"{part}-00000-of-00001.parquet", patents)
+
+
+REPOSITORIES = {
+    "deepscaler": "agentica-org/DeepScaleR-Preview-Dataset",
+    "chemcot": "OpenMol/ChemCoTDataset",
+    "panorama": "LG-AI-Research/PANORAMA",
+}
+NAMES = (
+    "deepscaler",
+    "chemcot",
+    "chemcot-mol_edit",
+    "panorama-pi4pc",
+    "hf://OpenMol/ChemCoTDataset",
+)
+LOADING = """
+import json, sys
+from temper.datasets.sources import open_source
+found = {}
+for name in sys.argv[1:]:
+    source = open_source(name)
+    found[name] = [source.origin, list(source.rows)]
+print(json.dumps(found))
+"""
+
+Loaded = dict[str, tuple[str, list[dict[str, Any]]]]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    """Origin and rows of data sets, by the real client of a hub, which reads its address once."""
+    root = tmp_path_factory.mktemp("hub")
+    publish(root)
+    with running_hub() as hub:
+        for folder, repository in REPOSITORIES.items():
+            hub.add(Repository(Kind.DATASET, repository, {MAIN: root / folder}))
+        done = subprocess.run(
+            [sys.executable, "-c", LOADING, *NAMES],
+            env={**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(root / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_names_of_the_published_table_are_all_there() -> None:
+    assert {
+        "deepscaler",
+        "panorama",
+        "chemcot",
+        "financeiq",
+        "tableinstruct",
+        "bioprobench",
+        "panorama-par4pc",
+        "panorama-pi4pc",
+        "panorama-noc4pc",
+        "chemcot-mol_und",
+        "chemcot-mol_edit",
+        "chemcot-mol_opt",
+        "chemcot-rxn",
+    } == set(PUBLISHED_DATASETS)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("deepscaler", [{"problem": "1 + 1?", "answer": "2", "solution": ""}]),
+        ("chemcot-mol_edit", [{**CHEMCOT, "task": "mol_edit"}]),
+        ("panorama-pi4pc", [{**PATENT, "task": "PI4PC", "part": "train"}]),
+    ],
+)
+def test_a_published_name_loads_its_rows_and_no_held_out_ones(
+    name: str, expected: list[dict[str, Any]], loaded: Loaded
+) -> None:
+    origin, rows = loaded[name]
+
+    assert rows == expected
+    assert origin.startswith("hf://")
+
+
+def test_rows_of_reagents_are_brought_into_the_schema_of_the_others(loaded: Loaded) -> None:
+    _, rows = loaded["chemcot"]
+
+    assert len(rows) == 4
+    (reagent,) = [row for row in rows if row["task"] == "rxn"]
+    assert set(reagent) == set(CHEMCOT)
+    assert reagent["meta"] == {"reaction": "A>>B", "gt": "O"}
+    assert reagent["struct_cot"] == '{"output": "water"}'
+
+
+def test_a_repository_is_loaded_as_it_is(loaded: Loaded) -> None:
+    _, rows = loaded["hf://OpenMol/ChemCoTDataset"]
+
+    assert RCR in rows
+
+
+def test_a_folder_of_files_is_read_without_its_test_part(tmp_path: Path) -> None:
+    rows = [{"q": "é", "n": 1}, {"q": "b", "n": 2}]
+    write_parquet(tmp_path / "train.parquet", rows)
+    write_json(tmp_path / "test.json", rows)
+    (tmp_path / "more.csv").write_text("q,n\nc,3\n")
+    (tmp_path / "readme.txt").write_text("no rows")
+
+    assert list(open_source(str(tmp_path)).rows) == [{"q": "c", "n": "3"}, *rows]
+
+
+def test_rows_are_written_as_json_lines_up_to_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+
+    assert write_rows(path, iter([{"a": "é"}, {"a": None}, {"a": 3}]), most=2) == 2
+    assert list(read_rows(path)) == [{"a": "é"}, {"a": None}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"a": 1}\n{"a": }\n', "a.jsonl: behind row 1"),
+        ("a.json", '[{"a": 1}, 2]', "row 2 is not an object"),
+        ("a.parquet", "no", "a.parquet: behind row 0"),
+        ("a.txt", "no", "is none of .jsonl"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_row(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+
+    with pytest.raises(SubmissionError, match=message):
+        list(read_rows(path))
+
+
+def test_an_unknown_source_lists_the_published_names() -> None:
+    with pytest.raises(SubmissionError, match="nor one of deepscaler, panorama"):
+        open_source("deepscalar")
