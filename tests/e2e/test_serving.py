@@ -91,6 +91,16 @@ TOOL: ChatCompletionFunctionToolParam = {
         },
     },
 }
+LOOSE_TOOL: ChatCompletionFunctionToolParam = {
+    "type": "function",
+    "function": {"name": "add", "parameters": {"type": "object", "properties": {"a": {}}}},
+}
+WRITTEN_CALL = {
+    "structured_outputs": {
+        "regex": r'<tool_call>\n\{"name": "add", "arguments": \{"a": 2\}\}\n</tool_call>'
+    }
+}
+"""Lets the tiny model, which knows no tools, write a call in the format of its template."""
 SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {"sum": {"enum": [46, 47]}},
@@ -147,6 +157,32 @@ def test_the_openai_package_gets_what_it_asks_an_engine_for(stack: Stack) -> Non
     assert isinstance(call, ChatCompletionMessageFunctionToolCall)
     assert call.function.name == "add"
     assert json.loads(call.function.arguments)["a"] in (1, 2)
+
+    automatic = client.chat.completions.create(
+        model="tiny", messages=QUESTION, max_tokens=300, tools=[LOOSE_TOOL], extra_body=WRITTEN_CALL
+    )
+    assert automatic.choices[0].finish_reason == "tool_calls"
+    (call,) = automatic.choices[0].message.tool_calls or []
+    assert isinstance(call, ChatCompletionMessageFunctionToolCall)
+    assert (call.function.name, json.loads(call.function.arguments)) == ("add", {"a": 2})
+
+    streamed = [
+        chunk.choices[0]
+        for chunk in client.chat.completions.create(
+            model="tiny",
+            messages=QUESTION,
+            max_tokens=300,
+            tools=[LOOSE_TOOL],
+            extra_body=WRITTEN_CALL,
+            stream=True,
+        )
+        if chunk.choices
+    ]
+    deltas = [delta for choice in streamed for delta in choice.delta.tool_calls or ()]
+    assert [d.function.name for d in deltas if d.function and d.function.name] == ["add"]
+    written = "".join(d.function.arguments or "" for d in deltas if d.function)
+    assert json.loads(written) == {"a": 2}
+    assert streamed[-1].finish_reason == "tool_calls"
 
     answered = client.chat.completions.create(
         model="tiny",
