@@ -10,7 +10,7 @@ import logging
 import math
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,12 +49,12 @@ that were the answer. No text of an answer looks so, since JSON escapes its quot
 
 @dataclass(frozen=True)
 class Destination:
-    """The server that answers a request: its address without a path, its key, and what it calls
-    the model where that is not what requests call it."""
+    """The server that answers a request: its address without a path, its key, and the fields that
+    a body has there, whatever the request says."""
 
     url: str
     key: str = field(repr=False)
-    model: str | None = None
+    fields: Mapping[str, str | int] = field(default_factory=dict)
 
 
 class NotAdmitted(Exception):
@@ -131,8 +131,8 @@ class Relay:
         self, request: web.Request, destination: Destination
     ) -> web.StreamResponse:
         body = await request.read()
-        if destination.model is not None:
-            body = _naming(body, destination.model)
+        if destination.fields:
+            body = _with_fields(body, destination.fields)
         try:
             answer = await self._session.post(
                 destination.url + request.path,
@@ -217,13 +217,13 @@ def _adapter(request: web.Request) -> ServedAdapter | None:
         raise InvalidRequest(f"{ADAPTER_HEADER} is not valid") from error
 
 
-def _naming(body: bytes, model: str) -> bytes:
-    """A body that calls the model by the name it has in the engine."""
+def _with_fields(body: bytes, fields: Mapping[str, str | int]) -> bytes:
+    """A body whose values of these fields are replaced."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise InvalidRequest("the body is not JSON") from error
-    return json.dumps({**value, "model": model}).encode()
+    return json.dumps({**value, **fields}).encode()
 
 
 def _refused(why: Refusal) -> web.Response:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
+import openai
 import pytest
 
 from services.contracts.fine_tuning import CreateFineTuningJob
@@ -96,3 +97,28 @@ def test_an_example_trains_a_model(platform: Platform, name: str, tmp_path: Path
     assert played
     trajectory = platform.temper.trajectories.get(job.id, played[0].id, JobKind.FINE_TUNING)
     assert len(trajectory.response_mask) == len(trajectory.response_token_ids) <= 64
+
+
+def test_the_policy_of_a_running_training_answers_requests(
+    platform: Platform, tmp_path: Path
+) -> None:
+    submission = read_job_file(EXAMPLES / "ppo.yaml", tmp_path)
+    created = submit(platform.temper, small(submission), Reporting(print, lambda _: nullcontext()))
+    name = f"run:{created.id}"
+
+    # The request waits for the engine of the training, which starts first.
+    with openai.OpenAI(
+        base_url=f"{platform.url}/v1", api_key="none", max_retries=6, timeout=LIMIT_SECONDS
+    ) as client:
+        answer = client.chat.completions.create(
+            model=name,
+            messages=[{"role": "user", "content": "12+34="}],
+            max_tokens=4,
+            extra_body={"ignore_eos": True},
+        )
+
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 4
+    assert platform.temper.fine_tuning.get(created.id).status is JobStatus.RUNNING
+    platform.temper.fine_tuning.cancel(created.id)
+    platform.temper.jobs.wait(created.id, timeout=LIMIT_SECONDS)

@@ -37,6 +37,7 @@ class Routes:
     adapters from folders at run time. ``sleep``: release GPU memory. ``guarded``: all routes but
     /health need the key, also those that vLLM leaves open; implied by the last three.
     ``tools``: chat reads tool calls, where the model's chat template has a known format.
+    ``priorities``: of the requests that wait, those with the lowest ``priority`` go first.
     """
 
     tokens: bool = False
@@ -45,6 +46,7 @@ class Routes:
     adapters: AdapterSlots | None = None
     guarded: bool = False
     tools: bool = False
+    priorities: bool = False
 
 
 HOST = "127.0.0.1"
@@ -173,6 +175,8 @@ def _route_arguments(routes: Routes) -> list[str]:
         arguments += ["--max-logprobs", str(TOP_K_LIMIT)]
     if routes.weights or routes.adapters or routes.sleep or routes.guarded:
         arguments += ["--middleware", GUARD]
+    if routes.priorities:
+        arguments += ["--scheduling-policy", "priority"]
     return arguments
 
 

@@ -67,7 +67,12 @@ class ServerSpec:
             self.options,
             on_progress=self.on_progress,
             routes=Routes(
-                tokens=True, weights=True, sleep=self.sleep, adapters=self.slots, tools=True
+                tokens=True,
+                weights=True,
+                sleep=self.sleep,
+                adapters=self.slots,
+                tools=True,
+                priorities=True,
             ),
             devices=self.devices,
             log=self.log,

@@ -29,6 +29,8 @@ DRAIN_SECONDS = 60.0
 WAKE_SECONDS = 300.0
 GUEST_SECONDS = 30.0
 """Longest wait of a request beside the rollouts for the end of a change."""
+GUEST_PRIORITY = 1
+"""Rollouts have vLLM's default, 0; where not all fit, the larger number waits or is preempted."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ class PolicyServer:
         self._guests.add(task)
         try:
             with self._counted(self._weights.served_name) as name:
-                yield Destination(server.base_url.removesuffix("/v1"), server.api_key, name)
+                fields: dict[str, str | int] = {"model": name, "priority": GUEST_PRIORITY}
+                yield Destination(server.base_url.removesuffix("/v1"), server.api_key, fields)
         finally:
             self._guests.discard(task)
 

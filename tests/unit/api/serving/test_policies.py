@@ -34,7 +34,7 @@ class Policy:
     """An engine behind a relay, which calls its model ``policy``."""
 
     def __init__(self, url: str) -> None:
-        self._destination = Destination(url, KEY, "policy")
+        self._destination = Destination(url, KEY, {"model": "policy", "priority": 1})
 
     @asynccontextmanager
     async def using(self, adapter: ServedAdapter | None) -> AsyncIterator[Destination]:
@@ -100,7 +100,10 @@ def trainings(url: str, home: Path) -> Iterator[Trainings]:
 
 def ask(client: openai.OpenAI, job_id: str, prompt: str = "hello") -> str | None:
     asked: Any = {"role": "user", "content": prompt}
-    answer = client.chat.completions.create(model=f"run:{job_id}", messages=[asked])
+    first: Any = {"priority": -1}
+    answer = client.chat.completions.create(
+        model=f"run:{job_id}", messages=[asked], extra_body=first
+    )
     return answer.choices[0].message.content
 
 
@@ -112,7 +115,7 @@ def test_the_policy_answers_while_it_is_trained(
 
     assert ask(client, job.id) == "echo: hello"
 
-    assert [body["model"] for body in engine.bodies] == ["policy"]
+    assert [(body["model"], body["priority"]) for body in engine.bodies] == [("policy", 1)]
     assert engine.keys == {f"Bearer {KEY}"}
 
 

@@ -74,7 +74,8 @@ def test_an_adapter_stays_while_a_guest_uses_it(
             await given.engine.load(1, given.folder_of(2.0), says(2.0))
             async with given.engine.guest() as destination:
                 await given.engine.load(2, given.folder_of(3.0), says(3.0))
-                assert destination.model == "policy-1-0"
+                assert destination.fields["model"] == "policy-1-0"
+                assert destination.fields["priority"] == 1
                 assert "/v1/unload_lora_adapter" not in given.servers[0].calls
 
             await given.engine.load(3, given.folder_of(4.0), says(4.0))
