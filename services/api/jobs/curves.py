@@ -2,11 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Query
 
 from services.api.context import Gateway
@@ -26,6 +28,7 @@ router = APIRouter(
 
 POINTS_OF_BUCKET = 4
 MAX_LINE_BYTES = 1 << 16
+BLOCK = 5000  # records that are taken in at once
 MAX_METRICS = 1000
 MAX_STEP = 2**53
 MAX_VALUE = sys.float_info.max
@@ -53,13 +56,21 @@ def curves(gateway: Gateway, _principal: Principal, job_id: str, points: Points 
 def read_curves(path: Path, points: int) -> Curves:
     """Thin the metrics of a file in one pass, in memory bounded by the points."""
     thinned: dict[str, ThinnedCurve] = {}
-    for step, values in _records(path):
-        for name, value in values.items():
+    for block in _blocks(_records(path)):
+        columns: dict[str, tuple[list[int], list[float]]] = {}
+        for step, values in block:
+            for name, value in values.items():
+                if name not in columns:
+                    columns[name] = [], []
+                steps, column = columns[name]
+                steps.append(step)
+                column.append(value)
+        for name, (steps, column) in columns.items():
             if name not in thinned:
                 if len(thinned) == MAX_METRICS:
                     continue
                 thinned[name] = ThinnedCurve(points)
-            thinned[name].add(step, value)
+            thinned[name].extend(steps, column)
     return Curves(metrics={name: curve.result() for name, curve in sorted(thinned.items())})
 
 
@@ -93,15 +104,27 @@ class ThinnedCurve:
         self._width = 1
         self._buckets: dict[int, _Bucket] = {}
 
-    def add(self, step: int, value: float) -> None:
-        """Take in a point."""
-        point = step, value
-        self._put(step // self._width, _Bucket(point, point, point, point))
+    def extend(self, steps: Sequence[int], values: Sequence[float]) -> None:
+        """Take in points in the order in which they were reported."""
+        # Of several values of a step the latest counts.
+        order, at = np.unique(np.array(steps[::-1], np.int64), return_index=True)
+        points = np.array(values[::-1], np.float64)[at]
+        while len(np.unique(order // self._width)) > self._most:
+            self._widen()
+        buckets, begins = np.unique(order // self._width, return_index=True)
+        ends = [*begins[1:].tolist(), len(order)]
+        for index, begin, end in zip(buckets.tolist(), begins.tolist(), ends, strict=True):
+            part = points[begin:end]
+            kept = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
+            self._put(index, _Bucket(*((int(order[begin + n]), float(part[n])) for n in kept)))
         while len(self._buckets) > self._most:
-            self._width *= 2
-            buckets, self._buckets = self._buckets, {}
-            for index, bucket in buckets.items():
-                self._put(index // 2, bucket)
+            self._widen()
+
+    def _widen(self) -> None:
+        self._width *= 2
+        buckets, self._buckets = self._buckets, {}
+        for index, bucket in buckets.items():
+            self._put(index // 2, bucket)
 
     def _put(self, index: int, bucket: _Bucket) -> None:
         if index in self._buckets:
@@ -117,6 +140,13 @@ class ThinnedCurve:
             kept |= dict([bucket.low, bucket.high, bucket.first, bucket.last])
         steps = sorted(kept)
         return Curve(steps=steps, values=[kept[step] for step in steps])
+
+
+def _blocks(
+    records: Iterator[tuple[int, dict[str, float]]],
+) -> Iterator[list[tuple[int, dict[str, float]]]]:
+    while block := list(islice(records, BLOCK)):
+        yield block
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, float]]]:

@@ -15,8 +15,9 @@ VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 def thinned(values: list[float], points: int) -> Curve:
     curve = ThinnedCurve(points)
-    for step, value in enumerate(values):
-        curve.add(step, value)
+    for begin in range(0, len(values), 7):
+        block = values[begin : begin + 7]
+        curve.extend(range(begin, begin + len(block)), block)
     return curve.result()
 
 
@@ -36,11 +37,14 @@ def test_few_points_stay_as_they_are() -> None:
 
 
 def test_a_step_that_was_repeated_counts_as_the_latest_attempt_reported_it() -> None:
-    curve = ThinnedCurve(100)
-    for step, value in [(1, 5.0), (2, 9.0), (2, 4.0), (3, 3.0)]:
-        curve.add(step, value)
+    at_once, in_turn = ThinnedCurve(100), ThinnedCurve(100)
+    points = [(1, 5.0), (2, 9.0), (2, 4.0), (3, 3.0)]
+    at_once.extend(*zip(*points, strict=True))
+    for step, value in points:
+        in_turn.extend([step], [value])
 
-    assert curve.result() == Curve(steps=[1, 2, 3], values=[5.0, 4.0, 3.0])
+    expected = Curve(steps=[1, 2, 3], values=[5.0, 4.0, 3.0])
+    assert at_once.result() == in_turn.result() == expected
 
 
 def test_a_file_of_metrics_becomes_curves_by_name(tmp_path: Path) -> None:
