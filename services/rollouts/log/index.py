@@ -115,15 +115,18 @@ class Listing:
         Ties are in order of completion, reversed if ``descending``. Raises `LookupError` if
         ``after`` is unknown.
         """
-        ranked = self._ranked(order, descending=descending)
+        matching = np.flatnonzero(self._matches(where))
+        if descending:
+            matching = matching[::-1]
+        values = self._values(order)
+        keys = None if values is None else (-values if descending else values)
         if after is not None:
             position = self._position(after)
             if position is None:
                 raise LookupError(after)
-            ranked = ranked[int(np.flatnonzero(ranked == position)[0]) + 1 :]
-        matching = ranked[self._matches(where)[ranked]]
-        places = [self._place(int(position)) for position in matching[:limit]]
-        return places, len(matching) > limit
+            matching = _behind(matching, position, keys, descending=descending)
+        found = _first(matching, keys, limit + 1)
+        return [self._place(int(each)) for each in found[:limit]], len(found) > limit
 
     def _position(self, trajectory_id: str) -> int | None:
         found = np.flatnonzero(self._entries["key"] == key_of(trajectory_id))
@@ -133,21 +136,17 @@ class Listing:
         entry = self._entries[position]
         return LineSpan(int(entry["offset"]), int(entry["length"]))
 
-    def _ranked(self, order: TrajectoryOrder, *, descending: bool) -> Positions:
-        """All positions in order."""
-        positions = np.arange(len(self._entries))
+    def _values(self, order: TrajectoryOrder) -> npt.NDArray[np.float64] | None:
+        """What trajectories are ordered by; None for their completion."""
         match order:
             case TrajectoryOrder.FINISHED:
-                return positions[::-1] if descending else positions
+                return None
             case TrajectoryOrder.REWARD:
-                values = self._entries["reward"]
+                return self._entries["reward"]
             case TrajectoryOrder.LENGTH:
-                values = self._entries["tokens"].astype(np.float64)
+                return self._entries["tokens"].astype(np.float64)
             case TrajectoryOrder.ERRORS:
-                values = self._entries["errors"].astype(np.float64)
-        sign = -1.0 if descending else 1.0
-        # NaN sorts last under either sign.
-        return np.lexsort((sign * positions, sign * values))
+                return self._entries["errors"].astype(np.float64)
 
     def _matches(self, where: TrajectoryFilter) -> npt.NDArray[np.bool_]:
         entries = self._entries
@@ -169,6 +168,40 @@ class Listing:
         return matches
 
 
+Keys = npt.NDArray[np.float64]
+"""Numbers by which positions are ordered, the least first and NaN last."""
+
+
+def _behind(positions: Positions, after: int, keys: Keys | None, *, descending: bool) -> Positions:
+    """Those of ``positions`` that come behind the position ``after``, ties in their order."""
+    is_later = positions < after if descending else positions > after
+    if keys is None:
+        return positions[is_later]
+    here, key = keys[positions], keys[after]
+    if np.isnan(key):
+        is_behind = np.isnan(here) & is_later
+    else:
+        is_behind = np.isnan(here) | (here > key) | ((here == key) & is_later)
+    behind: Positions = positions[is_behind]
+    return behind
+
+
+def _first(positions: Positions, keys: Keys | None, count: int) -> Positions:
+    """The first ``count`` positions by their keys, ties in the order given, without ordering all:
+    of a million trajectories a page shows a hundred."""
+    if keys is None:
+        return positions[:count]
+    here = keys[positions]
+    if len(here) > count:
+        bound = np.partition(here, count - 1)[count - 1]  # which puts NaN last
+        less = np.flatnonzero(~np.isnan(here) if np.isnan(bound) else here < bound)
+        ties = np.flatnonzero(np.isnan(here) if np.isnan(bound) else here == bound)
+        kept = np.concatenate([less, ties[: count - len(less)]])
+        positions, here = positions[kept], here[kept]
+    ordered: Positions = positions[np.argsort(here, kind="stable")]
+    return ordered
+
+
 def read_entries(path: Path) -> Entries:
     """The complete entries of an index file; empty if it does not exist."""
     try:
@@ -180,7 +213,8 @@ def read_entries(path: Path) -> Entries:
 
 def _latest(entries: Entries) -> Entries:
     """The last entry of every id, in file order."""
-    _, first = np.unique(entries["key"][::-1], return_index=True)
-    if len(first) == len(entries):
+    keys = np.sort(entries["key"])
+    if not np.any(keys[1:] == keys[:-1]):  # seldom is one written twice
         return entries
+    _, first = np.unique(entries["key"][::-1], return_index=True)
     return entries[np.sort(len(entries) - 1 - first)]

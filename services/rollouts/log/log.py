@@ -148,7 +148,8 @@ def _unindexed(lines: Path, start: int, most: int | None) -> Iterator[tuple[Line
 def _within(lines: Path, entries: Entries) -> Entries:
     """The entries whose lines are inside the file."""
     size = lines.stat().st_size if lines.exists() else 0
-    inside: Entries = entries[entries["offset"] + entries["length"] <= size]
+    is_inside = entries["offset"] + entries["length"] <= size
+    inside: Entries = entries if is_inside.all() else entries[is_inside]  # spare a copy
     return inside
 
 
