@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from services.api.dashboard.routes import STATIC
 from tests.integration.dashboard.conftest import KEY
-from tests.support.showcase import BEGIN, END, Showcase
+from tests.support.showcase import BEGIN, END, LONG, Showcase
 
 AXE = files("axe_playwright_python") / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -101,6 +101,15 @@ def test_what_every_view_shows_stays_text(page: Page, views: dict[str, str]) -> 
             turned[address.partition("/ui")[2]] = found
 
     assert turned == {}
+
+
+def test_a_reply_of_5_mb_is_shown_when_asked_for(page: Page, views: dict[str, str]) -> None:
+    address = next(each for each in views if "beside" in each)
+    look_at(page, address, views[address])
+    page.get_by_role("button", name=f"Show all {len(LONG):,} characters").first.click()
+
+    shown = page.locator(".turn.tool pre").nth(1)
+    assert shown.evaluate("(element) => element.textContent.length") == len(LONG)
 
 
 def test_every_view_is_looked_at(furnished: tuple[str, Showcase]) -> None:

@@ -28,6 +28,8 @@ export function table(caption, columns, rows, empty) {
 }
 
 const SHOWN_CHARACTERS = 20_000;
+// A browser lays out the pieces that can be seen: whole, 5 MB stop it for minutes.
+const PIECES = /[^]{1,5000}\n|[^]{1,5000}/gu;
 
 /** Text as it is; what is too long is shown when asked for. */
 export function whole(content) {
@@ -36,7 +38,7 @@ export function whole(content) {
   const rest = h("button", {
     type: "button",
     onclick: () => {
-      body.textContent = content;
+      body.replaceChildren(...content.match(PIECES).map((piece) => h("span", {}, piece)));
       rest.remove();
     },
   }, `Show all ${content.length.toLocaleString("en-US")} characters`);
