@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
+from services.contracts.campaigns import CampaignLlm
 from temper.cli.exit_codes import ExitCode
 from temper.cli.output import Output
 from temper.cli.units import duration
 from temper.demo.addition.run import run as run_addition
+from temper.demo.campaign.run import run as run_campaign
 from temper.demo.rlhf.run import run as run_rlhf
 from temper.demo.rlhf.steps import PPO_STEPS
 from temper.demo.tool_use.run import run as run_tool_use
@@ -50,6 +53,26 @@ def search(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
 def rlhf(steps: Steps = PPO_STEPS, seed: Seed = 0) -> int:
     """Fine-tune, reward model and PPO against it: replies that a rater prefers."""
     return _demonstrate(lambda settings, out: run_rlhf(settings, out, steps, seed))
+
+
+@app.command()
+def campaign(
+    llm_url: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible endpoint, up to /v1; none: a script.")
+    ] = None,
+    llm_model: Annotated[str | None, typer.Option(help="Its model.")] = None,
+) -> int:
+    """A campaign of three loops: a script or an LLM proposes data, measured scores decide."""
+    if (llm_url is None) != (llm_model is None):
+        raise typer.BadParameter("--llm-url and --llm-model go together")
+    llm = None
+    if llm_url is not None:
+        try:
+            llm = CampaignLlm.model_validate({"base_url": llm_url, "model": llm_model})
+        except ValidationError as error:
+            message = error.errors(include_url=False)[0]["msg"]
+            raise typer.BadParameter(message, param_hint="--llm-url") from error
+    return _demonstrate(lambda settings, out: run_campaign(settings, out, llm))
 
 
 def _tool_use(task: ToolTask, steps: int, seed: int) -> int:

@@ -23,6 +23,7 @@ from temper.stack.state import StackFile
 
 BUILD_SECONDS = 300.0
 START_SECONDS = 120.0
+ALLOWED_ENDPOINTS = "TEMPER_ALLOWED_ENDPOINTS"
 SCRIPTS = Path(__file__).resolve().parent
 
 
@@ -66,10 +67,12 @@ def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def local_stack(settings: ClientSettings, out: Output) -> Iterator[str]:
+def local_stack(
+    settings: ClientSettings, out: Output, endpoint: str | None = None
+) -> Iterator[str]:
     """Yield the URL of the running stack, or of a new one that stops with the block.
 
-    With KEEP=1 in the environment a new stack keeps running.
+    A new one may call ``endpoint``, an origin. With KEEP=1 in the environment it keeps running.
     """
     running = StackFile(settings.home).running()
     if running is not None:
@@ -84,7 +87,14 @@ def local_stack(settings: ClientSettings, out: Output) -> Iterator[str]:
     try:
         stop = threading.Event()  # never set: Ctrl-C raises KeyboardInterrupt here
         ports = {Service.API: port}
-        state = start_detached(settings.home, ports, START_SECONDS, settings.grace_seconds, stop)
+        state = start_detached(
+            settings.home,
+            ports,
+            START_SECONDS,
+            settings.grace_seconds,
+            stop,
+            _allowing(endpoint) if endpoint is not None else {},
+        )
         url = state.url if state is not None else ""
         out.note(f"  ready at {url}")
         yield url
@@ -96,3 +106,9 @@ def local_stack(settings: ClientSettings, out: Output) -> Iterator[str]:
                 signal.signal(number, signal.SIG_IGN)  # finish the shutdown undisturbed
             out.note("stopping the stack")
             end_stack(settings.home, settings.grace_seconds)
+
+
+def _allowing(endpoint: str) -> dict[str, str]:
+    """The setting that lets the gateway call an endpoint beside those that it may call already."""
+    others = os.environ.get(ALLOWED_ENDPOINTS, "")
+    return {ALLOWED_ENDPOINTS: ",".join(filter(None, (others, endpoint)))}

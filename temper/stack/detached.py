@@ -25,11 +25,13 @@ def start_detached(
     timeout: float,
     grace_seconds: float,
     stop: threading.Event,
+    variables: Mapping[str, str] | None = None,
 ) -> StackState | None:
     """Start ``temper up`` in a new session and return its state once it is ready.
 
-    A port of None is the service's default. If ``stop`` is set first, stops the stack and returns
-    None. Raises `StackError` with the last lines of ``logs/up.log`` if the stack exits early.
+    ``variables`` are added to the environment of its services. A port of None is the service's
+    default. If ``stop`` is set first, stops the stack and returns None. Raises `StackError` with
+    the last lines of ``logs/up.log`` if the stack exits early.
     """
     log = home / "logs" / "up.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +42,7 @@ def start_detached(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "TEMPER_HOME": str(home)},
+            env={**os.environ, **(variables or {}), "TEMPER_HOME": str(home)},
             start_new_session=True,
         )
     state = None

@@ -72,3 +72,18 @@ def test_the_demo_of_rlhf_makes_replies_that_the_rater_prefers(tmp_path: Path) -
     assert done.returncode == 0, done.stdout + done.stderr
     assert "win rate" in done.stdout
     assert processes_of(tmp_path) == []
+
+
+@pytest.mark.long
+def test_the_demo_of_campaigns_finds_the_data_that_teach_best(tmp_path: Path) -> None:
+    installed_runtime("training")
+    installed_runtime("vllm")
+
+    done = run_demo(tmp_path, "campaign")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SCRIPTED" in done.stdout + done.stderr
+    verdicts = re.findall(r"loop (\d): (base model|accepted|rejected)", done.stdout)
+    assert verdicts[:2] == [("0", "base model"), ("1", "accepted")], done.stdout
+    assert verdicts[2:] == [("2", "accepted"), ("3", "rejected")], done.stdout
+    assert processes_of(tmp_path) == []

@@ -30,7 +30,7 @@ from services.core.worker.main import serve_kinds
 from services.core.worker.settings import WorkerSettings
 
 BASE_QUALITY = 0.1
-_SUM = re.compile(r"What is (\d+) plus (\d+)\?")
+_SUM = re.compile(r"What is (\d+) (?:plus|\+) (\d+)\?")
 
 
 def _stub(job_dir: Path) -> Launch:
@@ -63,7 +63,8 @@ class StandInTraining:
 
 def _is_right(row: dict[str, str]) -> bool:
     numbers = _SUM.search(row["instruction"])
-    return numbers is not None and row["output"] == str(int(numbers[1]) + int(numbers[2]))
+    given = row["output"].split()[-1]
+    return numbers is not None and given == str(int(numbers[1]) + int(numbers[2]))
 
 
 class StandInEvaluation:

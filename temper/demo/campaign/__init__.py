@@ -1,0 +1,1 @@
+"""A campaign that looks for data which teach a tiny model two-digit addition."""

@@ -1,0 +1,129 @@
+"""A campaign from data to the tree of its attempts, small enough for two CPU cores.
+
+Without an endpoint a script plays the LLM. Trainings, evaluations and verdicts are real either way.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from services.contracts.campaign_reports import CampaignReport, ReportedAttempt
+from services.contracts.campaigns import (
+    CampaignBudget,
+    CampaignDataset,
+    CampaignLlm,
+    CreateCampaign,
+)
+from services.contracts.evaluations import Sampling
+from services.contracts.files import FilePurpose
+from services.contracts.graders import NumericGrader
+from temper.cli.gateway import client_of
+from temper.cli.output import Output
+from temper.demo.campaign.data import CampaignData, write_data
+from temper.demo.campaign.scripted_llm import MODEL, scripted_llm
+from temper.demo.setup import local_stack, make_model
+from temper.demo.steps import Demo
+from temper.settings import ClientSettings
+
+BASE = "tiny-base"
+LOOPS = 3
+
+
+def run(settings: ClientSettings, out: Output, llm: CampaignLlm | None) -> bool:
+    """Run the campaign; return whether its best model is better on the final part.
+
+    ``llm`` None: a script in its place.
+    """
+    out.line("(a) a tiny base model, its data and the local stack")
+    model = make_model(settings, BASE, "addition/model.py", [], out)
+    data = write_data(settings.home / "demo" / "campaign")
+    with (
+        _llm(llm, out) as endpoint,
+        local_stack(settings, out, endpoint.origin) as url,
+        client_of(url, settings) as client,
+    ):
+        report = search(Demo(client, out, settings.home), model, data, endpoint)
+    show(report, out)
+    return report.final is not None and report.final.ci95[0] > 0
+
+
+@contextmanager
+def _llm(given: CampaignLlm | None, out: Output) -> Iterator[CampaignLlm]:
+    if given is not None:
+        out.note(f"  the LLM is {given.model} at {given.origin}")
+        yield given
+        return
+    with scripted_llm() as origin:
+        out.note("  SCRIPTED: no LLM takes part; a script with fixed answers plays it")
+        out.note("  (--llm-url and --llm-model name a real one); scores and verdicts are measured")
+        yield CampaignLlm.model_validate({"base_url": f"{origin}/v1", "model": MODEL})
+
+
+def search(demo: Demo, model: Path, data: CampaignData, llm: CampaignLlm) -> CampaignReport:
+    """Run a campaign to its end; one that is interrupted is cancelled."""
+    demo.out.line("(b) base model, benchmark and data sets")
+    base = demo.register(model)
+    items = demo.upload(data.benchmark, FilePurpose.EVALS)
+    files = {
+        name: demo.upload(path, FilePurpose.USER_DATA).id for name, path in data.datasets.items()
+    }
+    demo.out.line(f"(c) the campaign: {LOOPS} loops of proposal, code, training and evaluation")
+    campaign = demo.client.campaigns.create(request(base, items.id, files, llm))
+    demo.out.note(f"  submitted {campaign.id}")
+    try:
+        demo.finish(campaign.id)
+    finally:
+        if not demo.client.jobs.get(campaign.id).status.is_final:
+            demo.client.jobs.cancel(campaign.id)
+    return demo.client.campaigns.report(campaign.id)
+
+
+def request(base: str, items: str, files: Mapping[str, str], llm: CampaignLlm) -> CreateCampaign:
+    """Greedy answers, right when their last number is the sum."""
+    return CreateCampaign(
+        base_model=base,
+        scenario="Add two numbers of two digits. The last number of the answer is the sum.",
+        file=items,
+        grader=NumericGrader(),
+        sampling=Sampling(max_tokens=48),
+        datasets=[CampaignDataset(name=name, file=file) for name, file in files.items()],
+        llm=llm,
+        budget=CampaignBudget(loops=LOOPS),
+    )
+
+
+def show(report: CampaignReport, out: Output) -> None:
+    """Print the tree of attempts, and the best model against the base model."""
+    out.line("(d) the attempts, each below the one it started from")
+    for attempt in report.attempts:
+        out.line(line_of(attempt))
+    if report.final is None:
+        out.note("no attempt was accepted", "red")
+        return
+    low, high = report.final.ci95
+    out.line(
+        f"\nbest model {report.best_model}: {report.final.best_score:.1%} of "
+        f"{report.final.samples} final sums, which no attempt was chosen by; the base model "
+        f"{report.final.base_score:.1%} (difference {low:+.3f} to {high:+.3f})"
+    )
+    out.line(f"\n  temper campaign report {report.campaign.id} -o report.html")
+
+
+def line_of(attempt: ReportedAttempt) -> str:
+    """An attempt: its verdict, the scores of both parts, and the interval that decided."""
+    scores = [
+        f"{part} {score:.1%}"
+        for part, score in (("search", attempt.search_score), ("final", attempt.final_score))
+        if score is not None
+    ]
+    if attempt.comparison is not None:
+        low, high = attempt.comparison.ci95
+        scores.append(f"{attempt.comparison.difference:+.3f} ({low:+.3f} to {high:+.3f})")
+    if attempt.loop == 0:
+        verdict = "base model"
+    elif attempt.failure is not None:
+        verdict = f"failed: {attempt.failure.value}"
+    else:
+        verdict = "accepted" if attempt.accepted else "rejected"
+    tried = f"  {attempt.hypothesis}" if attempt.hypothesis else ""
+    return f"{'    ' * attempt.depth}loop {attempt.loop}: {verdict}, {', '.join(scores)}{tried}"
