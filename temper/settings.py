@@ -41,6 +41,13 @@ class ClientSettings(BaseSettings):
         default="",
         description="URL of an external retrieval service; empty: temper up starts one.",
     )
+    campaign_store: str = Field(
+        default="",
+        description="Folder or URL of a store that temper campaign batch and sync send logs to.",
+    )
+    campaign_store_token_file: Path | None = Field(
+        default=None, description="File with a SAS token of Azure Blob for that store."
+    )
     grace_seconds: float = Field(
         default=15.0, ge=0.1, le=600.0, description="Seconds from SIGTERM to SIGKILL."
     )

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from services.contracts.campaigns import CampaignLoop, CreateCampaign
 from services.contracts.files import FilePurpose
+from temper.cli import campaign_sync
 from temper.cli.campaign_batch import batch
 from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
@@ -143,6 +144,7 @@ def report(
 
 
 app.command("batch")(batch)
+app.add_typer(campaign_sync.app, name="sync")
 app.command("logs")(logs)
 
 LOOP_COLUMNS = ("LOOP", "FROM", "VERDICT", "SEARCH", "FINAL", "GAIN (95 %)", "MODEL", "TRIED")

@@ -8,16 +8,24 @@ import typer
 
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+from temper.cli.campaign_sync import open_store, send_logs
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import duration
 from temper.client import Temper
+from temper.client.errors import WaitTimedOut
 from temper.formats.campaign_environment import CampaignEnvironment, read_environment
 from temper.formats.campaign_tasks import read_tasks
+from temper.settings import load_settings
 from temper.submission.campaign_batch import PlannedCampaign, plan_campaigns, predecessors
 from temper.submission.hub import fetch_hub_file
 from temper.submission.submission import LocalFile
 from temper.submission.submit import Reporting, ensure_model, stored
+from temper.sync.sas_token import RIGHTS_UP
+from temper.sync.store import LogStore
+
+SYNC_SECONDS = 300.0
+"""How often logs are sent while campaigns run."""
 
 
 def batch(
@@ -28,11 +36,15 @@ def batch(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what each task would do; create nothing.")
     ] = False,
+    no_sync: Annotated[
+        bool, typer.Option("--no-sync", help="Create the campaigns and leave; send no logs.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start the campaigns of a task file; those on the same cards wait for each other.
 
-    Nothing is created unless every task is valid.
+    Nothing is created unless every task is valid. With TEMPER_CAMPAIGN_STORE it stays and sends
+    their logs there until all have ended.
     """
     out = Output(as_json)
     environment = CampaignEnvironment() if env_file is None else read_environment(env_file)
@@ -43,10 +55,26 @@ def batch(
         for number, task in enumerate(planned):
             _show(out, number, task, predecessors(planned)[number], environment)
         return
+    syncs = bool(load_settings().campaign_store) and not no_sync
+    store = open_store(None, None, RIGHTS_UP) if syncs else None
     if environment.hub_token is not None:
         os.environ["HF_TOKEN"] = environment.hub_token
     with connect() as client:
-        _create(client, out, planned)
+        ids = _create(client, out, planned)
+        if store is not None:
+            _send_until_ended(client, store, ids)
+
+
+def _send_until_ended(client: Temper, store: LogStore, ids: list[str]) -> None:
+    for campaign in ids:
+        ended = False
+        while not ended:
+            try:
+                client.jobs.wait(campaign, timeout=SYNC_SECONDS)
+                ended = True
+            except WaitTimedOut:
+                pass
+            send_logs(client, store, ids)
 
 
 def _create(client: Temper, out: Output, planned: list[PlannedCampaign]) -> list[str]:

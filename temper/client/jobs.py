@@ -19,14 +19,14 @@ from services.contracts.evaluations import (
 from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexingJob
-from services.contracts.jobs import Event, Job, JobKind, JobState, JobStatus
+from services.contracts.jobs import Artifact, Event, Job, JobKind, JobState, JobStatus
 from services.contracts.merges import CreateMerge, Merge, MergeModel
 from services.contracts.rollouts import CreateRollout, Rollout
 from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
 from temper.client import pages
 from temper.client.errors import WaitTimedOut
 from temper.client.events import EventStream
-from temper.client.transport import Progress, Transport, download
+from temper.client.transport import TRANSFER_TIME_LIMIT, Progress, Transport, download
 
 FIRST_POLL = 0.2
 SLOWEST_POLL = 2.0
@@ -89,6 +89,18 @@ class Jobs:
         """Return up to ``most`` events of a job, newest first."""
         path = _path(self.path, job_id, "events")
         return pages.page(self._transport, path, Page[Event], {}, most)
+
+    def artifacts(self, job_id: str) -> Iterator[Artifact]:
+        """Yield the files that a job has written so far, by path."""
+        return pages.every(
+            self._transport, _path(self.path, job_id, "artifacts"), Page[Artifact], {}
+        )
+
+    def artifact(self, job_id: str, name: str) -> bytes:
+        """Return the content of a file of a job."""
+        path = f"{_path(self.path, job_id, 'artifacts')}/{quote(name)}"
+        with self._transport.stream(path, {}, {}, TRANSFER_TIME_LIMIT) as response:
+            return response.read()
 
     def follow(
         self, job_id: str, *, after: str | None = None, give_up_after: float = 120.0

@@ -1,0 +1,1 @@
+"""Copying the logs of campaigns to a store and back."""
