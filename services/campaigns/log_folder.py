@@ -37,6 +37,10 @@ class LogFolder:
         """Whether a step has been written."""
         return (self._folder(place) / OUTPUT).exists()
 
+    def write_progress(self, place: Place, effects: Mapping[str, Effect]) -> None:
+        """Write what a step that is under way has done so far."""
+        _write(self._folder(place) / PAGE, _page(place, None, effects, self._conversations))
+
     def write_step(self, place: Place, output: JsonObject, effects: Mapping[str, Effect]) -> None:
         """Write a finished step: its output, its conversation, script and settings."""
         folder = self._folder(place)
@@ -61,7 +65,7 @@ def _code_files(step: StepName, output: JsonObject) -> dict[str, str]:
 
 
 def _page(
-    place: Place, output: JsonObject, effects: Mapping[str, Effect], with_conversations: bool
+    place: Place, output: JsonObject | None, effects: Mapping[str, Effect], with_conversations: bool
 ) -> str:
     parts = [f"# Loop {place.loop}: {place.step.value}"]
     jobs = [f"- {key}: {effect.job_id}" for key, effect in effects.items() if effect.job_id]
@@ -77,6 +81,8 @@ def _page(
         asked = [str(message["content"]) for message in effect.response.get("messages", [])]
         parts += [_fenced(text) for text in asked]
         parts += ["The LLM answers:", _fenced(str(effect.response["answer"]))]
+    if output is None:
+        return "\n\n".join([*parts, "This step is under way."]) + "\n"
     shown = {key: value for key, value in output.items() if key not in {"script", "settings"}}
     parts += ["## Output", _fenced(_pretty(shown).rstrip(), "json")]
     return "\n\n".join(parts) + "\n"

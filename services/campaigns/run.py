@@ -171,6 +171,7 @@ class CampaignRun:
             record_effect(session, self._place, key, len(self._effects), effect)
         self._effects[key] = effect
         self.budget.add(effect.prompt_tokens, effect.completion_tokens)
+        self.log.write_progress(self._place, self._effects)
         return effect
 
     def create_job(self, key: str, path: str, body: JsonObject, seconds: int | None = None) -> str:

@@ -110,6 +110,12 @@ class Campaigns:
         file = self.folder / "home" / "jobs" / campaign / "loop-0" / f"{part}.jsonl"
         return {json.loads(line)["prompt"] for line in file.read_text().splitlines()}
 
+    def questions_of(self, campaign: str, field: str) -> set[str]:
+        """The questions of both parts, which are in this field."""
+        folder = self.folder / "home" / "jobs" / campaign / "loop-0"
+        texts = [(folder / f"{part}.jsonl").read_text() for part in ("search", "final")]
+        return {json.loads(line)[field] for text in texts for line in text.splitlines()}
+
     def loops(self, campaign: str) -> list[dict[str, Any]]:
         return list(self.get(f"{campaign}/loops")["data"])
 

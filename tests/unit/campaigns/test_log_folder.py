@@ -70,3 +70,24 @@ def test_the_summary_has_a_line_for_each_loop(tmp_path: Path) -> None:
 
     lines = (log.path / "summary.md").read_text().splitlines()
     assert lines == ["# Loops", "", "- Loop 1: accepted. Lesson: data", "- Loop 2: rejected."]
+
+
+def test_a_step_that_is_under_way_shows_its_conversation_so_far(tmp_path: Path) -> None:
+    log = LogFolder(tmp_path, 0.0)
+
+    log.write_progress(CODING, {"coding.1": asked("Write it.", "Here.")})
+
+    page = (log.path / "Loop_2" / "coding" / "step.md").read_text()
+    assert "Here." in page
+    assert "under way" in page
+    assert not log.holds(CODING)
+
+
+def test_conversations_are_left_out_where_they_are_not_wanted(tmp_path: Path) -> None:
+    log = LogFolder(tmp_path, 0.0, conversations=False)
+
+    log.write_step(CODING, CODE, {"coding.1": asked("Write it.", "Here.")})
+
+    page = (log.path / "Loop_2" / "coding" / "step.md").read_text()
+    assert "Here." not in page
+    assert "100 prompt and 10 completion tokens" in page
