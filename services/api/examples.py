@@ -141,6 +141,14 @@ BATCH: dict[str, Example] = {
             "completion_window": "24h",
         },
     },
+    "embeddings": {
+        "summary": "Embeddings of a registered model",
+        "value": {
+            "input_file_id": "file-abc123",
+            "endpoint": "/v1/embeddings",
+            "completion_window": "24h",
+        },
+    },
     "remote": {
         "summary": "Embeddings of a server that the operator allows",
         "value": {

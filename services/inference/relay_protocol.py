@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 ENDPOINT = ".endpoint.json"
 KEEP_WARM = ".keep-warm"
 
-PATHS = ("/v1/chat/completions", "/v1/completions")
+EMBEDDINGS = "/v1/embeddings"
+PATHS = ("/v1/chat/completions", "/v1/completions", EMBEDDINGS)
 ADAPTER_HEADER = "X-Temper-Adapter"
 REFUSAL_HEADER = "X-Temper-Refusal"
 MAX_BODY_BYTES = 32 << 20

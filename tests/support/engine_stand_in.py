@@ -6,7 +6,9 @@ told to end meanwhile; ``refuse`` is answered as vLLM answers a request that is 
 """
 
 import asyncio
+import base64
 import json
+import struct
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -60,6 +62,7 @@ class EngineStandIn:
             [
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/completions", self._chat),
+                web.post("/v1/embeddings", self._embed),
                 web.post("/v1/load_lora_adapter", self._load),
                 web.post("/v1/unload_lora_adapter", self._unload),
             ]
@@ -90,6 +93,22 @@ class EngineStandIn:
         if not body.get("stream"):
             return web.json_response(_completion(body, prompt), dumps=_compact)
         return await self._stream(request, body, prompt)
+
+    async def _embed(self, request: web.Request) -> web.Response:
+        self.keys.add(request.headers.get("Authorization"))
+        body = await request.json()
+        self.bodies.append(body)
+        if body.get("dimensions"):
+            return _refusal("the model does not support other dimensions")
+        texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+        data = [
+            {"object": "embedding", "index": index, "embedding": _vector(body, text)}
+            for index, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": 3, "total_tokens": 3}
+        return web.json_response(
+            {"object": "list", "model": body["model"], "data": data, "usage": usage}
+        )
 
     async def _stream(
         self, request: web.Request, body: dict[str, Any], prompt: str
@@ -152,6 +171,14 @@ def _completion(body: dict[str, Any], prompt: str) -> dict[str, Any]:
         ],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
     }
+
+
+def _vector(body: dict[str, Any], text: str) -> list[float] | str:
+    """A vector that tells the length of the text, in the encoding that is asked for."""
+    vector = [float(len(text)), 0.5]
+    if body.get("encoding_format") != "base64":
+        return vector
+    return base64.b64encode(struct.pack("<2f", *vector)).decode()
 
 
 def _tool_call(call: dict[str, str]) -> dict[str, Any]:

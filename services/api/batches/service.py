@@ -8,7 +8,6 @@ from services.api.settings import ApiSettings
 from services.contracts.batches import (
     WINDOW_SECONDS,
     Batch,
-    BatchEndpoint,
     BatchError,
     BatchErrors,
     BatchResult,
@@ -16,7 +15,6 @@ from services.contracts.batches import (
     CreateBatch,
     RequestCounts,
 )
-from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models import RemoteModel
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
@@ -38,8 +36,8 @@ _STATUSES = {
 def create_batch(session: Session, body: CreateBatch, settings: ApiSettings) -> Job:
     """Check everything that needs no file content, and queue the job.
 
-    Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for a server that the
-    operator's settings do not allow.
+    Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for a
+    server that the operator's settings do not allow.
     """
     require_file(session, body.input_file_id, "input_file_id")
     gpus = body.gpus
@@ -47,10 +45,6 @@ def create_batch(session: Session, body: CreateBatch, settings: ApiSettings) -> 
         remote = RemoteModel(base_url=body.base_url, model="any")
         check_endpoint(remote, settings.allowed_endpoints, param="base_url")
         gpus = REMOTE_SLOT
-    elif body.endpoint is BatchEndpoint.EMBEDDINGS:
-        raise InvalidRequest(
-            "embeddings need base_url: registered models generate text", param="endpoint"
-        )
     return create_job(session, NewJob.of(JobKind.BATCH, "batch", BATCH, body, gpus))
 
 

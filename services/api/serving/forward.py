@@ -17,7 +17,12 @@ from services.api.settings import ApiSettings
 from services.contracts.errors import BadGateway, GatewayTimeout, Unavailable
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
 from services.core.web.json_body import whole_body
-from services.inference.relay_protocol import ADAPTER_HEADER, REFUSAL_HEADER, Refusal
+from services.inference.relay_protocol import (
+    ADAPTER_HEADER,
+    EMBEDDINGS,
+    REFUSAL_HEADER,
+    Refusal,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +82,7 @@ class Inference:
         deadline = loop.time() + self._settings.serving_wait_seconds
         resends = 0
         while True:
-            route = await self._locator.route_to(asked.model, deadline)
+            route = await self._locator.route_to(asked.model, path, deadline)
             try:
                 reply = await self._send(path, route, asked)
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -110,9 +115,10 @@ class Inference:
         }
         if route.adapter is not None:
             headers[ADAPTER_HEADER] = route.adapter.header()
+        stops = () if path == EMBEDDINGS else route.stop_token_ids
         return await self._session.post(
             route.endpoint.url + path,
-            data=asked.with_stop_tokens(route.stop_token_ids),
+            data=asked.with_stop_tokens(stops),
             headers=headers,
             allow_redirects=False,
         )

@@ -46,14 +46,15 @@ class Locator:
         self._known: dict[str, _Remembered] = {}
         self._lookups: WeakValueDictionary[str, _Lookup] = WeakValueDictionary()
 
-    async def route_to(self, model: str, deadline: float) -> Route:
-        """The route to a model, whose engine is started if need be.
+    async def route_to(self, model: str, path: str, deadline: float) -> Route:
+        """The route to a model that does what ``path`` asks; its engine is started if need be.
 
         ``deadline`` is on the event loop's clock; there is always time for one look. Raises what
         `Servings.look` does, and `Unavailable` when the engine is not ready by then.
         """
         known = self._remembered(model)
         if known is not None:
+            known.check(path)
             return known
         lookup = self._lookups.get(model)
         if lookup is None:
@@ -61,7 +62,11 @@ class Locator:
         try:
             look_by = max(deadline, asyncio.get_running_loop().time() + ONE_LOOK_SECONDS)
             async with asyncio.timeout_at(look_by), lookup.lock:
-                return self._remembered(model) or await self._found(model, lookup, deadline)
+                known = self._remembered(model)
+                if known is None:
+                    return await self._found(model, path, lookup, deadline)
+                known.check(path)
+                return known
         except TimeoutError:
             raise not_ready(model, lookup.reason) from None
 
@@ -71,9 +76,9 @@ class Locator:
         if known is not None and known.route == route:
             del self._known[route.model]
 
-    async def _found(self, model: str, lookup: _Lookup, deadline: float) -> Route:
+    async def _found(self, model: str, path: str, lookup: _Lookup, deadline: float) -> Route:
         while True:
-            found = await run_in_threadpool(self._servings.look, model)
+            found = await run_in_threadpool(self._servings.look, model, path)
             if isinstance(found, Route):
                 if len(self._known) >= MAX_REMEMBERED:
                     self._known.clear()

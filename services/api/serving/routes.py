@@ -1,4 +1,4 @@
-"""/v1/chat/completions and /v1/completions, deploying models, and /v1/servings."""
+"""/v1/chat/completions, /v1/completions and /v1/embeddings, deploying models, and /v1/servings."""
 
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from services.contracts.serving import DeployModel, Serving, Undeployed
 from services.core.web.auth import DirectRoute, Principal
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body
+from services.inference.relay_protocol import EMBEDDINGS
 
 REQUEST_ERRORS = (InvalidRequest, AuthenticationFailed, PermissionDenied, NotFound, Conflict)
 SERVING_ERRORS = (PayloadTooLarge, BadGateway, Unavailable, GatewayTimeout)
@@ -70,16 +71,12 @@ async def completions(request: Request, gateway: Gateway, _principal: Principal)
 
 @inference.post(
     "/embeddings",
-    summary="Embed texts (refused)",
+    summary="Embed texts",
     openapi_extra=documented_body(InferenceBody, EMBEDDING),
 )
-async def embeddings(_request: Request, _gateway: Gateway, _principal: Principal) -> Response:
-    """Registered models generate text; none embeds it."""
-    raise InvalidRequest(
-        "registered models generate text; no model here computes embeddings",
-        param="model",
-        code="not_an_embedding_model",
-    )
+async def embeddings(request: Request, gateway: Gateway, _principal: Principal) -> Response:
+    """Answered by the engine of an embedding model, which is started if need be."""
+    return await gateway.inference.answer(EMBEDDINGS, request.receive)
 
 
 @models.post(

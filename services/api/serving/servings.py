@@ -20,10 +20,16 @@ from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
+from services.core.embedding_models import computes_embeddings
 from services.core.jobs.job import Job
 from services.core.jobs.store import get_job
 from services.core.registry import ResolvedModel
-from services.inference.relay_protocol import RelayEndpoint, ServedAdapter, read_endpoint
+from services.inference.relay_protocol import (
+    EMBEDDINGS,
+    RelayEndpoint,
+    ServedAdapter,
+    read_endpoint,
+)
 
 POLICY_PREFIX = "run:"
 """``run:JOB`` is the policy that a running online training samples with."""
@@ -39,6 +45,11 @@ class Route:
     endpoint: RelayEndpoint
     adapter: ServedAdapter | None
     stop_token_ids: tuple[int, ...]
+    embeds: bool | None = False
+
+    def check(self, path: str) -> None:
+        """Raise `InvalidRequest` where the model does not do what is asked of it."""
+        check_task(self.model, self.embeds, path)
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,7 @@ class Servings:
         self._artifacts = Artifacts(settings.home)
         self._nudge = nudge
 
-    def look(self, name: str) -> Route | Pending:
+    def look(self, name: str, path: str) -> Route | Pending:
         """Where requests for a model go now; a serving is started for one that has none.
 
         Raises `NotFound`, `InvalidRequest`, `PermissionDenied`, and `Conflict` where waiting is in
@@ -73,8 +84,10 @@ class Servings:
         """
         with self._database.read() as session:
             if name.startswith(POLICY_PREFIX):
+                check_task(name, False, path)
                 return self._policy(session, name)
             model = resolve_servable(session, name, self._settings)
+            check_task(name, computes_embeddings(model.weights.path), path)
             found = self._found(session, model)
         if found is not None:
             return found
@@ -152,4 +165,16 @@ def _route(model: ResolvedModel, endpoint: RelayEndpoint) -> Route:
     adapter = None
     if model.adapter is not None and not model.needs_merge:
         adapter = ServedAdapter(name=model.id, path=model.adapter)
-    return Route(model.id, endpoint, adapter, model.stop_token_ids)
+    embeds = computes_embeddings(model.weights.path)
+    return Route(model.id, endpoint, adapter, model.stop_token_ids, embeds)
+
+
+def check_task(name: str, embeds: bool | None, path: str) -> None:
+    """Raise `InvalidRequest` for text of a model that embeds, and the other way around; None: its
+    engine tells."""
+    if embeds is False and path == EMBEDDINGS:
+        message = f"{name!r} generates text; it computes no embeddings"
+        raise InvalidRequest(message, param="model", code="not_an_embedding_model")
+    if embeds and path != EMBEDDINGS:
+        message = f"{name!r} computes embeddings (POST {EMBEDDINGS}); it generates no text"
+        raise InvalidRequest(message, param="model", code="not_a_text_model")

@@ -6,10 +6,12 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.contracts.batches import WINDOW_SECONDS, BatchResult, CreateBatch
+from services.contracts.batches import WINDOW_SECONDS, BatchEndpoint, BatchResult, CreateBatch
+from services.contracts.errors import InvalidRequest
 from services.contracts.models import RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
+from services.core.embedding_models import computes_embeddings
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.registry import get_source_file
@@ -19,6 +21,7 @@ from services.datasets.validate import validation_command
 from services.evaluator.batch.requests import read_requests
 from services.evaluator.batch.spec import SPEC, BatchFileSpec, BatchSpec
 from services.evaluator.models import endpoint_key, model_of
+from services.evaluator.serving import LocalModel, RemoteEndpoint
 
 BATCH_CHILD = "services.evaluator.batch.child"
 VALIDATION_CHILD = "services.evaluator.batch.validation"
@@ -56,8 +59,10 @@ class BatchHandler:
             model: str | RemoteModel = name
             if request.base_url is not None:
                 model = RemoteModel(base_url=request.base_url, model=name)
+            asked = model_of(session, model, request.engine, settings)
+            _check_task(asked, name, request.endpoint)
             spec = BatchSpec(
-                model=model_of(session, model, request.engine, settings),
+                model=asked,
                 model_name=name,
                 requests=file.path,
                 endpoint=request.endpoint,
@@ -72,3 +77,13 @@ class BatchHandler:
     def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Keep the counts; the answers stay in the job's folder."""
         return BatchResult.model_validate(result).model_dump(mode="json")
+
+
+def _check_task(model: LocalModel | RemoteEndpoint, name: str, endpoint: BatchEndpoint) -> None:
+    """Raise `InvalidRequest` for a registered model that cannot answer requests to ``endpoint``."""
+    if isinstance(model, RemoteEndpoint):
+        return
+    embeds = computes_embeddings(model.path)
+    if embeds is not None and embeds != (endpoint is BatchEndpoint.EMBEDDINGS):
+        does = "computes embeddings" if embeds else "generates text"
+        raise InvalidRequest(f"{name!r} {does}: it answers no {endpoint}", param="endpoint")

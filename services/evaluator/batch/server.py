@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.base import JsonObject
+from services.contracts.batches import BatchEndpoint
 from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serving import LocalModel, served
@@ -70,7 +71,8 @@ async def _local(
         served(model, context.job_dir, context.reporter) as (server, name),
         _service(server.base_url, server.api_key, spec) as service,
     ):
-        stops = tuple(model.stop_token_ids)
+        embeds = spec.endpoint is BatchEndpoint.EMBEDDINGS
+        stops = () if embeds else tuple(model.stop_token_ids)
         yield BatchServer(service, _path(spec), name, stops, server.watch)
 
 

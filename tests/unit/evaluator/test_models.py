@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from services.contracts.batches import CreateBatch
+from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind, JobRequest
 from services.contracts.models import Lineage
@@ -136,3 +137,39 @@ def test_without_the_runtime_that_merges_the_job_fails_naming_it(
         model_of_job(database, settings, kind, "merged")
 
     assert model_of_job(database, settings, kind, "applied").merging_python is None
+
+
+@pytest.mark.parametrize(
+    ("architecture", "endpoint", "refusal"),
+    [
+        ("BertModel", "/v1/embeddings", None),
+        ("Qwen3ForCausalLM", "/v1/embeddings", "'base' generates text"),
+        ("BertModel", "/v1/completions", "'base' computes embeddings"),
+    ],
+)
+def test_a_batch_asks_a_model_for_what_it_does(
+    database: Database,
+    settings: WorkerSettings,
+    architecture: str,
+    endpoint: str,
+    refusal: str | None,
+) -> None:
+    config = {"architectures": [architecture]}
+    (settings.home / "models" / "base" / "config.json").write_text(json.dumps(config))
+    line = {**REQUEST, "url": endpoint, "body": {"model": "base", "input": "a", "prompt": "a"}}
+    Artifacts(settings.home).file("file-1").write_text(f"{json.dumps(line)}\n")
+    request = CreateBatch.model_validate({**JOBS[JobKind.BATCH][2], "endpoint": endpoint})
+    with database.write() as session:
+        job = create_job(session, NewJob.of(JobKind.BATCH, "job", EVALUATION, request, 0))
+    folder = settings.home / "jobs" / job.id
+    folder.mkdir(parents=True)
+    claim = Claim(job, ClaimStage.WORK, ("cpu-host-0",))
+
+    if refusal is not None:
+        with pytest.raises(InvalidRequest, match=refusal):
+            BatchHandler(settings).work(database, claim, folder)
+        return
+    BatchHandler(settings).work(database, claim, folder)
+
+    spec = json.loads((folder / "spec.json").read_bytes())
+    assert spec["endpoint"] == endpoint
