@@ -44,7 +44,7 @@ class LogFolder:
     def write_step(self, place: Place, output: JsonObject, effects: Mapping[str, Effect]) -> None:
         """Write a finished step: its output, its conversation, script and settings."""
         folder = self._folder(place)
-        for name, content in _code_files(place.step, output).items():
+        for name, content in _files(place.step, output).items():
             _write(folder / name, content)
         _write(folder / PAGE, _page(place, output, effects, self._conversations))
         _write(folder / OUTPUT, _pretty(output))  # last: it says that the step is complete
@@ -58,10 +58,32 @@ class LogFolder:
         return self.path / f"Loop_{place.loop}" / place.step.value
 
 
-def _code_files(step: StepName, output: JsonObject) -> dict[str, str]:
-    if step is not StepName.CODING or not output.get("script"):
-        return {}
-    return {"process_data.py": str(output["script"]), "train.yaml": str(output["settings"])}
+DATASET_INFO: JsonObject = {
+    "processed_data": {
+        "file_name": "data.json",
+        "formatting": "alpaca",
+        "columns": {"prompt": "instruction", "query": "input", "response": "output"},
+    }
+}
+"""How LLaMA-Factory reads the rows of a script."""
+
+
+def _files(step: StepName, output: JsonObject) -> dict[str, str]:
+    """The published files of a step: code, settings and statistics of the data."""
+    if step is StepName.CODING and output.get("script"):
+        return {
+            "process_data.py": str(output["script"]),
+            "train.yaml": str(output["settings"]),
+            "dataset_info.json": _pretty(DATASET_INFO),
+        }
+    if step is StepName.RUNNING and output.get("tokens"):
+        statistics = {
+            "total_samples": output["rows"],
+            "removed_samples": output["contaminated"],
+            "token_stats": output["tokens"],
+        }
+        return {"data_stats.json": _pretty(statistics)}
+    return {}
 
 
 def _page(

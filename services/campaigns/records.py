@@ -4,6 +4,7 @@ from pydantic import Field
 
 from services.contracts.base import JsonObject, Resource
 from services.contracts.campaigns import Comparison, Failure, Limit
+from services.contracts.datasets import TokenStatistics
 
 
 class WrongSample(Resource):
@@ -57,6 +58,7 @@ class Attempt(Resource):
 
     rows: int = 0
     contaminated: int = 0
+    tokens: TokenStatistics | None = Field(default=None, description="Of the rows trained on.")
     measurement: Measurement | None = None
     failed: Failed | None = None
 

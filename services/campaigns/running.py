@@ -37,8 +37,12 @@ def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems
     except StepFailed as step_failed:
         failed = Failed(failure=step_failed.failure, message=step_failed.message)
     else:
-        return Attempt(rows=len(rows.rows), contaminated=rows.contaminated, measurement=measured)
-    return Attempt(rows=len(rows.rows), contaminated=rows.contaminated, failed=failed)
+        return _attempt(rows).model_copy(update={"measurement": measured})
+    return _attempt(rows).model_copy(update={"failed": failed})
+
+
+def _attempt(rows: Rows) -> Attempt:
+    return Attempt(rows=len(rows.rows), contaminated=rows.contaminated, tokens=rows.tokens())
 
 
 def _train(run: CampaignRun, code: Code, rows: Rows) -> str:

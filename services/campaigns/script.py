@@ -13,7 +13,9 @@ from services.campaigns.effects import Effect
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.campaigns import Failure
+from services.contracts.datasets import TokenStatistics
 from services.contracts.sandbox import CommandStatus, Language, RunCodeRequest, RunCodeResponse
+from services.datasets.statistics import token_statistics
 from services.inference.clients.json_service import JsonService, Retries, ServiceFailed
 from services.metrics.contamination import Contamination
 
@@ -52,6 +54,11 @@ class Rows:
 
     rows: list[Row]
     contaminated: int
+
+    def tokens(self) -> TokenStatistics | None:
+        """How long the rows are; None without any."""
+        texts = ((row.instruction, row.input, row.output) for row in self.rows)
+        return token_statistics(sum(map(len, each)) for each in texts) if self.rows else None
 
     def first(self, number: int | None) -> "Rows":
         """The first usable rows, or all of them."""

@@ -2,6 +2,7 @@
 
 from array import array
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ def describe_rows(path: Path) -> DatasetStatistics:
     return DatasetStatistics(
         rows=len(tokens), fields=fields, tokens=_lengths(tokens), samples=samples
     )
+
+
+def token_statistics(characters: Iterable[int]) -> TokenStatistics:
+    """Tokens of rows, of which there is at least one, by the characters of their texts."""
+    return _lengths(array("q", (-(-each // CHARACTERS_PER_TOKEN) for each in characters)))
 
 
 def _lengths(tokens: "array[int]") -> TokenStatistics:

@@ -82,7 +82,7 @@ PUBLISHED_DATASETS: Mapping[str, PublishedDataset] = MappingProxyType(
         "financeiq": PublishedDataset(
             "Duxiaoman-DI/FinanceIQ",
             "Chinese multiple-choice questions on finance.",
-            part=r"(?i)\b(train|dev)\b",
+            part=r"(?i)(?<![a-z])(train|dev)(?![a-z])",
         ),
         "tableinstruct": PublishedDataset(
             "Multilingual-Multimodal-NLP/TableInstruct", "Instructions on tables."

@@ -46,6 +46,8 @@ def test_a_step_is_written_with_its_code_jobs_and_conversation(tmp_path: Path) -
     assert (folder / "process_data.py").read_text() == CODE["script"]
     assert (folder / "train.yaml").read_text() == CODE["settings"]
     assert json.loads((folder / "output.json").read_text()) == CODE
+    info = json.loads((folder / "dataset_info.json").read_text())
+    assert info["processed_data"]["formatting"] == "alpaca"
     page = (folder / "step.md").read_text()
     assert page.index("Write it.") < page.index("Here.")
     assert "100 prompt and 10 completion tokens" in page
@@ -91,3 +93,14 @@ def test_conversations_are_left_out_where_they_are_not_wanted(tmp_path: Path) ->
     page = (log.path / "Loop_2" / "coding" / "step.md").read_text()
     assert "Here." not in page
     assert "100 prompt and 10 completion tokens" in page
+
+
+def test_the_data_of_an_attempt_are_described(tmp_path: Path) -> None:
+    log = LogFolder(tmp_path, 0.0)
+    place = Place("campaign-1", 2, StepName.RUNNING)
+    tokens = {"total": 90, "mean": 45.0, "median": 45, "p95": 45, "longest": 45}
+
+    log.write_step(place, {"rows": 2, "contaminated": 1, "tokens": tokens}, {})
+
+    written = json.loads((log.path / "Loop_2" / "running" / "data_stats.json").read_text())
+    assert written == {"total_samples": 2, "removed_samples": 1, "token_stats": tokens}
