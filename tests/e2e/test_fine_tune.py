@@ -181,6 +181,47 @@ def test_training_can_continue_from_an_adapter(
     assert model.lineage.parent == adapter.fine_tuned_model
 
 
+def test_the_openai_package_trains_a_model_by_dpo(platform: Platform, tmp_path: Path) -> None:
+    client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none")
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text("".join(json.dumps(preference(number)) + "\n" for number in range(16)))
+    file = client.files.create(file=pairs, purpose="fine-tune")
+
+    created = client.fine_tuning.jobs.create(
+        model="tiny",
+        training_file=file.id,
+        seed=1,
+        method={
+            "type": "dpo",
+            "dpo": {"hyperparameters": {"beta": 0.2, "batch_size": 8, "n_epochs": 2}},
+        },
+    )
+    platform.temper.jobs.wait(created.id, timeout=LIMIT_SECONDS)
+
+    job = client.fine_tuning.jobs.retrieve(created.id)
+    assert job.status == "succeeded", job.error
+    assert str(job.fine_tuned_model).startswith("ft:tiny:")
+    events = client.fine_tuning.jobs.list_events(job.id, limit=100)
+    metrics = [json.dumps(event.data) for event in events if event.type == "metrics"]
+    assert metrics
+    assert all("rewards/margins" in entry and "logps/chosen" in entry for entry in metrics)
+    table = client.files.content(job.result_files[0]).text.splitlines()
+    assert table[0].startswith("step,train_loss")
+    assert len(table) == 5
+
+
+def preference(number: int) -> dict[str, object]:
+    """A row of OpenAI's: the sum is preferred to another number."""
+    question = {"role": "user", "content": f"{number}+30="}
+    answers = (number + 30, number + 40)
+    chosen, rejected = ([{"role": "assistant", "content": str(answer)}] for answer in answers)
+    return {
+        "input": {"messages": [question]},
+        "preferred_output": chosen,
+        "non_preferred_output": rejected,
+    }
+
+
 def test_an_invalid_row_fails_the_job_before_training_and_is_named_by_number(
     platform: Platform, tmp_path: Path
 ) -> None:

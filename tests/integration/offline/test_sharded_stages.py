@@ -14,7 +14,14 @@ from tests.support.offline import OfflineJob, rows_of
 @needs_compiler
 @pytest.mark.parametrize(
     ("stage", "sharding"),
-    [(Stage.SFT, "zero2"), (Stage.DPO, "zero3"), (Stage.KTO, "zero3"), (Stage.PT, "zero2")],
+    [
+        (Stage.SFT, "zero2"),
+        (Stage.SFT, "zero2_offload"),
+        (Stage.DPO, "zero3"),
+        (Stage.DPO, "zero3_offload"),
+        (Stage.KTO, "zero3"),
+        (Stage.PT, "zero2"),
+    ],
 )
 def test_a_sharded_stage_has_the_losses_of_copies(
     stage: Stage, sharding: str, base: Path, tmp_path: Path
