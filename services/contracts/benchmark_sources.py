@@ -14,6 +14,11 @@ BENCHMARK_ROWS: Mapping[str, str] = MappingProxyType(
         "mmlu": "hf://datasets/cais/mmlu/all/test-00000-of-00001.parquet",
         "mmlu_pro": "hf://datasets/TIGER-Lab/MMLU-Pro/data/test-00000-of-00001.parquet",
         "hellaswag": "hf://datasets/Rowan/hellaswag/data/validation-00000-of-00001.parquet",
+        "arc_challenge": "hf://datasets/allenai/ai2_arc/ARC-Challenge/test-00000-of-00001.parquet",
+        "arc_easy": "hf://datasets/allenai/ai2_arc/ARC-Easy/test-00000-of-00001.parquet",
+        "hotpotqa": "hf://datasets/hotpotqa/hotpot_qa/distractor/validation-00000-of-00001.parquet",
+        "triviaqa": "hf://datasets/mandarjoshi/trivia_qa/rc.nocontext/"
+        "validation-00000-of-00001.parquet",
         "humaneval": "hf://datasets/openai/openai_humaneval/openai_humaneval/"
         "test-00000-of-00001.parquet",
         "mbpp": "hf://datasets/google-research-datasets/mbpp/full/test-00000-of-00001.parquet",
@@ -34,6 +39,11 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "mmlu": "questions on 57 subjects with four options",
         "mmlu_pro": "hard questions on 14 subjects with up to ten options",
         "hellaswag": "everyday texts with four continuations, of which one makes sense",
+        "arc_challenge": "hard grade-school science questions with three to five options",
+        "arc_easy": "easy grade-school science questions with three to five options",
+        "gpqa": "graduate-level questions in biology, physics and chemistry with four options",
+        "hotpotqa": "questions that need two articles of an encyclopedia, with short answers",
+        "triviaqa": "trivia questions with short answers",
         "humaneval": "Python functions to complete from their docstrings, judged by running tests",
         "mbpp": "short Python programs to write from a description, judged by running tests",
     }

@@ -12,6 +12,7 @@ from services.contracts.graders import (
     ChoiceGrader,
     MathGrader,
     NumericGrader,
+    TokenF1Grader,
 )
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
 
@@ -39,6 +40,16 @@ class Benchmark(Request):
         description="Dotted path to the texts of options, which become lines with letters behind "
         "the question.",
     )
+    labels: FieldPath | None = Field(
+        default=None,
+        description="Dotted path to the names of the options; the answer is one of them.",
+    )
+    incorrect: list[FieldPath] = Field(
+        default_factory=list,
+        max_length=25,
+        description="Dotted paths to wrong options: these and the answer, in an order that depends "
+        "on the row alone, become lines with letters behind the question.",
+    )
     prompt: str = Field(
         default=QUESTION,
         max_length=100_000,
@@ -64,6 +75,10 @@ class Benchmark(Request):
             raise ValueError(f"prompt must contain {QUESTION} once")
         if QUESTION[1:-1] in self.fields:
             raise ValueError(f"fields must not name {QUESTION}, which is the question")
+        if self.labels is not None and self.choices is None:
+            raise ValueError("labels name the options of choices, which is missing")
+        if self.incorrect and (self.choices is not None or self.answer is None):
+            raise ValueError("incorrect goes with answer, and without choices")
         for name in self.fields:
             if f"{{{name}}}" not in self.prompt + (self.tests or ""):
                 raise ValueError(f"fields.{name} has no place {{{name}}} in prompt or tests")
@@ -77,8 +92,30 @@ _BOXED_LETTER = (
     "Please reason step by step, and put the letter of the right option within \\boxed{}."
 )
 
+_ARC = Benchmark(
+    choices="choices.text",
+    labels="choices.label",
+    answer="answerKey",
+    prompt="{question}\n\n" + _BOXED_LETTER,
+    grader=ChoiceGrader(options=5),
+)
+_SHORT_ANSWER = "{question}\nAnswer with a name, a number or a few words, and nothing else."
+
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {
+        "arc_challenge": _ARC,
+        "arc_easy": _ARC,
+        "gpqa": Benchmark(
+            question="Question",
+            answer="Correct Answer",
+            incorrect=["Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"],
+            prompt="{question}\n\n" + _BOXED_LETTER,
+            grader=ChoiceGrader(options=4),
+        ),
+        "hotpotqa": Benchmark(prompt=_SHORT_ANSWER, grader=TokenF1Grader()),
+        "triviaqa": Benchmark(
+            answer="answer.aliases", prompt=_SHORT_ANSWER, grader=TokenF1Grader()
+        ),
         "aime24": Benchmark(
             question="problem",
             prompt=_BOXED_ANSWER,

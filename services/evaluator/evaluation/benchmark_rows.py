@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from string import ascii_uppercase
 
 from services.contracts.base import JsonObject
@@ -26,19 +27,39 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
     # The keys of questions and golds are those of evaluation files, which a row may not repeat.
     taken = {"messages", "prompt", "question", "problem", "gold", "answer"}
     extra = {key: value for key, value in row.items() if key not in taken}
+    gold = _at(row, benchmark.answer) if benchmark.answer is not None else None
     if benchmark.choices is not None:
-        question += "".join(_options(row, benchmark.choices))
+        question += "".join(_options(_at(row, benchmark.choices), benchmark.choices))
+    if benchmark.labels is not None:
+        gold = _letter(gold, _at(row, benchmark.labels), benchmark.labels)
+    if benchmark.incorrect:
+        options = _mixed(question, [gold, *(_at(row, path) for path in benchmark.incorrect)])
+        question += "".join(_options(options, " and ".join(benchmark.incorrect)))
+        gold = ascii_uppercase[options.index(gold)]
     texts = {name: _text(row, path) for name, path in benchmark.fields.items()}
     prompt = {"prompt": _filled(benchmark.prompt, {**texts, QUESTION[1:-1]: question})}
     if benchmark.tests is not None:
         extra["tests"] = [_filled(benchmark.tests, texts)]
-    if benchmark.answer is None:
-        return {**extra, **prompt}
-    return {**extra, **prompt, "gold": _at(row, benchmark.answer)}
+    return {**extra, **prompt} if gold is None else {**extra, **prompt, "gold": gold}
 
 
-def _options(row: JsonObject, path: str) -> Iterator[str]:
-    texts = _at(row, path)
+def _letter(gold: JsonValue, labels: JsonValue, path: str) -> str:
+    """The letter of the option with this name."""
+    if not isinstance(labels, list) or len(labels) > len(ascii_uppercase):
+        raise RowError(f"{path} is {shown(labels)}, not a list of at most 26 names")
+    if gold not in labels:
+        raise RowError(f"{path} has no {shown(gold)}, which is the answer")
+    return ascii_uppercase[labels.index(gold)]
+
+
+def _mixed(question: str, options: list[JsonValue]) -> list[JsonValue]:
+    """Options in an order that is the same in every run, and gives no place to the right one."""
+    if any(each in options[:index] for index, each in enumerate(options)):
+        raise RowError("two of its options are the same")
+    return sorted(options, key=lambda each: sha256(f"{question}\n{each}".encode()).digest())
+
+
+def _options(texts: JsonValue, path: str) -> Iterator[str]:
     if not isinstance(texts, list) or not 2 <= len(texts) <= len(ascii_uppercase):
         raise RowError(f"{path} is {shown(texts)}, not a list of 2 to 26 texts")
     for letter, text in zip(ascii_uppercase, texts, strict=False):

@@ -1,6 +1,7 @@
 """Benchmarks by name: rows in their published schemas, prompts, graders, and unknown names."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -98,6 +99,55 @@ def test_published_rows_with_options_are_graded_by_the_letter(name: str, row: An
     assert f"\n{right}. " in sample(row, BENCHMARKS[name]).messages[0]["content"]
     assert graded(name, row, f"So \\boxed{{{right}}}")
     assert not graded(name, row, "So \\boxed{A}")
+
+
+@pytest.mark.parametrize(("labels", "key"), [(list("ABCD"), "C"), (list("1234"), "3")])
+def test_answers_that_name_an_option_become_its_letter(labels: list[str], key: str) -> None:
+    choices = {"text": ["iron", "wood", "ice", "salt"], "label": labels}
+    row = {"id": "1", "question": "Which melts?", "choices": choices, "answerKey": key}
+
+    assert graded("arc_challenge", row, "\\boxed{C}")
+    assert not graded("arc_easy", row, "\\boxed{D}")
+    with pytest.raises(RowError, match=r"choices.label has no '9'"):
+        sample({**row, "answerKey": "9"}, BENCHMARKS["arc_easy"])
+
+
+def test_the_right_option_has_no_place_of_its_own() -> None:
+    letters = []
+    for number in range(30):
+        wrong = {f"Incorrect Answer {each}": f"{number + each}" for each in (1, 2, 3)}
+        row = {"Question": f"{number} + 0?", "Correct Answer": f"{number}", **wrong}
+        text = sample(row, BENCHMARKS["gpqa"]).messages[0]["content"]
+        (letter,) = re.findall(rf"^([A-D])\. {number}$", text, re.MULTILINE)
+        assert sample(row, BENCHMARKS["gpqa"]).messages[0]["content"] == text
+        assert graded("gpqa", row, f"\\boxed{{{letter}}}")
+        letters.append(letter)
+    assert set(letters) == set("ABCD")
+    with pytest.raises(RowError, match="two of its options are the same"):
+        sample({**row, "Incorrect Answer 2": row["Correct Answer"]}, BENCHMARKS["gpqa"])
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("hotpotqa", "the Arno"), ("triviaqa", {"value": "Arno", "aliases": ["The Arno", "Arno"]})],
+)
+def test_short_answers_are_graded_by_their_words(name: str, answer: object) -> None:
+    row = {"question": "Which river?", "answer": answer}
+    assert graded(name, row, "Arno")
+    assert not graded(name, row, "the Po")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"labels": "names"},
+        {"incorrect": ["b"], "choices": "c"},
+        {"incorrect": ["b"], "answer": None},
+    ],
+)
+def test_options_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Benchmark(grader=ExactGrader(), **wrong)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +282,7 @@ def test_a_name_sets_the_grader_and_survives_storage() -> None:
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
-    with pytest.raises(ValidationError, match="no benchmark 'mmlv'; there are aime24, aime25, gsm"):
+    with pytest.raises(ValidationError, match="no benchmark 'mmlv'; there are aime24, aime25, arc"):
         request(benchmark="mmlv")
 
 
