@@ -8,11 +8,11 @@ from sqlalchemy.orm import Session, aliased
 
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import now
-from services.core.db.tables import CampaignEffectRow, CampaignRow, JobRow
+from services.core.db.tables import CampaignRow, JobRow
 from services.core.jobs.claims import Claim, Claimant, ClaimStage
 from services.core.jobs.job import Job, LeaseLost, job_from_row
 from services.core.jobs.queues import CAMPAIGN
-from services.core.jobs.store import get_job, move_job, request_cancel
+from services.core.jobs.store import get_job, move_job
 
 FALLBACK_SECONDS = 60.0
 """A waiting campaign looks again after this long, whatever it waits for."""
@@ -99,21 +99,3 @@ def release(
     if not has_begun:
         changes["started_at"] = None
     move_job(session, job, JobStatus.QUEUED, message, **changes)
-
-
-def cancel_orphans(session: Session) -> int:
-    """Cancel the unfinished jobs of campaigns that have ended; return their number."""
-    campaign = aliased(JobRow)
-    orphans = session.scalars(
-        select(JobRow.id)
-        .join(CampaignEffectRow, CampaignEffectRow.job_id == JobRow.id)
-        .join(campaign, campaign.id == CampaignEffectRow.campaign_id)
-        .where(
-            campaign.status.in_(_FINAL),
-            JobRow.status.not_in(_FINAL),
-            JobRow.cancel_requested_at.is_(None),
-        )
-    ).all()
-    for job_id in orphans:
-        request_cancel(session, job_id)
-    return len(orphans)

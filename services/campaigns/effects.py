@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
+from services.core.jobs.campaign_steps import REWOUND
 from services.core.jobs.events import storable
 from services.inference.clients.chat import TokenUsage
 
@@ -26,10 +27,6 @@ class Place:
     campaign_id: str
     loop: int
     step: StepName
-
-    def idempotency_key(self, key: str) -> str:
-        """The key of a request to the gateway."""
-        return f"campaign/{self.campaign_id}/{self.loop}/{self.step.value}/{key}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +47,7 @@ def effects_of(session: Session, place: Place) -> dict[str, Effect]:
             CampaignEffectRow.campaign_id == place.campaign_id,
             CampaignEffectRow.loop == place.loop,
             CampaignEffectRow.step == place.step.value,
+            CampaignEffectRow.key.not_like(f"{REWOUND}%"),
         )
         .order_by(CampaignEffectRow.seq)
     )

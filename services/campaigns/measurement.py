@@ -108,7 +108,7 @@ def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:
 
     async def upload() -> Effect:
         write_rows(path, [item.row for item in items])
-        key = f"{run.id}/{run.folder.name}/{name}"
+        key = run.idempotency_key(f"upload.{name}")
         file = await run.gateway.upload(path, f"{name}.jsonl", FilePurpose.EVALS, key)
         return Effect({"id": file})
 

@@ -29,7 +29,8 @@ from services.contracts.campaigns import CreateCampaign, StepName
 from services.contracts.errors import NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
-from services.core.db.tables import CampaignStepRow, JobRow
+from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
+from services.core.jobs.campaign_steps import position, request_key
 from services.core.jobs.claims import Claim, check_claim
 from services.core.jobs.events import append_event, storable
 from services.core.jobs.job import Job
@@ -68,6 +69,8 @@ class CampaignRun:
         self._checked = 0.0
         with database.read() as session:
             used = tokens_used(session, self.id)
+            waiting = session.get(CampaignRow, self.id)
+            self._rewinds = 0 if waiting is None else waiting.rewinds
             steps = session.scalars(
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
@@ -90,13 +93,12 @@ class CampaignRun:
     def _complete_log(self) -> None:
         """Write what a worker that was killed may have left out: the last finished step."""
         self.log.begin(self._claim.job.request)
-        order = list(StepName)
         finished = [
             Place(self.id, loop, StepName(name))
             for (loop, name), output in self._steps.items()
             if output is not None
         ]
-        last = max(finished, key=lambda each: (each.loop, order.index(each.step)), default=None)
+        last = max(finished, key=lambda each: position(each.loop, each.step), default=None)
         if last is not None and not self.log.holds(last):
             with self.database.read() as session:
                 effects = effects_of(session, last)
@@ -192,7 +194,8 @@ class CampaignRun:
 
     def idempotency_key(self, key: str) -> str:
         """The key of a request that makes an effect of the current step."""
-        return self._place.idempotency_key(key)
+        place = self._place
+        return request_key(self.id, (place.loop, place.step), key, self._rewinds)
 
     def finished_job(self, job_id: str) -> Job:
         """The job once it has ended; before, raises `Waiting`, or `BudgetSpent`."""

@@ -51,7 +51,7 @@ def _train(run: CampaignRun, code: Code, rows: Rows) -> str:
 
     async def upload() -> Effect:
         write_rows(path, [row.model_dump() for row in rows.rows])
-        key = f"{run.id}/{run.folder.name}/train"
+        key = run.idempotency_key("upload.train")
         return Effect({"id": await run.gateway.upload(path, path.name, FilePurpose.FINE_TUNE, key)})
 
     file = run.once("upload.train", upload).response["id"]

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from celery.signals import worker_ready, worker_shutting_down
 
 from services.campaigns.benchmark import divide, read_items
-from services.campaigns.claims import cancel_orphans, claim_step, release
+from services.campaigns.claims import claim_step, release
 from services.campaigns.gateway import GatewayAway
 from services.campaigns.loop import advance
 from services.campaigns.run import CampaignRun
@@ -23,6 +23,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
 from services.core.jobs.broker import WAKE_UP, create_celery_app
+from services.core.jobs.campaign_steps import cancel_orphans
 from services.core.jobs.claims import Claim, Claimant, check_claim, claim_validation
 from services.core.jobs.deadline import deadline_error
 from services.core.jobs.devices import HostDevices

@@ -220,6 +220,27 @@ class StepName(StrEnum):
     RECORD = "record"
 
 
+class RewindCampaign(Request):
+    """The body of POST /v1/campaigns/{id}/rewind: the step that is taken again."""
+
+    loop: StrictInt = Field(ge=0, le=1000)
+    step: StepName = StepName.PROPOSAL
+
+    @model_validator(mode="after")
+    def _loop_has_the_step(self) -> Self:
+        if (self.loop == 0) != (self.step is StepName.BASE):
+            raise ValueError(f"loop {self.loop} has no step {self.step.value}")
+        return self
+
+
+class ForkCampaign(RewindCampaign):
+    """The body of POST /v1/campaigns/{id}/fork; what is left out is as in the forked campaign."""
+
+    budget: CampaignBudget | None = None
+    llm: CampaignLlm | None = None
+    metadata: Metadata | None = None
+
+
 class Failure(StrEnum):
     """Why an attempt failed."""
 

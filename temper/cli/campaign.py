@@ -11,6 +11,7 @@ from services.contracts.campaigns import CampaignLoop, CreateCampaign
 from services.contracts.files import FilePurpose
 from temper.cli import campaign_sync
 from temper.cli.campaign_batch import batch
+from temper.cli.campaign_history import fork, rewind
 from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import logs
@@ -146,6 +147,8 @@ def report(
 app.command("batch")(batch)
 app.add_typer(campaign_sync.app, name="sync")
 app.command("logs")(logs)
+app.command("fork")(fork)
+app.command("rewind")(rewind)
 
 LOOP_COLUMNS = ("LOOP", "FROM", "VERDICT", "SEARCH", "FINAL", "GAIN (95 %)", "MODEL", "TRIED")
 

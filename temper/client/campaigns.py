@@ -4,7 +4,13 @@ from typing import Literal
 
 from services.contracts.base import Page
 from services.contracts.campaign_reports import CampaignReport
-from services.contracts.campaigns import Campaign, CampaignLoop, CreateCampaign
+from services.contracts.campaigns import (
+    Campaign,
+    CampaignLoop,
+    CreateCampaign,
+    ForkCampaign,
+    RewindCampaign,
+)
 from temper.client.transport import TRANSFER_TIME_LIMIT, Transport
 
 PATH = "/v1/campaigns"
@@ -29,6 +35,14 @@ class Campaigns:
     def loops(self, campaign_id: str) -> list[CampaignLoop]:
         """Return all attempts so far, the base model as loop 0 first."""
         return self._transport.get(f"{PATH}/{campaign_id}/loops", Page[CampaignLoop]).data
+
+    def fork(self, campaign_id: str, request: ForkCampaign) -> Campaign:
+        """Start a campaign from a step of another one."""
+        return self._transport.post(f"{PATH}/{campaign_id}/fork", Campaign, request)
+
+    def rewind(self, campaign_id: str, request: RewindCampaign) -> Campaign:
+        """Have a waiting or paused campaign take a step and all later ones again."""
+        return self._transport.post(f"{PATH}/{campaign_id}/rewind", Campaign, request)
 
     def best(self, campaign_id: str) -> CampaignLoop:
         """Return the best attempt so far."""

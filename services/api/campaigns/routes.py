@@ -3,7 +3,9 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Path, Request, Response
+from sqlalchemy.orm import Session
 
+from services.api.campaigns.history import clear_log, fork_campaign, rewind_campaign
 from services.api.campaigns.report.collect import collect_report
 from services.api.campaigns.report.commands import Curl
 from services.api.campaigns.report.render import render_html, render_markdown
@@ -25,6 +27,8 @@ from services.contracts.campaigns import (
     CampaignLoop,
     CampaignStep,
     CreateCampaign,
+    ForkCampaign,
+    RewindCampaign,
     StepName,
 )
 from services.contracts.errors import (
@@ -103,6 +107,37 @@ def best(gateway: Gateway, _principal: Principal, job_id: str) -> CampaignLoop:
     with gateway.database.read() as session:
         job = get_job(session, job_id, JobKind.CAMPAIGN)
         return best_loop(session, job)
+
+
+@router.post(
+    "/{job_id}/fork",
+    summary="Fork one campaign from a step",
+    responses=documented_errors(InvalidRequest, PermissionDenied, NotFound, Conflict),
+)
+def fork(gateway: Gateway, creation: Creation, job_id: str, body: ForkCampaign) -> Campaign:
+    """Start a campaign that shares the steps before this one, which it takes again."""
+    return creation.create(
+        f"campaigns/{job_id}/fork",
+        body,
+        Campaign,
+        lambda session: campaign_view(fork_campaign(session, job_id, body, gateway.settings)),
+    )
+
+
+@router.post(
+    "/{job_id}/rewind",
+    summary="Rewind one campaign to a step",
+    responses=documented_errors(InvalidRequest, NotFound, Conflict),
+)
+def rewind(gateway: Gateway, creation: Creation, job_id: str, body: RewindCampaign) -> Campaign:
+    """Clear a step and all later ones of a waiting or paused campaign, and cancel their jobs."""
+
+    def make(session: Session) -> Campaign:
+        job = rewind_campaign(session, job_id, body)
+        clear_log(gateway.artifacts, job_id, body)
+        return campaign_view(job)
+
+    return creation.create(f"campaigns/{job_id}/rewind", body, Campaign, make)
 
 
 PAGES: dict[int | str, dict[str, Any]] = {

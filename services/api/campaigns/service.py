@@ -22,6 +22,7 @@ from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
 from services.core.ids import new_id
+from services.core.jobs.campaign_steps import REWOUND
 from services.core.jobs.job import NO_DEVICE, Job, NewJob
 from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import create_job, get_job
@@ -130,6 +131,7 @@ def get_step(session: Session, campaign_id: str, loop: int, name: StepName) -> C
             CampaignEffectRow.campaign_id == campaign_id,
             CampaignEffectRow.loop == loop,
             CampaignEffectRow.step == name.value,
+            CampaignEffectRow.key.not_like(f"{REWOUND}%"),
         )
         .order_by(CampaignEffectRow.seq)
     ).all()

@@ -208,12 +208,14 @@ class CheckpointPermissionRow(Base):
 
 
 class CampaignRow(Base):
-    """What a campaign waits for: a job by id, beside its own row in ``jobs``."""
+    """What a campaign has beside its row in ``jobs``: the job it waits for, and how often it was
+    rewound."""
 
     __tablename__ = "campaigns"
 
     id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
     awaits: Mapped[str | None] = mapped_column(String(64))
+    rewinds: Mapped[int] = mapped_column(default=0, server_default="0")
 
 
 class CampaignStepRow(Base):

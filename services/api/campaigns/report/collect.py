@@ -20,6 +20,7 @@ from services.contracts.campaign_reports import (
 from services.contracts.campaigns import CampaignLoop, CreateCampaign, StepName
 from services.contracts.jobs import JobKind
 from services.core.db.tables import CampaignEffectRow, JobRow
+from services.core.jobs.campaign_steps import REWOUND
 from services.core.jobs.job import Job
 from services.metrics.missing_scores import compare_scores
 
@@ -94,16 +95,16 @@ class _Jobs:
 
 def _jobs_of(session: Session, campaign_id: str) -> _Jobs:
     query = (
-        select(CampaignEffectRow.loop, JobRow)
+        select(CampaignEffectRow, JobRow)
         .join(JobRow, JobRow.id == CampaignEffectRow.job_id)
         .where(CampaignEffectRow.campaign_id == campaign_id)
         .order_by(CampaignEffectRow.loop, CampaignEffectRow.seq)
     )
     jobs = _Jobs()
-    for loop, row in session.execute(query):
+    for effect, row in session.execute(query):
         jobs.rows.append(row)
-        if row.kind == JobKind.FINE_TUNING.value:
-            jobs.trainings[loop] = row
+        if row.kind == JobKind.FINE_TUNING.value and not effect.key.startswith(REWOUND):
+            jobs.trainings[effect.loop] = row
     return jobs
 
 

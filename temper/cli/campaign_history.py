@@ -1,0 +1,57 @@
+"""``temper campaign fork`` and ``rewind``: going back to a step of a campaign."""
+
+from typing import Annotated
+
+import typer
+
+from services.contracts.campaigns import (
+    Campaign,
+    ForkCampaign,
+    RewindCampaign,
+    StepName,
+)
+from temper.cli.gateway import connect
+from temper.cli.output import JsonOption, Output
+
+CampaignId = Annotated[str, typer.Argument(metavar="ID")]
+LoopOption = Annotated[int, typer.Option(min=1, max=1000, help="The loop to go back to.")]
+StepOption = Annotated[StepName, typer.Option(help="Its step that is taken again.")]
+
+
+def fork(
+    campaign_id: CampaignId,
+    loop: LoopOption,
+    step: StepOption = StepName.PROPOSAL,
+    loops: Annotated[
+        int | None, typer.Option(min=1, help="Attempts of the new campaign, shared ones included.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a campaign that shares the steps before one, and leave this campaign as it is."""
+    with connect() as client:
+        budget = client.campaigns.get(campaign_id).budget
+        if loops is not None:
+            budget = budget.model_copy(update={"loops": loops})
+        request = ForkCampaign(loop=loop, step=step, budget=budget)
+        _show(client.campaigns.fork(campaign_id, request), as_json)
+
+
+def rewind(
+    campaign_id: CampaignId,
+    loop: LoopOption,
+    step: StepOption = StepName.PROPOSAL,
+    as_json: JsonOption = False,
+) -> None:
+    """Clear a step and all later ones of a waiting or paused campaign; they are taken again."""
+    with connect() as client:
+        request = RewindCampaign(loop=loop, step=step)
+        _show(client.campaigns.rewind(campaign_id, request), as_json)
+
+
+def _show(campaign: Campaign, as_json: bool) -> None:
+    out = Output(as_json)
+    if as_json:
+        out.document(campaign)
+    else:
+        out.line(campaign.id)
+        out.note(f"follow it:  temper campaign logs -f {campaign.id}", "dim")

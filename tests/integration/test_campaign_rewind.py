@@ -1,0 +1,63 @@
+"""Rewinding and forking campaigns on real processes, with stand-ins for training and evaluation."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from services.contracts.campaigns import CampaignBudget, ForkCampaign, RewindCampaign, StepName
+from services.contracts.jobs import JobKind
+from temper.client import ClientError, Temper
+from tests.integration.test_campaigns import BAD, GOOD, Script, _asks, running_campaigns
+
+
+@pytest.mark.drill
+def test_a_rewound_campaign_and_its_fork_take_only_their_own_steps(tmp_path: Path) -> None:
+    with running_campaigns(tmp_path) as campaigns, campaigns.worker():
+        llm, client = campaigns.llm, campaigns.client
+        llm.answer = Script({1: [BAD], 2: [GOOD]})
+        llm.held = partial(_asks, "\nLoop 1")
+        campaign = campaigns.create(loops=2)
+        assert llm.holding.wait(120)  # loop 1 has been trained on bad data and judged
+        with Temper(campaigns.settings["TEMPER_GATEWAY_URL"]) as temper:
+            back = RewindCampaign(loop=1, step=StepName.CODING)
+            with pytest.raises(ClientError, match="pause it first"):
+                temper.campaigns.rewind(campaign, back)
+            client.http.post(f"/v1/campaigns/{campaign}/pause")
+            llm.held = partial(_asks, "nothing at all")
+            client.wait_until(campaign, "paused")
+            assert [loop.accepted for loop in temper.campaigns.loops(campaign)] == [
+                None,
+                False,
+                None,
+            ]
+
+            llm.answer = Script({1: [GOOD], 2: [BAD]}, loop=1)
+            temper.campaigns.rewind(campaign, back)
+            assert [loop.steps for loop in temper.campaigns.loops(campaign)] == [
+                [StepName.BASE],
+                [StepName.PROPOSAL],
+            ]
+            client.http.post(f"/v1/campaigns/{campaign}/resume")
+            client.wait_until(campaign, "succeeded", 240)
+
+            verdicts = [loop.accepted for loop in temper.campaigns.loops(campaign)]
+            assert verdicts == [None, True, False]
+            trained = temper.jobs.page(
+                kind=JobKind.FINE_TUNING, metadata={"campaign": campaign}
+            ).data
+            assert len(trained) == 3, "the model of the cleared step is not taken for the new one"
+
+            asked = len(llm.requests)
+            request = ForkCampaign(loop=2, step=StepName.PROPOSAL, budget=CampaignBudget(loops=2))
+            fork = temper.campaigns.fork(campaign, request).id
+            client.wait_until(fork, "succeeded", 240)
+
+            first, second = temper.campaigns.loops(campaign), temper.campaigns.loops(fork)
+            assert second[:2] == first[:2], "the steps before are shared"
+            assert (second[2].parent, second[2].accepted) == (1, False)
+            assert len(llm.requests) - asked == 5, "no shared step asks the LLM again"
+            of_fork = temper.jobs.page(metadata={"campaign": fork}).data
+            kinds = sorted(job.kind for job in of_fork)
+            assert kinds == ["evaluation", "evaluation", "fine_tuning"]
+            assert campaigns.get(fork)["result"]["best_model"] == first[1].model
