@@ -63,13 +63,15 @@ export async function jobView({ place, signal }, id) {
     };
     const takeIn = (event) => take(event, metrics, draw, lines);
     lines.replaceChildren();
-    // First the events: what they do not tell any more, the curves hold.
+    poll(REFRESH_SECONDS, () => refresh(id, { state, details, files, watch }, job.kind, ends), (error) => tell(error.message), ends);
+    // First the events: what they do not tell any more, the curves hold. Those of a long job take
+    // longer to read than everything else.
     const latest = await latestEvents(id, LATEST, ends);
+    latest.toReversed().forEach((event) => write(event, lines));
     await metrics.load(id, ends);
-    latest.toReversed().forEach(takeIn);
+    latest.toReversed().forEach((event) => metrics.add(event));
     draw();
     followEvents(id, latest[0]?.id ?? null, takeIn, tell, ends);
-    poll(REFRESH_SECONDS, () => refresh(id, { state, details, files, watch }, job.kind, ends), (error) => tell(error.message), ends);
   }
 
   await watch();
@@ -77,6 +79,10 @@ export async function jobView({ place, signal }, id) {
 
 function take(event, metrics, draw, lines) {
   if (metrics.add(event)) draw();
+  write(event, lines);
+}
+
+function write(event, lines) {
   const follows = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
   lines.append(h("li", { class: event.level }, h("time", {}, new Date(event.created_at * 1000).toLocaleTimeString()), h("bdi", {}, event.message)));
   if (lines.children.length > LOG_LINES) lines.firstElementChild.remove();
