@@ -1,12 +1,15 @@
 """A job's metrics over its steps, thinned to as many points as a plot can show."""
 
 import json
+import os
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from threading import Lock
+from typing import Annotated, Any, BinaryIO
 
 import numpy as np
 from fastapi import APIRouter, Query
@@ -28,6 +31,8 @@ router = APIRouter(
 
 POINTS_OF_BUCKET = 4
 MAX_LINE_BYTES = 1 << 16
+KEPT_FILES = 4
+KEPT_POINTS = 50_000
 BLOCK = 5000  # records that are taken in at once
 MAX_METRICS = 1000
 MAX_STEP = 2**53
@@ -50,13 +55,66 @@ def curves(gateway: Gateway, _principal: Principal, job_id: str, points: Points 
         path = open_artifact(gateway.artifacts.job(job_id), METRICS)
     except NotFound:  # nothing has been reported yet
         return Curves(metrics={})
-    return read_curves(path, points)
+    return _files.read(path, points)
 
 
 def read_curves(path: Path, points: int) -> Curves:
     """Thin the metrics of a file in one pass, in memory bounded by the points."""
-    thinned: dict[str, ThinnedCurve] = {}
-    for block in _blocks(_records(path)):
+    return CurveFile(path, points).read()
+
+
+class CurveFile:
+    """The thinned metrics of a file that grows, of which each `read` takes in what is new."""
+
+    def __init__(self, path: Path, points: int) -> None:
+        self._path = path
+        self._points = points
+        self._lock = Lock()
+        self._inode = 0
+        self._end = 0
+        self._last = b""  # line before the end, by which a file that was replaced is noticed
+        self._thinned: dict[str, ThinnedCurve] = {}
+
+    @property
+    def count(self) -> int:
+        """The number of metrics."""
+        return len(self._thinned)
+
+    def read(self) -> Curves:
+        """The curves as of now."""
+        with self._lock, open(self._path, "rb") as file:
+            if not self._goes_on(file):
+                self._inode, self._end, self._last = os.fstat(file.fileno()).st_ino, 0, b""
+                self._thinned = {}
+            file.seek(self._end)
+            while block := list(islice(self._records(file), BLOCK)):
+                self._take_in(block)
+            curves = {name: curve.result() for name, curve in sorted(self._thinned.items())}
+        return Curves(metrics=curves)
+
+    def _goes_on(self, file: BinaryIO) -> bool:
+        """Whether the file is the one that was read, with more behind its end at most."""
+        if os.fstat(file.fileno()).st_ino != self._inode:
+            return False
+        file.seek(self._end - len(self._last))
+        return file.read(len(self._last)) == self._last
+
+    def _records(self, file: BinaryIO) -> Iterator[tuple[int, dict[str, float]]]:
+        """Step and metrics of each readable line; a child may be writing the last one."""
+        while line := file.readline(MAX_LINE_BYTES):
+            if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+                return
+            self._end += len(line)
+            self._last = line
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            step = record.get("step") if isinstance(record, dict) else None
+            if type(step) is int and 0 <= step <= MAX_STEP:
+                yield step, _finite(record)
+
+    def _take_in(self, block: Sequence[tuple[int, dict[str, float]]]) -> None:
         columns: dict[str, tuple[list[int], list[float]]] = {}
         for step, values in block:
             for name, value in values.items():
@@ -66,12 +124,36 @@ def read_curves(path: Path, points: int) -> Curves:
                 steps.append(step)
                 column.append(value)
         for name, (steps, column) in columns.items():
-            if name not in thinned:
-                if len(thinned) == MAX_METRICS:
+            if name not in self._thinned:
+                if len(self._thinned) == MAX_METRICS:
                     continue
-                thinned[name] = ThinnedCurve(points)
-            thinned[name].extend(steps, column)
-    return Curves(metrics={name: curve.result() for name, curve in sorted(thinned.items())})
+                self._thinned[name] = ThinnedCurve(self._points)
+            self._thinned[name].extend(steps, column)
+
+
+class CurveFiles:
+    """The latest files asked for, so that nobody who opens a long job again waits for its past."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._files: OrderedDict[tuple[Path, int], CurveFile] = OrderedDict()
+
+    def read(self, path: Path, points: int) -> Curves:
+        """The curves of a file as of now; raises `FileNotFoundError`."""
+        key = path, points
+        with self._lock:
+            file = self._files.setdefault(key, CurveFile(path, points))
+            self._files.move_to_end(key)
+            if len(self._files) > KEPT_FILES:
+                self._files.popitem(last=False)
+        curves = file.read()
+        if file.count * points > KEPT_POINTS:
+            with self._lock:
+                self._files.pop(key, None)
+        return curves
+
+
+_files = CurveFiles()
 
 
 @dataclass(slots=True)
@@ -140,26 +222,6 @@ class ThinnedCurve:
             kept |= dict([bucket.low, bucket.high, bucket.first, bucket.last])
         steps = sorted(kept)
         return Curve(steps=steps, values=[kept[step] for step in steps])
-
-
-def _blocks(
-    records: Iterator[tuple[int, dict[str, float]]],
-) -> Iterator[list[tuple[int, dict[str, float]]]]:
-    while block := list(islice(records, BLOCK)):
-        yield block
-
-
-def _records(path: Path) -> Iterator[tuple[int, dict[str, float]]]:
-    """Step and metrics of each readable line; a child may be writing the last one."""
-    with open(path, "rb") as file:
-        while line := file.readline(MAX_LINE_BYTES):
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            step = record.get("step") if isinstance(record, dict) else None
-            if type(step) is int and 0 <= step <= MAX_STEP:
-                yield step, _finite(record)
 
 
 def _finite(record: dict[str, Any]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.api.jobs.curves import ThinnedCurve, read_curves
+from services.api.jobs.curves import CurveFiles, ThinnedCurve, read_curves
 from services.contracts.jobs import Curve
 
 VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -80,3 +80,31 @@ def test_lines_without_a_number_are_left_out(tmp_path: Path, line: bytes) -> Non
     path.write_bytes(b'{"step": 0, "loss": 7}\n' + line + b'\n{"step": 2, "loss": 8}\n')
 
     assert read_curves(path, 100).metrics["loss"] == Curve(steps=[0, 2], values=[7.0, 8.0])
+
+
+def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:
+    path, files = tmp_path / "metrics.jsonl", CurveFiles()
+    path.write_text('{"step": 1, "loss": 3}\n{"step": 2, "lo')
+    assert files.read(path, 100).metrics == {"loss": Curve(steps=[1], values=[3.0])}
+
+    with path.open("a") as file:
+        file.write('ss": 2}\n{"step": 3, "loss": 1, "reward": 5}\n')
+
+    grown = files.read(path, 100)
+    assert grown == read_curves(path, 100)
+    assert grown.metrics["loss"] == Curve(steps=[1, 2, 3], values=[3.0, 2.0, 1.0])
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_file_that_was_written_again_is_read_from_its_beginning(
+    tmp_path: Path, *, is_replaced: bool
+) -> None:
+    path, files = tmp_path / "metrics.jsonl", CurveFiles()
+    path.write_text('{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n')
+    files.read(path, 100)
+
+    if is_replaced:
+        path.unlink()
+    path.write_text('{"step": 1, "kl": 3}\n{"step": 2, "kl": 2}\n{"step": 3, "kl": 1}\n')
+
+    assert set(files.read(path, 100).metrics) == {"kl"}
