@@ -26,7 +26,7 @@ MOST_LOOPS = 1000
 """The time limit of a task ends its loops."""
 ANSWER_TOKENS = 8192
 """Of one answer to an item: published benchmarks ask for reasoning."""
-ROW_SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
+ROW_SUFFIXES = (".jsonl", ".json", ".parquet")
 DATASET_SUFFIX = ".jsonl"
 """Data scripts read data sets under this name."""
 _UPLOADED_LATER = "file-of-the-batch"
