@@ -1,0 +1,121 @@
+"""`temper batch --local` beside a script that calls vLLM's own offline generation.
+
+    python -m benchmarks.local_batch [--rounds 3] [--prompts 2000]
+
+Both are whole commands, engine start included, in turn, with equal engine settings and a tiny
+model; both write all answers. Once all prompts differ from their first token on, once groups of 50
+share a long prefix and are shuffled.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from services.contracts.offline_engine import MODULE, OfflineOptions
+from services.core.artifacts import ModelSource
+from services.core.process.runtimes import REPOSITORY, child_environment
+from services.inference.vllm.launch import plan_offline
+from tests.support.runtimes import FOLDER, installed_runtime
+from tests.support.tiny_model import make_tiny_model
+
+MAX_TOKENS = 32
+GROUP = 50
+PREFIX_WORDS = 150
+CACHE_GIB = 0.25
+SECONDS = 1800.0
+
+
+def prompts_of(count: int, *, shared: bool) -> list[str]:
+    """Texts of about equal length."""
+    generator = random.Random(1)
+
+    def words(most: int) -> str:
+        return " ".join(str(generator.randrange(1000)) for _ in range(most))
+
+    if not shared:
+        return [words(PREFIX_WORDS) for _ in range(count)]
+    prefixes = [words(PREFIX_WORDS) for _ in range(max(1, count // GROUP))]
+    texts = [f"{prefixes[number % len(prefixes)]} {number}" for number in range(count)]
+    generator.shuffle(texts)
+    return texts
+
+
+class Commands:
+    """The two commands for the same prompts, in a folder."""
+
+    def __init__(self, folder: Path, model: Path, texts: Sequence[str]) -> None:
+        self._folder = folder
+        self._model = model
+        (folder / "prompts.json").write_text(json.dumps(texts))
+        (folder / "records.json").write_text(json.dumps([{"text": text} for text in texts]))
+        (folder / "prompt.yaml").write_text("messages: [{role: user, content: '{{ text }}'}]\n")
+
+    def plain(self) -> float:
+        """Seconds of the script."""
+        plan = plan_offline(
+            installed_runtime("vllm"),
+            ModelSource(path=self._model),
+            OfflineOptions(cpu_kv_cache_gib=CACHE_GIB),
+            scratch=self._folder,
+            devices=[],
+        )
+        python, *_, module = plan.command[: plan.command.index(MODULE) + 1]
+        arguments = plan.command[plan.command.index(module) + 1 :]
+        script = str(REPOSITORY / "benchmarks" / "plain_generate.py")
+        output = str(self._folder / "plain.json")
+        own = [str(self._folder / "prompts.json"), output, str(MAX_TOKENS)]
+        return self._timed([python, script, *own, *arguments], plan.environment)
+
+    def batch(self) -> float:
+        """Seconds of `temper batch`."""
+        output = self._folder / f"out-{time.monotonic_ns()}.json"
+        command = [sys.executable, "-m", "temper", "batch", "--local", "--model", str(self._model)]
+        command += ["--prompts", str(self._folder / "records.json"), "-o", str(output)]
+        command += ["--template", str(self._folder / "prompt.yaml")]
+        command += ["--max-tokens", str(MAX_TOKENS), "--body", "ignore_eos=true"]
+        command += ["--engine", f"cpu_kv_cache_gib={CACHE_GIB}"]
+        return self._timed(command, child_environment({"TEMPER_RUNTIMES": str(FOLDER)}))
+
+    def _timed(self, command: Sequence[str], environment: dict[str, str]) -> float:
+        begun = time.perf_counter()
+        done = subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+        return time.perf_counter() - begun
+
+
+def compare(rounds: int, count: int) -> None:
+    """Print medians, and how much faster the batch is."""
+    with tempfile.TemporaryDirectory() as temporary:
+        model = make_tiny_model(Path(temporary) / "model")
+        print(f"{'prompts':<28}{'script s':>9}{'batch s':>9}{'ratio':>7}")
+        for name, shared in (("all different", False), ("shared prefixes, shuffled", True)):
+            folder = Path(temporary) / name.replace(" ", "-")
+            folder.mkdir()
+            commands = Commands(folder, model, prompts_of(count, shared=shared))
+            times = [(commands.plain(), commands.batch()) for _ in range(rounds)]
+            script, batch = (statistics.median(side) for side in zip(*times, strict=True))
+            print(f"{name:<28}{script:>9.1f}{batch:>9.1f}{script / batch:>7.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--prompts", type=int, default=2000)
+    given = parser.parse_args()
+    compare(given.rounds, given.prompts)
