@@ -1,10 +1,10 @@
 """The budget of a campaign: what it has used, and the limit that ends it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from services.campaigns.signals import BudgetSpent
-from services.contracts.campaigns import CreateCampaign, Limit
+from services.contracts.campaigns import CreateCampaign, Limit, LlmRole
 from services.inference.clients.chat import TokenUsage
 
 HOUR_SECONDS = 3600.0
@@ -16,28 +16,39 @@ class Budget:
     ``now`` is the clock that ``started_at`` was read from.
     """
 
-    def __init__(self, request: CreateCampaign, started_at: float | None, used: TokenUsage) -> None:
+    def __init__(
+        self,
+        request: CreateCampaign,
+        started_at: float | None,
+        used: Mapping[LlmRole, TokenUsage],
+    ) -> None:
         self.now: Callable[[], float] = time.time
         self._limits = request.budget
-        self._price = request.llm.price
+        self._prices = {role: request.llm_for(role).price for role in LlmRole}
         self._started_at = started_at
-        self._used = used
+        self._used = dict(used)
 
-    def add(self, prompt_tokens: int, completion_tokens: int) -> None:
+    def add(self, role: LlmRole, prompt_tokens: int, completion_tokens: int) -> None:
         """Count the tokens of a call of the LLM."""
-        used = self._used
-        self._used = TokenUsage(used.prompt + prompt_tokens, used.completion + completion_tokens)
+        used = self._used.get(role, TokenUsage(0, 0))
+        total = TokenUsage(used.prompt + prompt_tokens, used.completion + completion_tokens)
+        self._used[role] = total
 
     @property
     def tokens(self) -> int:
         """All tokens of the LLM."""
-        return self._used.prompt + self._used.completion
+        return sum(used.prompt + used.completion for used in self._used.values())
 
     @property
     def cost(self) -> float | None:
-        """What these tokens cost; None without a price."""
-        used = self._used
-        return None if self._price is None else self._price.of(used.prompt, used.completion)
+        """What these tokens cost, each at the price of its LLM; None where one has no price."""
+        cost = 0.0
+        for role, price in self._prices.items():
+            if price is None:
+                return None
+            used = self._used.get(role, TokenUsage(0, 0))
+            cost += price.of(used.prompt, used.completion)
+        return cost
 
     @property
     def seconds_left(self) -> float | None:

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import StepName
+from services.contracts.campaigns import ROLE_OF_STEP, LlmRole, StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.campaign_steps import REWOUND
 from services.core.jobs.events import storable
@@ -75,14 +75,19 @@ def record_effect(session: Session, place: Place, key: str, seq: int, effect: Ef
     )
 
 
-def tokens_used(session: Session, campaign_id: str) -> TokenUsage:
-    """All tokens of a campaign's calls of the LLM."""
+def tokens_used(session: Session, campaign_id: str) -> dict[LlmRole, TokenUsage]:
+    """The tokens of a campaign's calls of the LLM, by what it was asked for."""
     prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
-    query = select(func.sum(prompt), func.sum(completion)).where(
-        CampaignEffectRow.campaign_id == campaign_id
+    query = (
+        select(CampaignEffectRow.step, func.sum(prompt), func.sum(completion))
+        .where(CampaignEffectRow.campaign_id == campaign_id)
+        .group_by(CampaignEffectRow.step)
     )
-    of_prompts, of_completions = session.execute(query).one()
-    return TokenUsage(int(of_prompts or 0), int(of_completions or 0))
+    return {
+        ROLE_OF_STEP[StepName(step)]: TokenUsage(int(of_prompts), int(of_completions))
+        for step, of_prompts, of_completions in session.execute(query)
+        if StepName(step) in ROLE_OF_STEP
+    }
 
 
 def gpu_seconds_used(session: Session, campaign_id: str) -> float:

@@ -65,7 +65,7 @@ class Conversation:
 
 
 async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effect:
-    llm = run.request.llm
+    llm = run.llm
     request = ChatRequest(
         model=llm.model,
         messages=messages,
@@ -92,7 +92,7 @@ async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effec
 
 async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) -> ChatCompletion:
     run.budget.check_llm()
-    llm = run.request.llm
+    llm = run.llm
     client = InferenceClient(
         str(llm.base_url),
         run.settings.endpoint_keys.get(llm.origin),

@@ -25,7 +25,7 @@ from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Cause, Interrupted, Waiting
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import CreateCampaign, StepName
+from services.contracts.campaigns import ROLE_OF_STEP, CampaignLlm, CreateCampaign, StepName
 from services.contracts.errors import NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
@@ -105,6 +105,11 @@ class CampaignRun:
             self.log.write_step(last, self._steps[last.loop, last.step.value] or {}, effects)
 
     @property
+    def llm(self) -> CampaignLlm:
+        """The LLM of the current step."""
+        return self.request.llm_for(ROLE_OF_STEP[self._place.step])
+
+    @property
     def folder(self) -> Path:
         """Where the current loop keeps its files."""
         folder = self.artifacts.job(self.id) / f"loop-{self._place.loop}"
@@ -172,7 +177,9 @@ class CampaignRun:
             check_claim(session, self._claim)
             record_effect(session, self._place, key, len(self._effects), effect)
         self._effects[key] = effect
-        self.budget.add(effect.prompt_tokens, effect.completion_tokens)
+        role = ROLE_OF_STEP.get(self._place.step)
+        if role is not None:
+            self.budget.add(role, effect.prompt_tokens, effect.completion_tokens)
         self.log.write_progress(self._place, self._effects)
         return effect
 

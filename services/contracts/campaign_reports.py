@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from services.contracts.base import Resource
-from services.contracts.campaigns import Campaign, CampaignLoop
+from services.contracts.campaigns import Campaign, CampaignLoop, LlmRole
 
 
 class ReportedAttempt(CampaignLoop):
@@ -36,6 +36,16 @@ class FinalComparison(Resource):
     p_value: float
 
 
+class RoleCost(Resource):
+    """What the LLM has used for one thing that it was asked for."""
+
+    model: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None = Field(default=None, description="Null without a price of tokens.")
+
+
 class CampaignCost(Resource):
     """What a campaign has used so far."""
 
@@ -43,6 +53,7 @@ class CampaignCost(Resource):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     llm_cost: float | None = Field(default=None, description="Null without a price of tokens.")
+    llm_by_role: dict[LlmRole, RoleCost] = Field(default_factory=dict)
     hours: float = Field(default=0.0, description="From its first step to its end, or to now.")
     jobs: dict[str, int] = Field(default_factory=dict, description="Number of jobs by kind.")
     job_hours: dict[str, float] = Field(

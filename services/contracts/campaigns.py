@@ -47,6 +47,14 @@ class CampaignLlm(RemoteModel):
     )
 
 
+class LlmRole(StrEnum):
+    """What the LLM is asked for."""
+
+    PROPOSAL = "proposal"
+    CODING = "coding"
+    FEEDBACK = "feedback"
+
+
 class CampaignDataset(Request):
     """Rows that data scripts read as ``datasets/<name>.jsonl``: a registered data set, or a file
     that was uploaded."""
@@ -136,6 +144,9 @@ class CreateCampaign(Request):
         default_factory=list, max_length=50, description="Empty: all registered ones."
     )
     llm: CampaignLlm
+    llm_by_role: dict[LlmRole, CampaignLlm] = Field(
+        default_factory=dict, description="Others in the place of ``llm``, by what they do."
+    )
     budget: CampaignBudget = Field(default_factory=CampaignBudget)
     time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)
     training_rows: StrictInt | None = Field(
@@ -204,9 +215,17 @@ class CreateCampaign(Request):
 
     @model_validator(mode="after")
     def _cost_has_a_price(self) -> Self:
-        if self.budget.cost is not None and self.llm.price is None:
-            raise ValueError("budget.cost needs llm.price")
+        if self.budget.cost is None:
+            return self
+        for role in LlmRole:
+            if self.llm_for(role).price is None:
+                where = f"llm_by_role.{role.value}" if role in self.llm_by_role else "llm"
+                raise ValueError(f"budget.cost needs {where}.price")
         return self
+
+    def llm_for(self, role: LlmRole) -> CampaignLlm:
+        """The LLM that does this."""
+        return self.llm_by_role.get(role, self.llm)
 
 
 class StepName(StrEnum):
@@ -239,6 +258,13 @@ class ForkCampaign(RewindCampaign):
     budget: CampaignBudget | None = None
     llm: CampaignLlm | None = None
     metadata: Metadata | None = None
+
+
+ROLE_OF_STEP = {
+    StepName.PROPOSAL: LlmRole.PROPOSAL,
+    StepName.CODING: LlmRole.CODING,
+    StepName.FEEDBACK: LlmRole.FEEDBACK,
+}
 
 
 class Failure(StrEnum):

@@ -51,6 +51,9 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
         limit = f"{MAX_DATASET_BYTES >> 20} MiB"
         raise InvalidRequest(f"the data sets are larger than {limit} together", param="datasets")
     check_endpoint(body.llm, settings.allowed_endpoints, "llm.base_url")
+    for role, llm in body.llm_by_role.items():
+        param = f"llm_by_role.{role.value}.base_url"
+        check_endpoint(llm, settings.allowed_endpoints, param)
     check_grader(body.grader, settings)
     return create_job(
         session,

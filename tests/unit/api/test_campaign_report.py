@@ -11,6 +11,7 @@ from services.api.campaigns.report.collect import collect_report
 from services.api.campaigns.report.commands import Curl
 from services.api.campaigns.report.render import render_html, render_markdown
 from services.contracts.campaign_reports import CampaignReport
+from services.contracts.campaigns import LlmRole
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
 from services.core.jobs.job import NewJob
@@ -187,6 +188,38 @@ def test_tokens_have_a_cost_where_the_llm_has_a_price(database: Database) -> Non
     assert report.cost.llm_cost == pytest.approx(1.5)
     assert "cost 1.5000" in render_markdown(report)
     assert "cost 1.5000" in render_html(report)
+
+
+def test_every_role_has_the_cost_of_its_own_llm(database: Database) -> None:
+    price = {"prompt": 10_000.0, "completion": 50_000.0}
+    weak = {**REQUEST["llm"], "model": "weak"}
+    records = Records(
+        database, llm={**REQUEST["llm"], "price": price}, llm_by_role={"coding": weak}
+    )
+    records.attempt(1, 0, 10, accepted=True)
+    with database.write() as session:
+        session.add(
+            CampaignEffectRow(
+                campaign_id=ID,
+                loop=1,
+                step="coding",
+                key="coding.99",
+                seq=99,
+                response={"answer": "x"},
+                prompt_tokens=7,
+                completion_tokens=2,
+                created_at=1.0,
+            )
+        )
+
+    report = records.report()
+
+    coding = report.cost.llm_by_role[LlmRole.CODING]
+    assert (coding.model, coding.cost) == ("weak", None)
+    assert coding.prompt_tokens >= 7
+    assert report.cost.llm_cost is None, "one of the LLMs has no price"
+    assert "coding by weak" in render_markdown(report)
+    assert "coding by weak" in render_html(report)
 
 
 def test_the_commands_repeat_the_best_training_and_the_campaign(records: Records) -> None:

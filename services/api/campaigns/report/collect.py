@@ -16,8 +16,15 @@ from services.contracts.campaign_reports import (
     CampaignReport,
     FinalComparison,
     ReportedAttempt,
+    RoleCost,
 )
-from services.contracts.campaigns import CampaignLoop, CreateCampaign, StepName
+from services.contracts.campaigns import (
+    ROLE_OF_STEP,
+    CampaignLoop,
+    CreateCampaign,
+    LlmRole,
+    StepName,
+)
 from services.contracts.jobs import JobKind
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.campaign_steps import REWOUND
@@ -156,25 +163,53 @@ def _final(outputs: Outputs, best: int, *, higher_is_better: bool) -> FinalCompa
 def _cost(
     session: Session, job: Job, request: CreateCampaign, rows: Sequence[JobRow]
 ) -> CampaignCost:
-    prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
-    query = select(
-        func.count().filter(prompt + completion > 0), func.sum(prompt), func.sum(completion)
-    ).where(CampaignEffectRow.campaign_id == job.id)
-    calls, prompt_tokens, completion_tokens = session.execute(query).one()
-    price = request.llm.price
+    by_role = _by_role(session, job.id, request)
+    used = by_role.values()
+    priced = [request.llm_for(role).price is not None for role in LlmRole]
     hours: dict[str, float] = defaultdict(float)
     for row in rows:
         hours[row.kind] += _hours(row.started_at, row.finished_at)
     return CampaignCost(
-        llm_calls=calls,
-        prompt_tokens=prompt_tokens or 0,
-        completion_tokens=completion_tokens or 0,
-        llm_cost=price.of(prompt_tokens or 0, completion_tokens or 0) if price else None,
+        llm_calls=sum(role.calls for role in used),
+        prompt_tokens=sum(role.prompt_tokens for role in used),
+        completion_tokens=sum(role.completion_tokens for role in used),
+        llm_cost=sum(role.cost or 0.0 for role in used) if all(priced) else None,
+        llm_by_role=by_role,
         hours=_hours(job.started_at, job.finished_at),
         jobs=Counter(row.kind for row in rows),
         job_hours=hours,
         gpu_hours=sum(_hours(row.started_at, row.finished_at) * (row.gpus or 0) for row in rows),
     )
+
+
+def _by_role(
+    session: Session, campaign_id: str, request: CreateCampaign
+) -> dict[LlmRole, RoleCost]:
+    prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
+    query = (
+        select(
+            CampaignEffectRow.step,
+            func.count().filter(prompt + completion > 0),
+            func.sum(prompt),
+            func.sum(completion),
+        )
+        .where(CampaignEffectRow.campaign_id == campaign_id)
+        .group_by(CampaignEffectRow.step)
+    )
+    found: dict[LlmRole, RoleCost] = {}
+    for step, calls, of_prompts, of_completions in session.execute(query):
+        role = ROLE_OF_STEP.get(StepName(step))
+        if role is None or not calls:
+            continue
+        llm = request.llm_for(role)
+        found[role] = RoleCost(
+            model=llm.model,
+            calls=calls,
+            prompt_tokens=of_prompts,
+            completion_tokens=of_completions,
+            cost=llm.price.of(of_prompts, of_completions) if llm.price else None,
+        )
+    return found
 
 
 def _hours(started: float | None, finished: float | None) -> float:
