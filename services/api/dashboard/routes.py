@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
@@ -44,15 +44,23 @@ class Asset:
 
 def _load() -> dict[str, Asset]:
     """Every file by its path; what a request names is looked up here and never in a folder."""
-    assets = {}
-    for path in STATIC.rglob("*"):
-        if path.suffix in MEDIA_TYPES:
-            content = path.read_bytes()
-            etag = f'"{sha256(content).hexdigest()[:32]}"'
-            assets[path.relative_to(STATIC).as_posix()] = Asset(
-                content, MEDIA_TYPES[path.suffix], etag
-            )
-    return assets
+    contents = {
+        path.relative_to(STATIC).as_posix(): path.read_bytes()
+        for path in sorted(STATIC.rglob("*"))
+        if path.suffix in MEDIA_TYPES
+    }
+    # At once, instead of each module when the one that imports it has been read.
+    modules = (path for path in contents if path.endswith(".js"))
+    preloads = "".join(f'<link rel="modulepreload" href="{PREFIX}/{path}">' for path in modules)
+    page = contents["index.html"].replace(b"</head>", preloads.encode() + b"</head>")
+    return {
+        path: _asset(path, content) for path, content in (contents | {"index.html": page}).items()
+    }
+
+
+def _asset(path: str, content: bytes) -> Asset:
+    etag = f'"{sha256(content).hexdigest()[:32]}"'
+    return Asset(content, MEDIA_TYPES[PurePosixPath(path).suffix], etag)
 
 
 ASSETS = _load()

@@ -181,6 +181,7 @@ def test_pages_may_load_nothing_from_elsewhere(gateway: GatewayClient) -> None:
     assert "default-src 'none'" in policy
     assert "script-src 'self';" in policy
     assert re.findall(r'(?:src|href)="(?!/)[^#]', answer.text) == []
+    assert 'rel="modulepreload" href="/ui/views/jobs.js"' in answer.text
     again = gateway.http.get("/ui", headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
