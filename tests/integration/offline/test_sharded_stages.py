@@ -19,11 +19,27 @@ from tests.support.offline import OfflineJob, rows_of
 def test_a_sharded_stage_has_the_losses_of_copies(
     stage: Stage, sharding: str, base: Path, tmp_path: Path
 ) -> None:
+    compare_with_copies(stage, sharding, base, tmp_path)
+
+
+@pytest.mark.long
+@needs_compiler
+@pytest.mark.parametrize(
+    ("stage", "sharding"), [(Stage.SFT, "zero2_offload"), (Stage.DPO, "zero3_offload")]
+)
+def test_optimizers_and_weights_on_the_host_change_no_losses(
+    stage: Stage, sharding: str, base: Path, tmp_path: Path
+) -> None:
+    compare_with_copies(stage, sharding, base, tmp_path)
+
+
+def compare_with_copies(stage: Stage, sharding: str, base: Path, folder: Path) -> None:
+    """Train two steps in two processes, sharded and with a copy each."""
     arguments = {"logging_steps": 1, "max_steps": 2, "save_strategy": "no"}
     max_seq_len = 33 if stage is Stage.PT else 64
     copied, sharded = (
         OfflineJob(
-            tmp_path / name,
+            folder / name,
             base,
             stage,
             batch_size=4,
