@@ -39,7 +39,9 @@ from services.api.serving.locator import Locator
 from services.api.serving.routes import inference
 from services.api.serving.routes import models as model_deployments
 from services.api.serving.routes import router as servings
+from services.api.serving.routes import usage as key_usage
 from services.api.serving.servings import Servings
+from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
 from services.api.tool_routes import tool_router, tool_services
 from services.api.trajectories import ROUTERS as TRAJECTORIES
@@ -74,6 +76,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
             async with AsyncExitStack() as connections:
                 for tool in tools:
                     await connections.enter_async_context(tool)
+                await connections.enter_async_context(context.inference.usage)
                 await connections.enter_async_context(context.inference)
                 yield
         finally:
@@ -102,7 +105,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     install_database_errors(app)
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
-    serving = (inference, model_deployments, servings)
+    serving = (inference, key_usage, model_deployments, servings)
     registered = (models, model_merges, merges, model_exports, exports)
     training = (fine_tuning, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
@@ -136,7 +139,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         tool_authenticator=Authenticator(keys, basic=True, session=sessions.principal),
         sessions=sessions,
         stream_places=BoundedSemaphore(settings.max_event_streams),
-        inference=Inference(locator, settings),
+        inference=Inference(locator, UsageLog(database), settings),
     )
 
 

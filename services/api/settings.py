@@ -64,6 +64,16 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
         ge=1,
         description="Requests to served models in progress at once; more get 503.",
     )
+    requests_per_minute: int | None = Field(
+        default=None,
+        ge=1,
+        description="Requests to served models that each key may send a minute; more get 429.",
+    )
+    tokens_per_minute: int | None = Field(
+        default=None,
+        ge=1,
+        description="Tokens, of prompts and answers, that each key may use a minute; then 429.",
+    )
     reconcile_seconds: float = Field(
         default=3.0, ge=0.1, le=300.0, description="How often the dispatcher repairs."
     )

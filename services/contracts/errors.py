@@ -97,6 +97,20 @@ class Unavailable(TemperError):
         self.retry_after = retry_after
 
 
+class RateLimited(TemperError):
+    """The key has used up what it may use in a minute.
+
+    ``headers`` of the response tell the limits; clients should wait ``retry_after`` seconds.
+    """
+
+    code = "rate_limit_exceeded"
+
+    def __init__(self, message: str, *, retry_after: float, headers: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.headers = headers
+
+
 class BadGateway(TemperError):
     """A service that the request was forwarded to broke off before it answered."""
 

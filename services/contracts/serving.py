@@ -1,5 +1,6 @@
 """Servings: jobs that keep the engine of a model running, for requests through the gateway."""
 
+from datetime import date
 from typing import Literal
 
 from pydantic import Field, StrictBool, StrictInt
@@ -52,6 +53,24 @@ class Serving(JobState):
     model: str = Field(description="The model that the engine loads; its adapters share it.")
     keep_warm: bool
     result: ServingResult | None = None
+
+
+class UsageOfDay(Resource):
+    """What a key has used of one model on one day (UTC): answered requests and their tokens."""
+
+    object: Literal["usage"] = "usage"
+    day: date
+    model: str
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Usage(Resource):
+    """The usage of the key that asks, the newest day first."""
+
+    object: Literal["list"] = "list"
+    data: list[UsageOfDay]
 
 
 class Undeployed(Resource):

@@ -131,6 +131,11 @@ class EngineStandIn:
         await response.write(last[:-20])  # a mark may lie across two packets
         await asyncio.sleep(0)
         await response.write(last[-20:])
+        if (body.get("stream_options") or {}).get("include_usage"):
+            usage = {"prompt_tokens": 3, "total_tokens": 5, "completion_tokens": 2}
+            head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0}
+            event = {**head, "model": body["model"], "choices": [], "usage": usage}
+            await response.write(_event(_compact(event).encode()))
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response

@@ -12,6 +12,8 @@ from services.contracts.errors import InvalidRequest
 
 LARGE_BODY = 1 << 20
 STOP_TOKENS = "stop_token_ids"
+STREAM_OPTIONS = "stream_options"
+INCLUDE_USAGE = "include_usage"
 
 
 class InferenceBody(BaseModel):
@@ -32,14 +34,28 @@ class Asked:
     body: bytes
     value: JsonObject = field(repr=False)
 
-    def with_stop_tokens(self, token_ids: Sequence[int]) -> bytes:
-        """The body with the tokens that end an answer of the model, unless it has its own."""
-        if not token_ids or self.value.get(STOP_TOKENS) is not None:
+    @property
+    def hides_usage(self) -> bool:
+        """Whether a stream is asked for without its usage at the end."""
+        options = self.value.get(STREAM_OPTIONS) or {}
+        if self.value.get("stream") is not True or not isinstance(options, dict):
+            return False
+        return not options.get(INCLUDE_USAGE)
+
+    def sent(self, stop_token_ids: Sequence[int]) -> bytes:
+        """The body with the tokens that end an answer of the model, unless it has its own, and the
+        wish for usage."""
+        added: JsonObject = {}
+        if stop_token_ids and self.value.get(STOP_TOKENS) is None:
+            added[STOP_TOKENS] = list(stop_token_ids)
+        if self.hides_usage:
+            added[STREAM_OPTIONS] = {**(self.value.get(STREAM_OPTIONS) or {}), INCLUDE_USAGE: True}
+        if not added:
             return self.body
-        if STOP_TOKENS in self.value or not self.body.startswith(b"{"):
-            return json.dumps({**self.value, STOP_TOKENS: list(token_ids)}).encode()
+        if added.keys() & self.value.keys() or not self.body.startswith(b"{"):
+            return json.dumps({**self.value, **added}).encode()
         # Everything else stays as the client wrote it.
-        return f'{{"{STOP_TOKENS}":{json.dumps(list(token_ids))},'.encode() + self.body[1:]
+        return json.dumps(added)[:-1].encode() + b"," + self.body[1:]
 
 
 async def read_asked(body: bytes) -> Asked:

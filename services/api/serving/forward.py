@@ -12,7 +12,10 @@ from starlette.types import Receive, Scope, Send
 from services.api.proxy import CONNECT_SECONDS, response_headers
 from services.api.serving.asked import Asked, read_asked
 from services.api.serving.locator import Locator, not_ready
+from services.api.serving.metering import Meter
+from services.api.serving.rates import RateLimits
 from services.api.serving.servings import Route
+from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
 from services.contracts.errors import BadGateway, GatewayTimeout, Unavailable
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
@@ -34,8 +37,10 @@ RESENDS = 2
 class Inference:
     """Sends requests to servings. Use as an async context manager."""
 
-    def __init__(self, locator: Locator, settings: ApiSettings) -> None:
+    def __init__(self, locator: Locator, usage: UsageLog, settings: ApiSettings) -> None:
         self.calls = 0
+        self.usage = usage
+        self.rates = RateLimits(settings.requests_per_minute, settings.tokens_per_minute)
         self._locator = locator
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
@@ -57,11 +62,12 @@ class Inference:
         if self._session is not None:
             await self._session.close()
 
-    async def answer(self, path: str, receive: Receive) -> Response:
+    async def answer(self, path: str, receive: Receive, principal: str) -> Response:
         """The response to a request whose body is still to be read.
 
         Raises the `TemperError` to respond with. A client that goes away ends its generation.
         """
+        self.rates.admit(principal)
         if self.calls >= self._settings.max_serving_calls:
             limit = f"{self._settings.max_serving_calls} requests to served models are in progress"
             raise Unavailable(limit, code="too_many_requests")
@@ -74,7 +80,7 @@ class Inference:
             if isinstance(error, ClientGone):
                 return Response(status_code=CLIENT_CLOSED_REQUEST)
             raise
-        return RelayedResponse(self, reply)
+        return RelayedResponse(self, reply, asked, principal)
 
     async def _reply(self, path: str, asked: Asked) -> aiohttp.ClientResponse:
         """The head of the engine's response; the engine is looked for again when it is gone."""
@@ -118,7 +124,7 @@ class Inference:
         stops = () if path == EMBEDDINGS else route.stop_token_ids
         return await self._session.post(
             route.endpoint.url + path,
-            data=asked.with_stop_tokens(stops),
+            data=asked.sent(stops),
             headers=headers,
             allow_redirects=False,
         )
@@ -131,11 +137,18 @@ class RelayedResponse(Response):
     never mistaken for the whole.
     """
 
-    def __init__(self, inference: Inference, reply: aiohttp.ClientResponse) -> None:
+    def __init__(
+        self, inference: Inference, reply: aiohttp.ClientResponse, asked: Asked, principal: str
+    ) -> None:
         super().__init__(status_code=reply.status)
+        limits = inference.rates.headers(principal)
         self.raw_headers = response_headers(reply.raw_headers)
+        self.raw_headers += [(name.encode(), value.encode()) for name, value in limits.items()]
         self._inference = inference
         self._reply = reply
+        self._model = asked.model
+        self._principal = principal
+        self._meter = Meter(added=asked.hides_usage)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the response on."""
@@ -145,6 +158,7 @@ class RelayedResponse(Response):
                 await while_connected(receive, self._pass_on(send))
         finally:
             self._inference.calls -= 1
+            self._count()
             self._reply.close()  # of a response that was passed on completely, it does nothing
 
     async def _pass_on(self, send: Send) -> None:
@@ -156,8 +170,17 @@ class RelayedResponse(Response):
             while not is_whole:
                 piece = await content.readany()
                 is_whole = content.at_eof()
-                body = {"type": "http.response.body", "body": piece}
+                passed = self._meter.passed(piece, last=is_whole)
+                body = {"type": "http.response.body", "body": passed}
                 await send({**body, "more_body": not is_whole})
         except (aiohttp.ClientError, TimeoutError) as error:
             # The server aborts the connection of an unfinished response.
             logger.warning("an engine broke off its response: %r", error)
+
+    def _count(self) -> None:
+        if not self._reply.ok:
+            return
+        usage = self._meter.usage()
+        self._inference.usage.count(self._principal, self._model, usage)
+        tokens = usage.prompt_tokens + usage.completion_tokens
+        self._inference.rates.spend(self._principal, tokens)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 
 from services.api.context import Gateway
 from services.api.examples import CHAT, COMPLETION, DEPLOYMENT, EMBEDDING
@@ -10,6 +10,7 @@ from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes
 from services.api.serving.asked import InferenceBody
 from services.api.serving.service import deploy_model, serving_view, undeploy_model
+from services.api.serving.usage import KEPT_DAYS, usage_of
 from services.contracts.errors import (
     AuthenticationFailed,
     BadGateway,
@@ -19,17 +20,18 @@ from services.contracts.errors import (
     NotFound,
     PayloadTooLarge,
     PermissionDenied,
+    RateLimited,
     Unavailable,
 )
 from services.contracts.jobs import JobKind
-from services.contracts.serving import DeployModel, Serving, Undeployed
+from services.contracts.serving import DeployModel, Serving, Undeployed, Usage
 from services.core.web.auth import DirectRoute, Principal
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body
 from services.inference.relay_protocol import EMBEDDINGS
 
 REQUEST_ERRORS = (InvalidRequest, AuthenticationFailed, PermissionDenied, NotFound, Conflict)
-SERVING_ERRORS = (PayloadTooLarge, BadGateway, Unavailable, GatewayTimeout)
+SERVING_ERRORS = (PayloadTooLarge, RateLimited, BadGateway, Unavailable, GatewayTimeout)
 ANSWERS: dict[int | str, dict[str, Any]] = {
     **documented_errors(*REQUEST_ERRORS, *SERVING_ERRORS),
     200: {
@@ -41,6 +43,9 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 inference = APIRouter(prefix="/v1", tags=["inference"], responses=ANSWERS, route_class=DirectRoute)
 router = APIRouter(
     prefix="/v1/servings", tags=["servings"], responses=documented_errors(AuthenticationFailed)
+)
+usage = APIRouter(
+    prefix="/v1/usage", tags=["inference"], responses=documented_errors(AuthenticationFailed)
 )
 models = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)
@@ -54,9 +59,9 @@ KindRoutes(JobKind.SERVE, "serving", Serving, serving_view).add_to(router)
     summary="Continue a conversation",
     openapi_extra=documented_body(InferenceBody, CHAT),
 )
-async def chat_completions(request: Request, gateway: Gateway, _principal: Principal) -> Response:
+async def chat_completions(request: Request, gateway: Gateway, principal: Principal) -> Response:
     """Answered by the engine of the model, which is started if need be."""
-    return await gateway.inference.answer("/v1/chat/completions", request.receive)
+    return await gateway.inference.answer("/v1/chat/completions", request.receive, principal)
 
 
 @inference.post(
@@ -64,9 +69,9 @@ async def chat_completions(request: Request, gateway: Gateway, _principal: Princ
     summary="Continue a text",
     openapi_extra=documented_body(InferenceBody, COMPLETION),
 )
-async def completions(request: Request, gateway: Gateway, _principal: Principal) -> Response:
+async def completions(request: Request, gateway: Gateway, principal: Principal) -> Response:
     """Answered by the engine of the model, which is started if need be."""
-    return await gateway.inference.answer("/v1/completions", request.receive)
+    return await gateway.inference.answer("/v1/completions", request.receive, principal)
 
 
 @inference.post(
@@ -74,9 +79,20 @@ async def completions(request: Request, gateway: Gateway, _principal: Principal)
     summary="Embed texts",
     openapi_extra=documented_body(InferenceBody, EMBEDDING),
 )
-async def embeddings(request: Request, gateway: Gateway, _principal: Principal) -> Response:
+async def embeddings(request: Request, gateway: Gateway, principal: Principal) -> Response:
     """Answered by the engine of an embedding model, which is started if need be."""
-    return await gateway.inference.answer(EMBEDDINGS, request.receive)
+    return await gateway.inference.answer(EMBEDDINGS, request.receive, principal)
+
+
+@usage.get("", summary="Count what the key has used")
+def list_usage(
+    gateway: Gateway,
+    principal: Principal,
+    days: Annotated[int, Query(ge=1, le=KEPT_DAYS, description="Today and the days before.")] = 30,
+) -> Usage:
+    """Requests to served models that were answered, and their tokens, by day (UTC) and model."""
+    with gateway.database.read() as session:
+        return usage_of(session, principal, days)
 
 
 @models.post(

@@ -207,6 +207,19 @@ class CheckpointPermissionRow(Base):
     created_at: Mapped[float]
 
 
+class UsageRow(Base):
+    """What a key has used of a served model on a day (UTC, as ISO 8601 writes it)."""
+
+    __tablename__ = "usage"
+
+    day: Mapped[str] = mapped_column(String(10), primary_key=True)
+    principal: Mapped[str] = mapped_column(String(64), primary_key=True)
+    model: Mapped[str] = mapped_column(String(300), primary_key=True)
+    requests: Mapped[int]
+    prompt_tokens: Mapped[int]
+    completion_tokens: Mapped[int]
+
+
 class CampaignRow(Base):
     """What a campaign has beside its row in ``jobs``: the job it waits for, and how often it was
     rewound."""

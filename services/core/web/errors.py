@@ -27,6 +27,7 @@ STATUS: Mapping[type[errors.TemperError], tuple[int, str]] = {
     errors.NotFound: (404, "invalid_request_error"),
     errors.Conflict: (409, "conflict_error"),
     errors.PayloadTooLarge: (413, "invalid_request_error"),
+    errors.RateLimited: (429, "rate_limit_error"),
     errors.StorageFull: (507, "server_error"),
     errors.BadGateway: (502, "server_error"),
     errors.Unavailable: (503, "server_error"),
@@ -66,7 +67,9 @@ def error_answer(error: errors.TemperError) -> JSONResponse:
     headers = {"x-should-retry": "false"} if status in (409, 507) else {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, errors.Unavailable | errors.GatewayTimeout):
+    if isinstance(error, errors.RateLimited):
+        headers |= error.headers
+    if isinstance(error, errors.Unavailable | errors.GatewayTimeout | errors.RateLimited):
         headers["Retry-After"] = str(math.ceil(error.retry_after))
     details = error.details if isinstance(error, errors.Unprocessable) else None
     detail = ErrorDetail(

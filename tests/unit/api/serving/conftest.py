@@ -41,15 +41,18 @@ def settings() -> dict[str, Any]:
 
 
 @pytest.fixture
-def url(home: Path, settings: dict[str, Any]) -> Iterator[str]:
+def url(home: Path, settings: dict[str, Any], request: pytest.FixtureRequest) -> Iterator[str]:
+    """The gateway; a parameter is a key that it knows."""
+    headers = {"Authorization": f"Bearer {getattr(request, 'param', 'none')}"}
+    bodies = [{"id": "base", "folder": "base"}]
+    bodies += [
+        {"id": f"team/{name}", "folder": name, "base": "base"}
+        for name in ("small", "other", "large")
+    ]
     with running_api(home, settings) as url:
-        post = f"{url}/v1/models"
-        assert (
-            httpx.post(post, json={"id": "base", "folder": "base"}, timeout=60).status_code == 200
-        )
-        for name in ("small", "other", "large"):
-            body = {"id": f"team/{name}", "folder": name, "base": "base"}
-            assert httpx.post(post, json=body, timeout=60).status_code == 200
+        for body in bodies:
+            answer = httpx.post(f"{url}/v1/models", json=body, headers=headers, timeout=60)
+            assert answer.status_code == 200
         yield url
 
 

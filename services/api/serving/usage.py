@@ -1,0 +1,130 @@
+"""The usage of each key: requests and tokens by day and model, kept in the database."""
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from typing import Self
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+
+from services.api.serving.metering import TokenUsage
+from services.contracts.serving import Usage, UsageOfDay
+from services.core.db.engine import Database
+from services.core.db.tables import UsageRow
+
+logger = logging.getLogger(__name__)
+
+WRITE_SECONDS = 5.0
+"""A gateway that is killed forgets the requests of so long."""
+KEPT_DAYS = 400
+
+_Place = tuple[str, str, str]
+
+
+class UsageLog:
+    """Counts answers and writes the counts every few seconds; an async context manager."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._requests: Counter[_Place] = Counter()
+        self._prompt_tokens: Counter[_Place] = Counter()
+        self._completion_tokens: Counter[_Place] = Counter()
+
+    async def __aenter__(self) -> Self:
+        self._writing = asyncio.create_task(self._write_forever())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._writing
+        await self._write()
+
+    def count(self, principal: str, model: str, usage: TokenUsage) -> None:
+        """Count one answer."""
+        place = (datetime.now(UTC).date().isoformat(), principal, model)
+        self._requests[place] += 1
+        self._prompt_tokens[place] += usage.prompt_tokens
+        self._completion_tokens[place] += usage.completion_tokens
+
+    async def _write_forever(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            await self._write()
+
+    async def _write(self) -> None:
+        """Write what was counted; what cannot be written is tried again the next time."""
+        counted = {
+            place: (requests, self._prompt_tokens[place], self._completion_tokens[place])
+            for place, requests in self._requests.items()
+        }
+        if not counted:
+            return
+        try:
+            await run_in_threadpool(_add, self._database, counted)
+        except SQLAlchemyError as error:
+            logger.warning("the usage of keys is not written yet: %s", error)
+            return
+        for place, (requests, prompt, completion) in counted.items():
+            self._requests -= Counter({place: requests})
+            self._prompt_tokens -= Counter({place: prompt})
+            self._completion_tokens -= Counter({place: completion})
+
+
+def usage_of(session: Session, principal: str, days: int) -> Usage:
+    """What a key has used in the last days, today included; the newest day first."""
+    query = (
+        select(UsageRow)
+        .where(UsageRow.principal == principal, UsageRow.day > _days_ago(days))
+        .order_by(UsageRow.day.desc(), UsageRow.model)
+    )
+    return Usage(
+        data=[
+            UsageOfDay(
+                day=date.fromisoformat(row.day),
+                model=row.model,
+                requests=row.requests,
+                prompt_tokens=row.prompt_tokens,
+                completion_tokens=row.completion_tokens,
+            )
+            for row in session.scalars(query)
+        ]
+    )
+
+
+def _add(database: Database, counted: dict[_Place, tuple[int, int, int]]) -> None:
+    with database.write() as session:
+        for (day, principal, model), (requests, prompt, completion) in counted.items():
+            changed = session.execute(
+                update(UsageRow)
+                .where(
+                    UsageRow.day == day, UsageRow.principal == principal, UsageRow.model == model
+                )
+                .values(
+                    requests=UsageRow.requests + requests,
+                    prompt_tokens=UsageRow.prompt_tokens + prompt,
+                    completion_tokens=UsageRow.completion_tokens + completion,
+                )
+                .returning(UsageRow.day)
+            ).all()
+            if not changed:
+                session.add(
+                    UsageRow(
+                        day=day,
+                        principal=principal,
+                        model=model,
+                        requests=requests,
+                        prompt_tokens=prompt,
+                        completion_tokens=completion,
+                    )
+                )
+        session.execute(delete(UsageRow).where(UsageRow.day <= _days_ago(KEPT_DAYS)))
+
+
+def _days_ago(days: int) -> str:
+    return (datetime.now(UTC).date() - timedelta(days=days)).isoformat()

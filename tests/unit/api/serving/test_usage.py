@@ -1,0 +1,145 @@
+"""What keys may use of served models, and what they have used."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.api.serving.metering import Meter, TokenUsage
+from services.api.serving.rates import RateLimits
+from services.contracts.errors import RateLimited
+from services.core.web.auth import hash_key
+from tests.support.serving_worker import ServingWorker
+from tests.support.waiting import wait_for
+
+STEP_SECONDS = 60.0
+KEYS = ("key-of-one", "key-of-another")
+Meanwhile = Callable[[Callable[[], Any]], Future[Any]]
+
+USAGE = {"prompt_tokens": 7, "total_tokens": 9, "completion_tokens": 2}
+
+
+def event(value: object) -> bytes:
+    return f"data: {json.dumps(value, separators=(',', ':'))}\n\n".encode()
+
+
+WORDS = [event({"choices": [{"delta": {"content": text}}]}) for text in ('"usage":{}', "b\n\nc")]
+LAST = event({"choices": [], "usage": USAGE})
+DONE = b"data: [DONE]\n\n"
+
+
+@given(st.lists(st.integers(0, 300)), st.booleans())
+def test_an_answer_passes_unchanged_however_it_is_cut(cuts: list[int], added: bool) -> None:
+    shown = b"".join([*WORDS, DONE])
+    whole = b"".join([*WORDS, LAST, DONE])
+    edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    pieces = [whole[start:end] for start, end in pairwise(edges)]
+    if len(pieces) > 8:
+        pieces = [b"".join(pieces[:-7]), *pieces[-7:]]
+    meter = Meter(added=added)
+
+    passed = [
+        meter.passed(piece, last=number == len(pieces)) for number, piece in enumerate(pieces, 1)
+    ]
+
+    assert b"".join(passed) == (shown if added else whole)
+    assert meter.usage() == TokenUsage(prompt_tokens=7, completion_tokens=2)
+
+
+def test_a_stream_that_breaks_off_counts_its_events() -> None:
+    meter = Meter(added=True)
+    for word in WORDS:
+        assert meter.passed(word, last=False) == word
+    assert meter.usage() == TokenUsage(completion_tokens=2)
+
+
+def test_each_key_has_limits_of_its_own_that_fill_up_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    limits = RateLimits(requests=2, tokens=600)
+
+    limits.admit("one")
+    limits.admit("one")
+    with pytest.raises(RateLimited, match="2 requests a minute") as refused:
+        limits.admit("one")
+    limits.admit("another")
+
+    assert refused.value.retry_after == 30.0
+    assert refused.value.headers["x-ratelimit-remaining-requests"] == "0"
+    now[0] += 60.0
+    limits.spend("one", 650)
+    with pytest.raises(RateLimited, match="600 tokens a minute") as refused:
+        limits.admit("one")
+    assert refused.value.headers["x-ratelimit-remaining-requests"] == "2"
+    now[0] += refused.value.retry_after
+    limits.admit("one")
+    assert limits.headers("one")["x-ratelimit-limit-tokens"] == "600"
+
+
+def test_without_limits_there_are_no_headers() -> None:
+    limits = RateLimits(None, None)
+    limits.admit("one")
+    limits.spend("one", 10**9)
+    limits.admit("one")
+    assert limits.headers("one") == {}
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    hashes = [hash_key(key) for key in KEYS]
+    return {
+        "serving_wait_seconds": 60.0,
+        "api_key_hashes": hashes,
+        "requests_per_minute": 3,
+        "tokens_per_minute": 1000,
+    }
+
+
+@pytest.mark.parametrize("url", [KEYS[0]], indirect=True)
+def test_a_key_sees_its_usage_and_meets_its_limit(
+    url: str, worker: ServingWorker, meanwhile: Meanwhile
+) -> None:
+    def client(key: str) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
+
+    def ask(key: str, **options: Any) -> Any:
+        question: Any = [{"role": "user", "content": "hello"}]
+        with client(key) as asked:
+            answer = asked.chat.completions.create(model="base", messages=question, **options)
+            return list(answer) if options else answer
+
+    first = meanwhile(lambda: ask(KEYS[0]))
+    serving = worker.serve_next()
+    first.result(STEP_SECONDS)
+    chunks = ask(KEYS[0], stream=True)
+    assert all(chunk.choices for chunk in chunks)
+    assert serving.engine.bodies[-1]["stream_options"] == {"include_usage": True}
+    ask(KEYS[0], stream=True, stream_options={"include_usage": True})
+    with pytest.raises(openai.RateLimitError) as refused:
+        ask(KEYS[0])
+    ask(KEYS[1])
+
+    assert refused.value.code == "rate_limit_exceeded"
+    assert int(refused.value.response.headers["retry-after"]) <= 20
+    assert refused.value.response.headers["x-ratelimit-limit-requests"] == "3"
+    (day,) = wait_for(lambda: usage(url, KEYS[0], 3), "the usage is written")
+    assert (day["model"], day["prompt_tokens"], day["completion_tokens"]) == ("base", 9, 6)
+    (day,) = wait_for(lambda: usage(url, KEYS[1], 1), "the usage is written")
+    assert (day["prompt_tokens"], day["completion_tokens"]) == (3, 2)
+
+
+def usage(url: str, key: str, requests: int) -> list[dict[str, Any]] | None:
+    """The usage of a key once it has so many requests."""
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = httpx.get(f"{url}/v1/usage", headers=headers, timeout=STEP_SECONDS)
+    found: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
+    return found if sum(each["requests"] for each in found) == requests else None
