@@ -23,7 +23,7 @@ class OperatorEnvironment(BaseModel):
 
     ``reward_models`` are folders by the names of registered models, and the own code of
     ``trusted_reward_models`` may run; ``model_python`` is the interpreter that loads them, null if
-    no runtime can.
+    no runtime can. ``verdicts`` is the file that keeps the answers of judges, null for none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +40,7 @@ class OperatorEnvironment(BaseModel):
     reward_models: dict[str, Path] = Field(default_factory=dict)
     trusted_reward_models: tuple[str, ...] = ()
     model_python: Path | None = None
+    verdicts: Path | None = None
     attempts: int = Field(default=4, ge=1, description="Per request that a service left open.")
 
     @classmethod
@@ -49,6 +50,7 @@ class OperatorEnvironment(BaseModel):
         reward_models: Mapping[str, ModelSource] | None = None,
         *,
         attempts: int = 4,
+        verdicts: Path | None = None,
     ) -> "OperatorEnvironment":
         """The operator's settings, and the reward models that a job needs.
 
@@ -70,6 +72,7 @@ class OperatorEnvironment(BaseModel):
             trusted_reward_models=tuple(name for name, each in models.items() if each.trusted),
             model_python=_model_python(settings.runtimes_folder) if reward_models else None,
             attempts=attempts,
+            verdicts=verdicts,
         )
 
     @classmethod

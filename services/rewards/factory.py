@@ -50,6 +50,7 @@ from services.rewards.pairwise_judge import PairwiseJudge
 from services.rewards.reward_model import RewardModel
 from services.rewards.rules import Retool, SearchEm
 from services.rewards.sandbox import connect_sandbox
+from services.rewards.verdicts import Verdicts
 
 PROCESSES = 4
 """Per user function; further calls wait."""
@@ -65,6 +66,7 @@ class RewardFactory:
     def __init__(self, environment: OperatorEnvironment, stack: AsyncExitStack) -> None:
         self._environment = environment
         self._stack = stack
+        self._verdicts: Verdicts | None = None
 
     async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911
         """Build the component of a reward, which is the field ``param`` of its request.
@@ -169,4 +171,11 @@ class RewardFactory:
             model = self._environment.judge_models[model]
         key = self._environment.key_of(model.origin)
         client = connect_judge(str(model.base_url), key, self._environment.attempts)
-        return Judge(await self._stack.enter_async_context(client), model.model)
+        await self._stack.enter_async_context(client)
+        return Judge(client, model.model, str(model.base_url), self._kept_verdicts())
+
+    def _kept_verdicts(self) -> Verdicts | None:
+        """The file of verdicts, opened once."""
+        if self._verdicts is None and self._environment.verdicts is not None:
+            self._verdicts = self._stack.enter_context(Verdicts(self._environment.verdicts))
+        return self._verdicts

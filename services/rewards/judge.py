@@ -3,7 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from services.contracts.base import JsonObject
 from services.contracts.rewards import JudgeReward
@@ -11,9 +12,12 @@ from services.inference.clients.chat import ChatCompletion, ChatRequest, Inferen
 from services.inference.clients.json_service import ServiceFailed, model_retries
 from services.rewards.graders.template import render
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
+from services.rewards.verdicts import Verdicts
 
 ATTEMPT_SECONDS = 300.0
 CONNECTIONS = 64
+
+Value = TypeVar("Value")
 
 _SCORE = re.compile(r"score[^\w.+-]{0,10}([-+]?(?:\d+(?:\.\d+)?|\.\d+))", re.IGNORECASE)
 _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
@@ -27,19 +31,39 @@ class JudgeRequest(ChatRequest):
 
 
 class Judge:
-    """A language model that grades: one model of one server."""
+    """A language model that grades: one model of the server at ``url``.
 
-    def __init__(self, client: InferenceClient, model: str) -> None:
+    With ``verdicts``, readable answers to requests at temperature 0 are kept there and found again.
+    """
+
+    def __init__(
+        self, client: InferenceClient, model: str, url: str, verdicts: Verdicts | None = None
+    ) -> None:
         self._client = client
         self.model = model
+        self._url = url
+        self._verdicts = verdicts
 
-    async def ask(self, request: JudgeRequest) -> tuple[str, Mapping[str, int]]:
-        """The text of its answer, and the tokens that it took; raises `RewardFailed`."""
+    async def ask(
+        self, request: JudgeRequest, read: Callable[[str], Value]
+    ) -> tuple[Value, Mapping[str, int]]:
+        """What ``read`` finds in its answer, and the tokens that it took now.
+
+        Raises `RewardFailed`, also that of ``read``.
+        """
+        verdicts = self._verdicts if request.temperature == 0 else None
+        question = request.model_dump(mode="json", exclude_none=True)
+        if verdicts is not None and (known := await verdicts.find(self._url, question)) is not None:
+            return read(known), {}
         try:
             completion = await self._client.chat(request)
         except ServiceFailed as error:
             raise RewardFailed(error.message, RewardFailureKind.MODEL_SERVER) from error
-        return completion.content or "", self._tokens(completion)
+        answer = completion.content or ""
+        value = read(answer)
+        if verdicts is not None:
+            await verdicts.keep(self._url, question, answer)
+        return value, self._tokens(completion)
 
     def _tokens(self, completion: ChatCompletion) -> Mapping[str, int]:
         usage = completion.usage
@@ -116,14 +140,14 @@ class JudgeScore:
         messages = [{"role": "user", "content": render(settings.prompt, sample)}]
         if settings.system_prompt is not None:
             messages.insert(0, {"role": "system", "content": settings.system_prompt})
-        answer, tokens = await self._judge.ask(
+        low, high = settings.range
+        score, tokens = await self._judge.ask(
             JudgeRequest(
                 model=self._judge.model,
                 messages=messages,
                 max_tokens=settings.max_tokens,
                 temperature=settings.temperature,
-            )
+            ),
+            lambda answer: read_number(answer, "score", low, high),
         )
-        low, high = settings.range
-        score = read_number(answer, "score", low, high)
         return Score((score - low) / (high - low) if settings.normalize else score, tokens=tokens)

@@ -46,9 +46,9 @@ class PairwiseJudge:
         tokens: Counter[str] = Counter()
         for own, other in _ANSWER_OF_ORDER:
             shown = {own: sample.answer, other: sample.gold[0]}
-            text, spent = await self._judge.ask(self._request(sample, shown))
+            label, spent = await self._judge.ask(self._request(sample, shown), _label)
             tokens.update(spent)
-            values.append({own: 1.0, other: 0.0, "equal": 0.5}[read_label(text, LABELS)])
+            values.append({own: 1.0, other: 0.0, "equal": 0.5}[label])
         value = sum(values) / len(values)
         return Score(value, tokens=tokens, extracted=_outcome(values))
 
@@ -71,6 +71,10 @@ class PairwiseJudge:
                 "json_schema": {"name": "comparison", "strict": True, "schema": _SCHEMA},
             },
         )
+
+
+def _label(answer: str) -> str:
+    return read_label(answer, LABELS)
 
 
 def _outcome(values: list[float]) -> str:

@@ -22,6 +22,7 @@ from services.datasets.validate import validation_command
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
 from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec, TrainingFile
 from services.evaluator.models import endpoint_key, model_of
+from services.rewards.verdicts import FILE as VERDICTS
 
 EVALUATION_CHILD = "services.evaluator.evaluation.child"
 VALIDATION_CHILD = "services.evaluator.evaluation.validation"
@@ -72,7 +73,7 @@ class EvaluationHandler:
         command = [sys.executable, "-m", EVALUATION_CHILD, str(job_dir)]
         environment = {
             **endpoint_key(request.model, settings),
-            **OperatorEnvironment.of(settings).variables(),
+            **OperatorEnvironment.of(settings, verdicts=settings.home / VERDICTS).variables(),
         }
         return Launch(command, environment)
 

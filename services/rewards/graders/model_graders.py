@@ -37,8 +37,10 @@ class ScoreModel:
             "additionalProperties": False,
         }
         request = _request(self._judge, self._settings, sample, wanted, schema)
-        answer, tokens = await self._judge.ask(request)
-        return Score(read_number(answer, "result", low, high), tokens=tokens)
+        score, tokens = await self._judge.ask(
+            request, lambda answer: read_number(answer, "result", low, high)
+        )
+        return Score(score, tokens=tokens)
 
 
 class LabelModel:
@@ -59,9 +61,8 @@ class LabelModel:
             "additionalProperties": False,
         }
         request = _request(self._judge, self._settings, sample, wanted, schema)
-        answer, tokens = await self._judge.ask(request)
-        is_passing = read_label(answer, labels) in self._settings.passing_labels
-        return Score(float(is_passing), tokens=tokens)
+        label, tokens = await self._judge.ask(request, lambda answer: read_label(answer, labels))
+        return Score(float(label in self._settings.passing_labels), tokens=tokens)
 
 
 def texts_of(message: GraderMessage) -> list[str]:

@@ -1,6 +1,8 @@
 """Language models as judges."""
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from services.contracts.models import RemoteModel
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.interface import RewardFailed, RewardFailureKind
 from services.rewards.judge import read_label, read_number
+from services.rewards.verdicts import Verdicts
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import (
     COMPLETION,
@@ -204,3 +207,49 @@ def test_a_comparison_needs_a_gold_and_a_verdict(server: ScriptedServer) -> None
     assert "no gold to compare with" in failure(trajectory("a", gold=()), pairwise(server))
     server.script = [says("the left one")]
     assert "none of the labels" in failure(SAMPLE, pairwise(server))
+
+
+def test_the_same_question_at_temperature_0_is_asked_once(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    server.script = [says("Score: 0.75"), says("Score: 0.5"), says("Score: 0.25")]
+    kept = OperatorEnvironment(verdicts=tmp_path / "verdicts.db")
+    other = trajectory("It is five.", extra={"question": "2+2?"})
+
+    assert score(SAMPLE, judge(server), kept) == 0.75
+    assert score(SAMPLE, judge(server), kept) == 0.75
+    assert score(other, judge(server), kept) == 0.5
+    assert score(SAMPLE, judge(server, max_tokens=7), kept) == 0.25
+
+    assert len(server.requests) == 3
+
+
+def test_answers_that_vary_or_cannot_be_read_are_not_kept(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    server.script = [says("no idea"), says("Score: 0.75"), says("Score: 0"), says("Score: 1")]
+    kept = OperatorEnvironment(verdicts=tmp_path / "verdicts.db", attempts=1)
+
+    assert "gave no score" in failure(SAMPLE, judge(server), kept)
+    assert score(SAMPLE, judge(server), kept) == 0.75
+    assert score(SAMPLE, judge(server, temperature=0.5), kept) == 0.0
+    assert score(SAMPLE, judge(server, temperature=0.5), kept) == 1.0
+
+
+def test_a_damaged_file_of_verdicts_costs_no_grade(server: ScriptedServer, tmp_path: Path) -> None:
+    (tmp_path / "verdicts.db").write_text("no database " * 1000)
+    server.script = [says("Score: 0.75"), says("Score: 0.75")]
+    kept = OperatorEnvironment(verdicts=tmp_path / "verdicts.db")
+
+    assert [score(SAMPLE, judge(server), kept) for _ in range(2)] == [0.75, 0.75]
+
+
+def test_the_oldest_verdicts_leave(tmp_path: Path) -> None:
+    async def run() -> list[str | None]:
+        with Verdicts(tmp_path / "verdicts.db", most=2) as verdicts:
+            for number in range(3):
+                await verdicts.keep("http://judge", {"seed": number}, f"answer {number}")
+                await verdicts.keep("http://judge", {"seed": number}, "another answer")
+            return [await verdicts.find("http://judge", {"seed": seed}) for seed in range(3)]
+
+    assert asyncio.run(run()) == [None, "answer 1", "answer 2"]
