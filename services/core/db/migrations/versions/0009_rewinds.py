@@ -11,5 +11,5 @@ depends_on = None
 
 def upgrade() -> None:
     """Apply."""
-    rewinds = sa.Column("rewinds", sa.Integer(), server_default="0", nullable=False)
+    rewinds = sa.Column("rewinds", sa.BigInteger(), server_default="0", nullable=False)
     op.add_column("campaigns", rewinds)
