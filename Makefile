@@ -46,7 +46,7 @@ languages: dev
 	@$(PY) infra/testing/install.py --languages
 
 runtimes: core
-	@$(PY) infra/runtimes/install.py training vllm sandbox encoder tracking
+	@$(PY) infra/runtimes/install.py training vllm sandbox encoder tracking grading
 	@$(PY) -m services.sandbox.languages.preparation "$(TEMPER_HOME)/sandbox/prepared"
 
 lint: dev

@@ -42,6 +42,10 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "arc_challenge": "hard grade-school science questions with three to five options",
         "arc_easy": "easy grade-school science questions with three to five options",
         "gpqa": "graduate-level questions in biology, physics and chemistry with four options",
+        "chemcotbench_mol_und": "questions about molecules given as SMILES: functional groups and "
+        "rings to count, scaffolds, and whether two molecules are the same",
+        "chemcotbench_mol_edit": "molecules given as SMILES, in which a functional group is to be "
+        "added, deleted or substituted",
         "hotpotqa": "questions that need two articles of an encyclopedia, with short answers",
         "triviaqa": "trivia questions with short answers",
         "humaneval": "Python functions to complete from their docstrings, judged by running tests",

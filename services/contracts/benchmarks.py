@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from services.contracts.base import Request
 from services.contracts.graders import (
     BoxedIntegerGrader,
+    ChemistryGrader,
     ChoiceGrader,
     MathGrader,
     NumericGrader,
@@ -111,6 +112,12 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             incorrect=["Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"],
             prompt="{question}\n\n" + _BOXED_LETTER,
             grader=ChoiceGrader(options=4),
+        ),
+        "chemcotbench_mol_und": Benchmark(
+            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_und"])
+        ),
+        "chemcotbench_mol_edit": Benchmark(
+            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_edit"])
         ),
         "hotpotqa": Benchmark(prompt=_SHORT_ANSWER, grader=TokenF1Grader()),
         "triviaqa": Benchmark(

@@ -146,6 +146,16 @@ class TrainingOverlap(Resource):
     rows: int = Field(description="Rows of the file.")
 
 
+class MeasureEstimate(Resource):
+    """The mean of a figure that the grader gives for each answer."""
+
+    mean: float
+    samples: int = Field(description="Answers that have this figure.")
+    stderr: float | None = Field(default=None, description="Over items; null with one item.")
+    ci95: tuple[float, float] | None = None
+    lower_is_better: bool = False
+
+
 class EvaluationMetrics(Resource):
     """The outcome over all samples.
 
@@ -172,6 +182,10 @@ class EvaluationMetrics(Resource):
     )
     majority: ItemEstimate | None = Field(
         default=None, description="maj@n: the most frequent compared answer of an item is right."
+    )
+    measures: dict[str, dict[str, MeasureEstimate]] | None = Field(
+        default=None,
+        description="By sub-task and name, for a grader that gives more than a score.",
     )
     accuracy: float
     mean_score: float | None = None
@@ -223,6 +237,10 @@ class SampleResult(Resource):
     answer: str | None
     extracted: str | None = Field(default=None, description="What the grader compared.")
     parsing: ParsingOutcome | None = None
+    group: str | None = Field(default=None, description="The sub-task of the row.")
+    measures: dict[str, float] | None = Field(
+        default=None, description="Numbers of this answer beside its score."
+    )
     score: float | None = None
     correct: bool | None
     finish_reason: str | None = None

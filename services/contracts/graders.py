@@ -118,6 +118,20 @@ class TokenF1Grader(Request):
     type: Literal["token_f1"] = "token_f1"
 
 
+class ChemistryGrader(Request):
+    """Grades answers about molecules, in the schema of ChemCoTBench (OpenMol/ChemCoTBench).
+
+    The row says its sub-task in ``subtask``, and holds ``gt`` or ``query`` and ``meta``; the answer
+    is JSON behind the reasoning. Scores are 1 for a right answer, 0 for a wrong, missing or
+    impossible one, and the similarity of scaffolds. Needs the runtime ``grading``.
+    """
+
+    type: Literal["chemistry"] = "chemistry"
+    tasks: list[Literal["mol_und", "mol_edit"]] = Field(
+        min_length=1, max_length=2, description="What the rows may be of."
+    )
+
+
 MeaningGrader = MathGrader | TokenF1Grader
 """A grader that compares the answer with the golds of its row by more than their characters."""
 

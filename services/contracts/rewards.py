@@ -8,7 +8,13 @@ from typing import Annotated, Literal, Self
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import JsonObject, Number, Request
-from services.contracts.graders import GoldGrader, JudgeModel, MeaningGrader, OpenAiGrader
+from services.contracts.graders import (
+    ChemistryGrader,
+    GoldGrader,
+    JudgeModel,
+    MeaningGrader,
+    OpenAiGrader,
+)
 from services.contracts.sandbox import Language
 
 DottedPath = Annotated[
@@ -186,6 +192,7 @@ Reward = Annotated[
     | CodeTestsReward
     | JudgeReward
     | PairwiseJudgeReward
+    | ChemistryGrader
     | GoldGrader
     | MeaningGrader
     | OpenAiGrader,
@@ -198,6 +205,7 @@ EvaluationGrader = Annotated[
     | SearchEmReward
     | CodeTestsReward
     | PairwiseJudgeReward
+    | ChemistryGrader
     | OpenAiGrader,
     Field(discriminator="type"),
 ]

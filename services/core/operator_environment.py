@@ -17,13 +17,16 @@ VARIABLE = "TEMPER_OPERATOR_ENVIRONMENT"
 REWARD_MODEL_RUNTIMES = ("training", "vllm")
 """Runtimes that can load a reward model, in order of preference."""
 
+GRADING_RUNTIME = "grading"
+
 
 class OperatorEnvironment(BaseModel):
     """Addresses and keys of the tool services, judges, user functions and reward models.
 
     ``reward_models`` are folders by the names of registered models, and the own code of
     ``trusted_reward_models`` may run; ``model_python`` is the interpreter that loads them, null if
-    no runtime can. ``verdicts`` is the file that keeps the answers of judges, null for none.
+    no runtime can. ``grading_python`` is that of the runtime of chemistry, null without it.
+    ``verdicts`` is the file that keeps the answers of judges, null for none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +43,7 @@ class OperatorEnvironment(BaseModel):
     reward_models: dict[str, Path] = Field(default_factory=dict)
     trusted_reward_models: tuple[str, ...] = ()
     model_python: Path | None = None
+    grading_python: Path | None = None
     verdicts: Path | None = None
     attempts: int = Field(default=4, ge=1, description="Per request that a service left open.")
 
@@ -71,6 +75,7 @@ class OperatorEnvironment(BaseModel):
             reward_models={name: Path(each.location) for name, each in models.items()},
             trusted_reward_models=tuple(name for name, each in models.items() if each.trusted),
             model_python=_model_python(settings.runtimes_folder) if reward_models else None,
+            grading_python=_grading_python(settings.runtimes_folder),
             attempts=attempts,
             verdicts=verdicts,
         )
@@ -91,6 +96,12 @@ class OperatorEnvironment(BaseModel):
     def key_of(self, origin: str) -> str | None:
         """The operator's key for a service at that origin."""
         return self.endpoint_keys.get(origin)
+
+
+def _grading_python(runtimes: Path) -> Path | None:
+    with suppress(RuntimeMissing):
+        return find_runtime(runtimes, GRADING_RUNTIME).python
+    return None
 
 
 def _model_python(runtimes: Path) -> Path:

@@ -8,6 +8,7 @@ from pydantic import AnyHttpUrl
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.graders import (
+    ChemistryGrader,
     GoldGrader,
     JudgeModel,
     LabelModelGrader,
@@ -88,6 +89,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
             | CodeTestsReward()
             | MathGrader()
             | TokenF1Grader()
+            | ChemistryGrader()
         ):
             return
         case _ if isinstance(reward, GoldGrader):

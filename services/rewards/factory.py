@@ -5,10 +5,12 @@ from typing import assert_never
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import (
+    ChemistryGrader,
     GoldGrader,
     JudgeModel,
     LabelModelGrader,
     MathGrader,
+    MeaningGrader,
     MultiGrader,
     OpenAiGrader,
     PythonGrader,
@@ -33,6 +35,7 @@ from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import FunctionPool, check_function_allowed
 from services.inference.clients.json_service import FailureKind, JsonService, Retries
 from services.rewards.check import check_judge_name
+from services.rewards.chemistry.grader import Chemistry
 from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
 from services.rewards.code_tests import ROUTE as RUN_CASES
 from services.rewards.functions import FunctionScore, ServiceScore
@@ -92,12 +95,22 @@ class RewardFactory:
                 return JudgeScore(reward, await self._judge(reward.model, param))
             case _ if isinstance(reward, GoldGrader):
                 return GoldMatch(reward)
-            case MathGrader():
-                return MathMatch(reward, await self._stack.enter_async_context(Equality()))
-            case TokenF1Grader():
-                return TokenF1()
+            case MathGrader() | TokenF1Grader() | ChemistryGrader():
+                return await self._meaning(reward, param)
             case _:
                 return await self._grader(reward, param)
+
+    async def _meaning(self, grader: MeaningGrader | ChemistryGrader, param: str) -> Component:
+        match grader:
+            case MathGrader():
+                return MathMatch(grader, await self._stack.enter_async_context(Equality()))
+            case TokenF1Grader():
+                return TokenF1()
+            case ChemistryGrader():
+                chemistry = Chemistry(grader, self._environment.grading_python, param)
+                return await self._stack.enter_async_context(chemistry)
+            case _:
+                assert_never(grader)
 
     async def _grader(self, grader: OpenAiGrader, param: str) -> Component:
         match grader:

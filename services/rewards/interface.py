@@ -40,13 +40,16 @@ class Score:
     """A finite number, its parts and its cost.
 
     ``parts`` are the scores that a multi grader combines, ``tokens`` counts the tokens of each
-    judge, ``extracted`` is the text that a gold grader compared.
+    judge, ``extracted`` is the text that a gold grader compared. ``measures`` are numbers
+    of this answer that are averaged over the answers of its ``group``.
     """
 
     value: float
     parts: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
     extracted: str | None = None
+    group: str | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 class Component(Protocol):

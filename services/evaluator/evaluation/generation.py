@@ -123,6 +123,8 @@ class Grading:
             answer=answer.text,
             extracted=score.extracted if score else None,
             parsing=parsing,
+            group=score.group if score else None,
+            measures=dict(score.measures) or None if score else None,
             score=score.value if score else None,
             correct=score.value >= self._pass_threshold if score else None,
             error=error,

@@ -9,12 +9,14 @@ from sqlalchemy.orm import Session
 
 from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.evaluations import CreateEvaluation, EvaluationMetrics
+from services.contracts.graders import ChemistryGrader
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.lineage import training_files
-from services.core.operator_environment import OperatorEnvironment
+from services.core.operator_environment import GRADING_RUNTIME, OperatorEnvironment
+from services.core.process.runtimes import find_runtime
 from services.core.registry import get_source_file, source_of
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
@@ -41,8 +43,13 @@ class EvaluationHandler:
         self._settings = settings
 
     def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
-        """Check the rows of the file, and that the grader can use their golds."""
+        """Check the rows of the file, and that the grader can use their golds.
+
+        Raises `RuntimeMissing` without the runtime that the grader needs.
+        """
         request = CreateEvaluation.model_validate(job.request)
+        if isinstance(request.grader, ChemistryGrader):
+            find_runtime(self._settings.runtimes_folder, GRADING_RUNTIME)
         with database.read() as session:
             file = get_source_file(session, Artifacts(self._settings.home), request.file)
         spec = EvaluationFileSpec(file=file, grader=request.grader, benchmark=_benchmark(request))

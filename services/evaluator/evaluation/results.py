@@ -20,10 +20,12 @@ from pydantic import Field, ValidationError
 from services.contracts.evaluations import (
     EvaluationMetrics,
     ItemEstimate,
+    MeasureEstimate,
     ParsingOutcome,
     SampleResult,
 )
 from services.datasets.append_log import read_records
+from services.metrics.measures import LOWER_IS_BETTER, Measures
 from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
 
 RESULTS = "results.jsonl"
@@ -103,6 +105,7 @@ class RunningTotals:
     completion_tokens: int = 0
     seconds: float = 0.0
     _parsing: Counter[ParsingOutcome] = field(default_factory=Counter)
+    _measures: Measures = field(default_factory=Measures)
     _repeated: RepeatedSamples = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,6 +145,8 @@ class RunningTotals:
         self.samples += 1
         self.correct += row.correct is True
         self._repeated.add(row.index, correct=row.correct is True, answer=row.extracted)
+        if row.group is not None:
+            self._measures.add(row.group, row.index, row.measures or {})
         if row.correct is None:
             self.errors += 1
             self.unanswered += row.answer is None
@@ -173,6 +178,7 @@ class RunningTotals:
             unparsable=self.unparsable,
             parsing=dict(self._parsing) or None,
             pass_at_k=pass_at_k,
+            measures=self._measured() or None,
             majority=_on_the_wire(majority) if majority else None,
             accuracy=share.mean,
             mean_score=self.score_sum / self.answered if self.answered else None,
@@ -183,6 +189,15 @@ class RunningTotals:
             generation_seconds=self.seconds,
             tokens_per_second=self.completion_tokens / self.seconds if self.seconds else 0.0,
         )
+
+    def _measured(self) -> dict[str, dict[str, MeasureEstimate]]:
+        return {
+            group: {
+                name: MeasureEstimate(**asdict(mean), lower_is_better=name in LOWER_IS_BETTER)
+                for name, mean in means.items()
+            }
+            for group, means in self._measures.means().items()
+        }
 
 
 def _on_the_wire(estimate: Estimate) -> ItemEstimate:

@@ -9,11 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import ChemistryGrader
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
 from services.datasets.record import RowError, counted
 from services.datasets.validate import FileValidation, validate
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFileSpec
+from services.rewards.chemistry.rows import read_question
 from services.rewards.code_tests import function_name, read_tests
 from services.rewards.interface import RewardFailed
 
@@ -22,7 +25,7 @@ def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     """Check every row, and that the grader can use its golds."""
     check = gold_check(spec.grader)
     scan = file.scan(
-        lambda row: _with_tests(parse_sample(row, 0, check, spec.benchmark), spec.grader),
+        lambda row: _gradable(parse_sample(row, 0, check, spec.benchmark), spec.grader),
         spec.max_errors,
     )
     messages = golds = 0
@@ -36,8 +39,13 @@ def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     return report
 
 
-def _with_tests(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationSample:
-    """The sample as it is, with tests that can be run if the grader runs the row's tests."""
+def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationSample:
+    """The sample as it is, with the tests or the question that its grader needs."""
+    if isinstance(grader, ChemistryGrader):
+        try:
+            read_question(sample.extra, grader)
+        except InvalidRequest as error:
+            raise RowError(f"{error.param}: {error.message}") from None
     if isinstance(grader, CodeTestsReward):
         tests = sample.extra.get(grader.field)
         if tests is None:

@@ -1,0 +1,51 @@
+"""The process that reads molecules: ``python -m services.rewards.chemistry.child``.
+
+It runs with the Python of the runtime ``grading`` and answers requests (see
+`services.core.process.worker_child`) by their ``measure``:
+
+- ``similarity`` of ``answer`` and ``gold``, a number, or null where the answer is not SMILES;
+- ``edit`` of ``source`` into ``answer`` with the groups ``added`` and ``removed``, true or false,
+  or null where the answer is not SMILES.
+
+A gold or a source that is not SMILES is an error.
+"""
+
+import resource
+from typing import Any
+
+from services.core.process.worker_child import Answer, serve
+
+MAX_MEMORY_BYTES = 4 << 30
+
+
+def load() -> Answer:
+    """Import RDKit, which the parent must be told about if it fails."""
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    from rdkit import RDLogger  # noqa: PLC0415
+
+    from services.rewards.chemistry import structures  # noqa: PLC0415
+
+    RDLogger.DisableLog("rdApp.*")
+
+    def known(request: dict[str, Any], field: str) -> Any:
+        molecule = structures.molecule_of(request[field])
+        if molecule is None:
+            raise ValueError(f"the row's {field} is not SMILES: {request[field][:200]!r}")
+        return molecule
+
+    def similarity(request: dict[str, Any]) -> float | None:
+        gold, answer = known(request, "gold"), structures.molecule_of(request["answer"])
+        return None if answer is None else structures.morgan_similarity(answer, gold)
+
+    def edit(request: dict[str, Any]) -> bool | None:
+        source, answer = known(request, "source"), structures.molecule_of(request["answer"])
+        added, removed = request["added"], request["removed"]
+        return None if answer is None else structures.is_edited(source, answer, added, removed)
+
+    measures = {"similarity": similarity, "edit": edit}
+    return lambda request: measures[request["measure"]](request)
+
+
+if __name__ == "__main__":
+    serve(load)

@@ -1,0 +1,125 @@
+"""Grades answers about molecules; RDKit is asked in killable processes of the runtime grading."""
+
+from pathlib import Path
+from typing import Any, Self
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import ChemistryGrader
+from services.core.process.runtimes import child_environment
+from services.core.process.worker_pool import WorkerFailed, WorkerPool, WorkerTimedOut
+from services.metrics.extraction import ExtractionOutcome, extract_json
+from services.rewards.chemistry.rows import (
+    COUNT,
+    MAX_SMILES,
+    SCAFFOLD,
+    Question,
+    count_of,
+    read_question,
+    text_of,
+)
+from services.rewards.interface import RewardFailed, Sample, Score
+
+CHILD = "services.rewards.chemistry.child"
+PROCESSES = 2
+START_SECONDS = 120.0
+SECONDS = 10.0
+"""Of one answer: RDKit takes milliseconds, but some structures take it minutes."""
+MAX_ANSWER_BYTES = 1 << 20
+
+
+class Chemistry:
+    """Grades answers by the sub-task of their row. Use it as an async context manager."""
+
+    def __init__(self, settings: ChemistryGrader, python: Path | None, param: str) -> None:
+        if python is None:
+            message = (
+                "needs the runtime 'grading', which is not installed; install it with: "
+                "python infra/runtimes/install.py grading"
+            )
+            raise InvalidRequest(message, param=param, code="runtime_missing")
+        self._settings = settings
+        self._pool = WorkerPool(
+            [str(python), "-m", CHILD],
+            PROCESSES,
+            child_environment({}),
+            start_seconds=START_SECONDS,
+            max_answer_bytes=MAX_ANSWER_BYTES,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._pool.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._pool.__aexit__(*error)
+
+    async def score(self, sample: Sample) -> Score:
+        """Grade the JSON behind the reasoning; raises `RewardFailed` for a row that asks nothing.
+
+        ``extracted`` is the answer in it, None if there is none. An answer that RDKit cannot read
+        within its time is one that is not a molecule.
+        """
+        try:
+            question = read_question(sample.item, self._settings)
+        except InvalidRequest as error:
+            raise RewardFailed(f"the row's {error.param}: {error.message}") from None
+        answer = _answer(sample.answer, question.key)
+        if question.key == COUNT:
+            return _counted(question, answer)
+        if question.task == "mol_edit":
+            return await self._edited(question, answer)
+        if question.key == SCAFFOLD:
+            return await self._similar(question, answer)
+        is_right = answer is not None and answer.casefold() == question.gold.casefold()
+        return _score(question, float(is_right), answer, accuracy=float(is_right))
+
+    async def _similar(self, question: Question, answer: str | None) -> Score:
+        request = {"measure": "similarity", "gold": question.gold}
+        found = await self._asked(request, answer)
+        similarity = 0.0 if found is None else float(found)
+        valid = float(found is not None)
+        return _score(question, similarity, answer, similarity=similarity, valid=valid)
+
+    async def _edited(self, question: Question, answer: str | None) -> Score:
+        request = {
+            "measure": "edit",
+            "source": question.source,
+            "added": question.added,
+            "removed": question.removed,
+        }
+        found = await self._asked(request, answer)
+        if found is None:
+            return _score(question, 0.0, answer, valid=0.0)
+        return _score(question, float(found), answer, correct_rate=float(found), valid=1.0)
+
+    async def _asked(self, request: JsonObject, answer: str | None) -> Any:
+        """What the child says about an answer; None for one that is not a molecule."""
+        if answer is None or len(answer) > MAX_SMILES:
+            return None
+        try:
+            return await self._pool.call({**request, "answer": answer}, SECONDS)
+        except WorkerTimedOut:
+            return None
+        except WorkerFailed as error:
+            raise RewardFailed(f"RDKit {error.message}") from error
+
+
+def _answer(text: str, key: str) -> str | None:
+    found = extract_json(text)
+    if found.outcome is not ExtractionOutcome.PARSED or not isinstance(found.value, dict):
+        return None
+    return text_of(found.value.get(key))
+
+
+def _counted(question: Question, answer: str | None) -> Score:
+    """1 for the right number; the error of an answer without a number has no value."""
+    number, gold = None if answer is None else count_of(answer), count_of(question.gold)
+    if number is None or gold is None:
+        return _score(question, 0.0, None)
+    return _score(question, float(number == gold), str(number), absolute_error=abs(number - gold))
+
+
+def _score(question: Question, value: float, extracted: str | None, **measures: float) -> Score:
+    group = f"{question.task}/{question.subtask}"
+    return Score(value, extracted=extracted, group=group, measures=measures)
