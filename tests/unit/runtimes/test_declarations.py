@@ -30,7 +30,7 @@ def test_a_lock_pins_every_package(name: str, accelerator: str) -> None:
     unpinned = [line for line in requirements(lock) if not re.match(r"\S+==\S+", line)]
 
     assert unpinned == []
-    assert len(requirements(lock)) > 20
+    assert len(requirements(lock)) >= len(requirements(lock.with_suffix(".in")))
 
 
 @pytest.mark.parametrize("name", NAMES)
