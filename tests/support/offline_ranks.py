@@ -20,6 +20,7 @@ import torch
 import torch.distributed
 
 from services.contracts.stages import Stage
+from services.trainer.ranks import end_process
 from tests.support.offline import OfflineJob, rows_of
 
 ROWS = 4
@@ -51,6 +52,7 @@ def main() -> None:
     if os.environ["RANK"] == "0":
         (folder / "losses.json").write_text(json.dumps(losses))
     torch.distributed.destroy_process_group()
+    end_process(0)
 
 
 if __name__ == "__main__":

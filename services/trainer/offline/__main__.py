@@ -18,6 +18,7 @@ from services.core.process.reporter import Reporter, succeeded_before
 from services.trainer.errors import explain
 from services.trainer.offline.job_dir import Context, Paused, leads
 from services.trainer.offline.spec import SPEC, TrainingSpec
+from services.trainer.ranks import end_process
 
 _PACKAGE = "services.trainer.offline"
 
@@ -82,4 +83,4 @@ def _prepare_environment(context: Context) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

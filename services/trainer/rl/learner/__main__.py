@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from services.trainer.errors import explain
+from services.trainer.ranks import end_process
 from services.trainer.rl.learner.protocol import (
     ANSWER,
     REQUEST,
@@ -123,4 +124,4 @@ class Coordinator:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())
