@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -152,17 +152,17 @@ def _memory(process: psutil.Process) -> int:
         return 0
 
 
-def ask_by_threads(folder: Path, port: int) -> None:
+def ask_by_threads(rows: Sequence[Mapping[str, object]], port: int, at_once: int) -> list[str]:
     """What a script of requests does: each process has a share of the records."""
-    rows = [json.loads(line) for line in (folder / "records.jsonl").open()]
     shares = [rows[part::PROCESSES] for part in range(PROCESSES)]
     with ProcessPoolExecutor(PROCESSES) as processes:
-        answers = list(processes.map(_ask_share, shares, [port] * PROCESSES))
-    (folder / "script.json").write_text(json.dumps(answers))
+        threads = [at_once // PROCESSES] * PROCESSES
+        answers = processes.map(_ask_share, shares, [port] * PROCESSES, threads)
+        return [text for share in answers for text in share]
 
 
-def _ask_share(rows: list[dict[str, object]], port: int) -> list[str]:
-    def ask(row: dict[str, object]) -> str:
+def _ask_share(rows: Sequence[Mapping[str, object]], port: int, threads: int) -> list[str]:
+    def ask(row: Mapping[str, object]) -> str:
         message = {"role": "user", "content": f"What is {row['left']}+{row['right']}?"}
         body: Any = {"model": "mock", "messages": [message], "max_tokens": 8000}
         url = f"http://127.0.0.1:{port}/v1/chat/completions"
@@ -170,8 +170,8 @@ def _ask_share(rows: list[dict[str, object]], port: int) -> list[str]:
         answer.raise_for_status()
         return str(answer.json()["choices"][0]["message"]["content"])
 
-    with ThreadPoolExecutor(AT_ONCE // PROCESSES) as threads:
-        return list(threads.map(ask, rows))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(ask, rows))
 
 
 if __name__ == "__main__":
@@ -183,7 +183,10 @@ if __name__ == "__main__":
     parser.add_argument("--script", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.script:
-        ask_by_threads(Path(given.script[0]), int(given.script[1]))
+        folder = Path(given.script[0])
+        records = [json.loads(line) for line in (folder / "records.jsonl").open()]
+        texts = ask_by_threads(records, int(given.script[1]), AT_ONCE)
+        (folder / "script.json").write_text(json.dumps(texts))
     elif given.memory:
         watch_memory(given.memory)
     else:

@@ -1,10 +1,10 @@
-"""Throughput of a prompt batch relative to a bare loop of aiohttp.
+"""Throughput of a prompt batch relative to a bare loop of aiohttp, and to a script of threads.
 
 Compares, against the same mock server in the same run, `temper batch` (reading records, rendering,
-asking, durable rows, the output) with tasks that post one body and parse the answer. Client and
-server have a core each.
+asking, durable rows, the output) with tasks that post one body and parse the answer, and with two
+processes of threads that use requests, as scripts do. Client and server have a core each.
 
-    python -m benchmarks.prompt_batch [--rounds 3]
+    python -m benchmarks.prompt_batch [--rounds 3] [--requests 20000]
 """
 
 import argparse
@@ -19,6 +19,7 @@ from pathlib import Path
 import aiohttp
 import uvloop
 
+from benchmarks.batch_commands import ask_by_threads
 from benchmarks.evaluation import CASES, CLIENT_CORE, mock_server
 from services.contracts.prompt_batches import PromptBatch, PromptEndpoint, Prompting, rows_folder
 from services.evaluator.prompts.run import answer
@@ -68,25 +69,40 @@ def batch(base_url: str, concurrency: int, requests: int) -> float:
     return requests / elapsed
 
 
-def compare(rounds: int) -> None:
-    """Print one line a case: medians over the rounds, which alternate between the two."""
+def script(port: int, concurrency: int, requests: int) -> float:
+    """Requests a second of a script of threads and processes."""
+    begun = time.perf_counter()
+    ask_by_threads([{"left": 40, "right": 2}] * requests, port, concurrency)
+    return requests / (time.perf_counter() - begun)
+
+
+def compare(rounds: int, requests: int) -> None:
+    """Print one line a case: medians over the rounds, which alternate between the three."""
     os.sched_setaffinity(0, {CLIENT_CORE})
-    print(f"{'latency':>8} {'concurrent':>10} {'bare/s':>8} {'batch/s':>8} {'ratio':>6}")
-    for latency, concurrency, requests in CASES:
-        bare, ours = [], []
+    print(
+        f"{'latency':>8} {'concurrent':>10} {'bare/s':>8} {'batch/s':>8} {'ratio':>6}"
+        f" {'script/s':>8} {'ratio':>6}"
+    )
+    for latency, concurrency, _ in CASES:
+        rates: dict[str, list[float]] = {"bare": [], "batch": [], "script": []}
         with mock_server(latency) as port:
             base_url = f"http://127.0.0.1:{port}/v1"
             for _ in range(rounds):
-                bare.append(asyncio.run(bare_loop(base_url, concurrency, requests)))
-                ours.append(batch(base_url, concurrency, requests))
-        ratio = statistics.median(ours) / statistics.median(bare)
+                rates["bare"].append(asyncio.run(bare_loop(base_url, concurrency, requests)))
+                rates["batch"].append(batch(base_url, concurrency, requests))
+                # A tenth suffices: it is slow and starts at once.
+                rates["script"].append(script(port, concurrency, requests // 10))
+        bare, ours, threads = (statistics.median(each) for each in rates.values())
         print(
-            f"{latency * 1000:>5.0f} ms {concurrency:>10} {statistics.median(bare):>8.0f}"
-            f" {statistics.median(ours):>8.0f} {ratio:>6.2f}"
+            f"{latency * 1000:>5.0f} ms {concurrency:>10} {bare:>8.0f} {ours:>8.0f}"
+            f" {ours / bare:>6.2f} {threads:>8.0f} {ours / threads:>6.2f}",
+            flush=True,
         )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
-    compare(parser.parse_args().rounds)
+    parser.add_argument("--requests", type=int, default=20_000)
+    given = parser.parse_args()
+    compare(given.rounds, given.requests)

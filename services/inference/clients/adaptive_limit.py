@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-FIRST = 32
+FIRST = 128
 """Requests in flight before the server has shown what it can take."""
 LOOK_AGAIN_SECONDS = 1.0
 

@@ -166,7 +166,7 @@ class ServiceAnswer(Generic[Value]):
     seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Raw:
     status: int
     retry_after: float | None
@@ -174,7 +174,7 @@ class _Raw:
     body: bytes = field(repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Request:
     method: str
     url: URL
@@ -206,6 +206,7 @@ class JsonService:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self._url = URL(url)
+        self._urls: dict[str, URL] = {}
         self._api_key = api_key
         self._timeout = timeout
         self._retries = retries
@@ -251,7 +252,9 @@ class JsonService:
         ``read`` raises ``ValueError`` for an unexpected body. ``path`` is appended to the
         URL. Raises `ServiceFailed`.
         """
-        url = URL(f"{self._url}{path}") if path else self._url
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = URL(f"{self._url}{path}")
         return await self._retried(_Request("POST", url, json.dumps(payload).encode()), read)
 
     async def reach(self) -> None:
@@ -350,7 +353,8 @@ class JsonService:
                         FailureKind.FINAL,  # a retry would be as long
                         status=response.status,
                     )
-            waiting = seconds_to_wait(response.headers.get("retry-after", ""))
+            retry_after = response.headers.get("retry-after")
+            waiting = None if retry_after is None else seconds_to_wait(retry_after)
             is_final = response.headers.get("x-should-retry") == "false"
             return _Raw(response.status, waiting, is_final, bytes(body))
 
