@@ -62,6 +62,11 @@ class Budget:
         """Whether `check_gpu_hours` has a limit to check."""
         return self._limits.gpu_hours is not None
 
+    def check_steps(self, before: int) -> None:
+        """Raise `BudgetSpent` when no step may follow the ``before`` steps of loops."""
+        if self._limits.steps is not None and before >= self._limits.steps:
+            raise BudgetSpent(Limit.STEPS)
+
     def check_hours(self) -> None:
         """Raise `BudgetSpent` when the hours have passed."""
         if self.seconds_left == 0.0:

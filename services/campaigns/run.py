@@ -126,6 +126,8 @@ class CampaignRun:
         """The output of a step, which runs unless it has finished before."""
         if self._steps.get((loop, name.value)) is not None:
             return self.finished(loop, name, kind)
+        if loop and name is not StepName.RECORD:  # a verdict is always recorded
+            self.budget.check_steps(position(loop, name) - 1)
         self._place = Place(self.id, loop, name)
         with self.database.read() as session:
             self._effects = effects_of(session, self._place)
@@ -155,7 +157,9 @@ class CampaignRun:
             row.output, row.finished_at = content, time.time()
             # Progress: losses of workers are counted from here.
             done = (job.step or 0) + 1
-            total = 1 + STEPS_OF_LOOP * self.request.budget.loops
+            limits = self.request.budget
+            total = STEPS_OF_LOOP * limits.loops
+            total = 1 + min(total, limits.steps or total)
             progress = update(JobRow).where(JobRow.id == self.id)
             session.execute(progress.values(step=done, total_steps=total))
         self._steps[place.loop, place.step.value] = content

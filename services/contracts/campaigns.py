@@ -68,6 +68,12 @@ class CampaignBudget(Request):
     """When a campaign ends: at the first of these limits."""
 
     loops: StrictInt = Field(default=3, ge=1, le=1000)
+    steps: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Of loops, of which each has five; the base model's is not counted.",
+    )
     hours: Number | None = Field(
         default=None, gt=0.0, le=87_600.0, description="Since its first step, waiting included."
     )
@@ -331,6 +337,7 @@ class Limit(StrEnum):
     """The limits of a budget at which a campaign ends."""
 
     LOOPS = "loops"
+    STEPS = "steps"
     HOURS = "hours"
     LLM_TOKENS = "llm_tokens"
     GPU_HOURS = "gpu_hours"

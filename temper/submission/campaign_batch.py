@@ -145,12 +145,14 @@ def _scenario(task: CampaignTask, environment: CampaignEnvironment, benchmark: s
     own = task.benchmark_description
     if own is None and benchmark == environment.benchmark:
         own = environment.benchmark_description
-    texts = [
-        task.scenario or environment.scenario,
-        f"The benchmark {benchmark}: {own or describe_benchmark(benchmark)}",
-        THINKING if environment.thinks else None,
-    ]
-    return "\n\n".join(filter(None, texts))
+    target = describe_target(task.scenario or environment.scenario, benchmark, own)
+    return f"{target}\n\n{THINKING}" if environment.thinks else target
+
+
+def describe_target(scenario: str | None, benchmark: str, description: str | None) -> str:
+    """What the LLM is told: the target in words, and what the benchmark asks for."""
+    asks = f"The benchmark {benchmark}: {description or describe_benchmark(benchmark)}"
+    return f"{scenario}\n\n{asks}" if scenario else asks
 
 
 def _rows(benchmark: str, folder: Path | None) -> str:

@@ -51,6 +51,27 @@ def test_a_campaign_ends_by_the_limit_that_left_its_last_loop_without_explanatio
     assert (result.ended_by, result.best_loop) == (Limit.LLM_TOKENS, 0)
 
 
+def test_steps_end_a_campaign_within_a_loop(campaign: StoredCampaign) -> None:
+    campaign.create(budget={"loops": 9, "steps": 3})
+    campaign.step(0, StepName.BASE, measured("base", 0))
+    campaign.measured_attempt(1, SEARCH_ITEMS)
+
+    result = advance(campaign.run())
+
+    assert (result.ended_by, result.best_loop) == (Limit.STEPS, 0)
+
+
+def test_a_verdict_at_the_end_of_the_steps_is_recorded(campaign: StoredCampaign) -> None:
+    campaign.create(budget={"loops": 9, "steps": 4})
+    campaign.step(0, StepName.BASE, measured("base", 0))
+    campaign.measured_attempt(1, SEARCH_ITEMS)
+    campaign.step(1, StepName.FEEDBACK, {"accepted": True})
+
+    result = advance(campaign.run())
+
+    assert (result.ended_by, result.best_model) == (Limit.STEPS, "ft:1")
+
+
 def test_hours_that_end_while_a_training_runs_end_the_campaign_and_the_training(
     campaign: StoredCampaign,
 ) -> None:

@@ -55,14 +55,14 @@ const CAMPAIGNS = {
 };
 
 function summary(campaign) {
-  const { loops, hours, llm_tokens: tokens, gpu_hours: gpuHours, cost } = campaign.budget;
+  const { loops, steps, hours, llm_tokens: tokens, gpu_hours: gpuHours, cost } = campaign.budget;
   return facts({
     Status: status(campaign),
     Progress: progress(campaign),
     "Waits for": campaign.queue_reason,
     Scenario: campaign.scenario,
     "Base model": campaign.base_model,
-    Budget: [`${loops} loops`, hours && `${number(hours)} hours`, tokens && `${number(tokens)} tokens of the LLM`, gpuHours && `${number(gpuHours)} GPU hours`, cost && `cost ${number(cost)}`].filter(Boolean).join(", "),
+    Budget: [`${loops} loops`, steps && `${number(steps)} steps`, hours && `${number(hours)} hours`, tokens && `${number(tokens)} tokens of the LLM`, gpuHours && `${number(gpuHours)} GPU hours`, cost && `cost ${number(cost)}`].filter(Boolean).join(", "),
     "Ended by": campaign.result?.ended_by.replaceAll("_", " "),
     "Best model": campaign.result && `${campaign.result.best_model} (loop ${campaign.result.best_loop})`,
     Error: campaign.error?.message,

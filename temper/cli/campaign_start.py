@@ -1,0 +1,273 @@
+"""``temper campaign start``: one campaign, also with the flags that RD-Agent publishes."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from pydantic import ValidationError
+
+from services.contracts.benchmark_sources import BENCHMARK_ROWS
+from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.campaigns import (
+    Campaign,
+    CreateCampaign,
+    ForkCampaign,
+    LlmRole,
+    RewindCampaign,
+    StepName,
+)
+from services.contracts.files import FilePurpose
+from temper.cli.gateway import connect
+from temper.cli.output import JsonOption, Output, transfer_bar
+from temper.client import Temper
+from temper.formats.campaign_tasks import first_problem, read_duration
+from temper.submission.campaign_batch import describe_target
+from temper.submission.hub import fetch_hub_file
+from temper.submission.submit import Reporting, ensure_model
+
+HOUR_SECONDS = 3600.0
+DEFAULT_LOOPS = 3
+MOST_LOOPS = 1000
+"""Where other limits are given, they end the loops."""
+
+DatasetOption = Annotated[
+    list[str],
+    typer.Option(
+        "--dataset",
+        metavar="NAME[=FILE]",
+        help="A registered data set, or a file, that scripts may use; repeatable; none: all "
+        "registered ones.",
+    ),
+]
+RoleOption = Annotated[
+    list[str],
+    typer.Option(
+        "--llm-for",
+        metavar="ROLE=MODEL[@URL]",
+        help="Another LLM for proposal, coding or feedback; repeatable; no URL: that of --llm-url.",
+    ),
+]
+
+
+def start(
+    base_model: Annotated[str, typer.Option(help="A registered model, or one of the hub.")],
+    llm_url: Annotated[str | None, typer.Option(help="OpenAI-compatible URL, up to /v1.")] = None,
+    llm_model: Annotated[str | None, typer.Option(help="Its model.")] = None,
+    llm_for: RoleOption = [],  # noqa: B006 - typer copies it
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            "--scenario", "--user-target-scenario", help="What the model shall do, in words."
+        ),
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="A benchmark by name, which sets prompts and grader.")
+    ] = None,
+    benchmark_description: Annotated[
+        str | None, typer.Option(help="What it asks for, in words; none: what Temper knows.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Rows of {prompt, gold} or of the benchmark: a path or an uploaded id; none: the "
+            "benchmark's published rows, from the hub.",
+        ),
+    ] = None,
+    dataset: DatasetOption = [],  # noqa: B006 - typer copies it
+    grader: Annotated[
+        Literal["exact", "numeric"] | None,
+        typer.Option(help="How answers are graded, without a benchmark; none: exact."),
+    ] = None,
+    loops: Annotated[
+        int | None,
+        typer.Option(
+            "--loops", "--loop-n", min=1, help="Attempts at most; 3 unless steps or time end them."
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", "--step-n", min=1, help="Steps at most, five a loop.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(help="Hours at most.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help="The same as a duration: 90s, 30m, 12h, 2d.")
+    ] = None,
+    llm_tokens: Annotated[int | None, typer.Option(help="Tokens of the LLM at most.")] = None,
+    gpu_hours: Annotated[float | None, typer.Option(help="GPU hours of its jobs at most.")] = None,
+    cost: Annotated[float | None, typer.Option(help="Cost of the LLM; needs both prices.")] = None,
+    prompt_price: Annotated[
+        float | None, typer.Option(help="The LLM's price of a million prompt tokens.")
+    ] = None,
+    completion_price: Annotated[
+        float | None, typer.Option(help="The same of completion tokens.")
+    ] = None,
+    training_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--training-rows", "--upper-data-size-limit", min=1, help="Rows to train on at most."
+        ),
+    ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option(metavar="ID/LOOP[/STEP]", help="Go back to this step of a campaign."),
+    ] = None,
+    checkout: Annotated[
+        bool, typer.Option(help="With --path: clear what follows; without: in a new campaign.")
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a campaign; files are uploaded first."""
+    out = Output(as_json)
+    if (prompt_price is None) != (completion_price is None):
+        raise typer.BadParameter("--prompt-price and --completion-price go together")
+    price = {"prompt": prompt_price, "completion": completion_price}
+    limits = {
+        "steps": steps,
+        "hours": _hours(hours, timeout),
+        "llm_tokens": llm_tokens,
+        "gpu_hours": gpu_hours,
+        "cost": cost,
+    }
+    others_end_it = any(value is not None for value in limits.values())
+    budget = {"loops": loops or (MOST_LOOPS if others_end_it else DEFAULT_LOOPS), **limits}
+    with connect() as client:
+        if path is not None:
+            _show(out, _gone_back(client, base_model, path, checkout, budget))
+            return
+        if llm_url is None or llm_model is None:
+            raise typer.BadParameter("--llm-url and --llm-model are missing")
+        llm: dict[str, Any] = {"base_url": llm_url, "model": llm_model}
+        llm |= {} if prompt_price is None else {"price": price}
+        body: dict[str, Any] = {
+            "base_model": base_model,
+            "scenario": _scenario(scenario, benchmark, benchmark_description),
+            **_grading(benchmark, grader),
+            "llm": llm,
+            "llm_by_role": dict(_role(given, llm_url) for given in llm_for),
+            "budget": budget,
+            "training_rows": training_rows,
+        }
+        # What is wrong is said before anything is uploaded.
+        _checked({**body, "file": "file"})
+        body["file"] = _rows(client, file, benchmark)
+        body["datasets"] = [_dataset(client, given) for given in dataset]
+        report = Reporting(out.note, lambda label: transfer_bar(out, label))
+        ensure_model(client, base_model, report)
+        _show(out, client.campaigns.create(_checked(body)))
+
+
+def _show(out: Output, campaign: Campaign) -> None:
+    if out.as_json:
+        out.document(campaign)
+    else:
+        out.line(campaign.id)
+        out.note(f"follow it:  temper campaign logs -f {campaign.id}", "dim")
+
+
+def _checked(body: dict[str, Any]) -> CreateCampaign:
+    try:
+        return CreateCampaign.model_validate(body)
+    except ValidationError as error:
+        raise typer.BadParameter(first_problem(error)) from error
+
+
+def _hours(hours: float | None, timeout: str | None) -> float | None:
+    if timeout is None:
+        return hours
+    if hours is not None:
+        raise typer.BadParameter("--hours and --timeout say the same: give one of them")
+    try:
+        return read_duration(timeout) / HOUR_SECONDS
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--timeout") from error
+
+
+def _scenario(scenario: str | None, benchmark: str | None, description: str | None) -> str:
+    if benchmark is not None:
+        if benchmark not in BENCHMARKS:
+            known = ", ".join(sorted(BENCHMARKS))
+            raise typer.BadParameter(
+                f"no benchmark {benchmark!r}; there are {known}", param_hint="--benchmark"
+            )
+        return describe_target(scenario, benchmark, description)
+    if description is not None:
+        raise typer.BadParameter("--benchmark-description needs --benchmark")
+    if scenario is None:
+        raise typer.BadParameter("--scenario or --benchmark is missing")
+    return scenario
+
+
+def _grading(benchmark: str | None, grader: str | None) -> dict[str, Any]:
+    if benchmark is None:
+        return {"grader": {"type": grader or "exact"}}
+    if grader is not None:
+        raise typer.BadParameter("--benchmark sets the grader: give one of them")
+    return {"benchmark": benchmark}
+
+
+def _role(given: str, llm_url: str) -> tuple[str, dict[str, str]]:
+    """The LLM of one role, of ``ROLE=MODEL`` or ``ROLE=MODEL@URL``."""
+    role, _, llm = given.partition("=")
+    if role not in list(LlmRole) or not llm:
+        raise typer.BadParameter(
+            f"{given!r} is not {'|'.join(LlmRole)}=MODEL[@URL]", param_hint="--llm-for"
+        )
+    model, at, url = llm.partition("@http")
+    return role, {"model": model, "base_url": f"http{url}" if at else llm_url}
+
+
+def _rows(client: Temper, given: str | None, benchmark: str | None) -> str:
+    """The id of the items' file."""
+    if given is not None:
+        return _file_id(client, given, FilePurpose.EVALS)
+    published = BENCHMARK_ROWS.get(benchmark or "")
+    if published is None:
+        raise typer.BadParameter("--file is missing")
+    return client.files.upload(fetch_hub_file(published), FilePurpose.EVALS).id
+
+
+def _dataset(client: Temper, given: str) -> dict[str, Any]:
+    name, equals, file = given.partition("=")
+    if not name or bool(equals) != bool(file):
+        raise typer.BadParameter(f"{given!r} is not NAME or NAME=FILE", param_hint="--dataset")
+    if not file:
+        return {"name": name}
+    return {"name": name, "file": _file_id(client, file, FilePurpose.USER_DATA)}
+
+
+def _file_id(client: Temper, given: str, purpose: FilePurpose) -> str:
+    """The id of an uploaded file; a path is uploaded."""
+    path = Path(given)
+    if given.startswith("file-") and not path.exists():
+        return given
+    return client.files.upload(path, purpose).id
+
+
+def _gone_back(
+    client: Temper, base_model: str, path: str, checkout: bool, budget: dict[str, Any]
+) -> Campaign:
+    """The campaign that is rewound to a step, or the fork that begins there."""
+    campaign, loop, step = _place(path)
+    found = client.campaigns.get(campaign)
+    if found.base_model != base_model:
+        raise typer.BadParameter(
+            f"the base model of {campaign} is {found.base_model}", param_hint="--base-model"
+        )
+    try:
+        if checkout:
+            request = RewindCampaign.model_validate({"loop": loop, "step": step})
+            return client.campaigns.rewind(campaign, request)
+        fork = ForkCampaign.model_validate({"loop": loop, "step": step, "budget": budget})
+    except ValidationError as error:
+        raise typer.BadParameter(first_problem(error), param_hint="--path") from error
+    return client.campaigns.fork(campaign, fork)
+
+
+def _place(path: str) -> tuple[str, int, str]:
+    campaign, _, rest = path.partition("/")
+    loop, _, step = rest.partition("/")
+    if not campaign or not loop.isascii() or not loop.isdigit():
+        raise typer.BadParameter(
+            f"{path!r} is not ID/LOOP[/STEP], such as campaign-1/2/coding", param_hint="--path"
+        )
+    return campaign, int(loop), step or StepName.PROPOSAL.value

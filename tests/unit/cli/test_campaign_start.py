@@ -1,0 +1,159 @@
+"""``temper campaign start``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.responses import JSONResponse
+
+from services.contracts.benchmark_sources import describe_benchmark
+from temper.cli.main import main
+from tests.unit.cli.conftest import ScriptedServer
+
+URL = "http://127.0.0.1:4000/v1"
+LLM = ["--llm-url", URL, "--llm-model", "strong"]
+CAMPAIGN = {
+    "id": "campaign-1",
+    "object": "campaign",
+    "status": "validating_files",
+    "created_at": 1,
+    "priority": 0,
+    "attempt": 0,
+    "base_model": "tiny",
+    "scenario": "x",
+    "budget": {},
+}
+
+
+@pytest.fixture
+def gateway(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ScriptedServer:
+    """A gateway with the model tiny, in a folder with a file of items."""
+    monkeypatch.setenv("TEMPER_API_URL", server.url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "items.jsonl").write_text('{"prompt": "1+1", "gold": "2"}\n')
+    model = {"id": "tiny", "created": 1, "owned_by": "temper", "kind": "full"}
+    file = {
+        "id": "file-1",
+        "bytes": 31,
+        "created_at": 1,
+        "filename": "items.jsonl",
+        "purpose": "evals",
+        "sha256": "0" * 64,
+    }
+    server.on("/v1/files", JSONResponse(file))
+    server.on("/v1/models/tiny", JSONResponse(model))
+    server.on("/v1/models", JSONResponse({"object": "list", "data": [model]}))
+    server.on("/v1/campaigns", JSONResponse(CAMPAIGN))
+    server.on("/v1/campaigns/campaign-1", JSONResponse(CAMPAIGN))
+    server.on("/v1/campaigns/campaign-1/rewind", JSONResponse(CAMPAIGN))
+    server.on("/v1/campaigns/campaign-1/fork", JSONResponse(CAMPAIGN))
+    return server
+
+
+def start(*options: str) -> int:
+    return main(["campaign", "start", "--base-model", "tiny", *options])
+
+
+def sent(gateway: ScriptedServer, path: str = "/v1/campaigns") -> dict[str, Any]:
+    (request,) = (each for each in gateway.received if each.path == path)
+    body: dict[str, Any] = json.loads(request.body)
+    return body
+
+
+def test_published_flags_mean_what_they_say(gateway: ScriptedServer) -> None:
+    flags = ["--benchmark", "gsm8k", "--user-target-scenario", "Sums.", "--loop-n", "5"]
+    flags += ["--step-n", "12", "--timeout", "90m", "--upper-data-size-limit", "700"]
+
+    assert start(*LLM, *flags, "--file", "items.jsonl", "--dataset", "sums") == 0
+
+    body = sent(gateway)
+    assert body["benchmark"] == "gsm8k"
+    assert body["scenario"].startswith("Sums.")
+    assert describe_benchmark("gsm8k") in body["scenario"]
+    assert (body["file"], body["datasets"][0]["name"]) == ("file-1", "sums")
+    assert body["training_rows"] == 700
+    limits = {name: body["budget"][name] for name in ("loops", "steps", "hours")}
+    assert limits == {"loops": 5, "steps": 12, "hours": 1.5}
+
+
+def test_a_description_replaces_what_is_known_of_a_benchmark(gateway: ScriptedServer) -> None:
+    told = ["--benchmark", "gsm8k", "--benchmark-description", "Grade school."]
+
+    assert start(*LLM, *told, "--file", "items.jsonl") == 0
+
+    assert sent(gateway)["scenario"] == "The benchmark gsm8k: Grade school."
+
+
+@pytest.mark.parametrize(("options", "loops"), [([], 3), (["--step-n", "9"], 1000)])
+def test_other_limits_end_loops_that_are_not_counted(
+    gateway: ScriptedServer, options: list[str], loops: int
+) -> None:
+    assert start(*LLM, "--scenario", "Sums.", "--file", "items.jsonl", *options) == 0
+
+    assert sent(gateway)["budget"]["loops"] == loops
+
+
+def test_each_role_may_have_an_llm_of_its_own(gateway: ScriptedServer) -> None:
+    roles = ["--llm-for", "feedback=weak", "--llm-for", "coding=coder@http://10.0.0.1/v1"]
+
+    assert start(*LLM, *roles, "--scenario", "Sums.", "--file", "items.jsonl") == 0
+
+    by_role = sent(gateway)["llm_by_role"]
+    found = {role: (llm["model"], llm["base_url"]) for role, llm in by_role.items()}
+    assert found == {"feedback": ("weak", URL), "coding": ("coder", "http://10.0.0.1/v1")}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--file", "items.jsonl"], "--scenario or --benchmark"),
+        (["--scenario", "Sums."], "--file is missing"),
+        (["--benchmark", "gsm9k"], "gsm9k"),
+        (["--benchmark", "gsm8k", "--grader", "exact"], "grader"),
+        (["--benchmark-description", "x", "--scenario", "Sums."], "--benchmark-description"),
+        (["--scenario", "Sums.", "--timeout", "soon"], "soon"),
+        (["--scenario", "Sums.", "--timeout", "1h", "--hours", "1"], "--timeout"),
+        (["--scenario", "Sums.", "--llm-for", "cooking=weak"], "cooking"),
+        (["--scenario", "Sums.", "--cost", "3"], "price"),
+        (["--path", "campaign-1"], "ID/LOOP"),
+        (["--path", "campaign-1/2/baking"], "step"),
+    ],
+)
+def test_a_wrong_option_is_named_and_nothing_is_created(
+    gateway: ScriptedServer,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    named: str,
+) -> None:
+    assert start(*LLM, *options) == 2
+
+    assert named in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert all(request.method == "GET" for request in gateway.received)
+
+
+def test_a_path_goes_back_to_a_step_of_a_campaign(gateway: ScriptedServer) -> None:
+    assert start("--path", "campaign-1/2/coding") == 0
+
+    rewound = sent(gateway, "/v1/campaigns/campaign-1/rewind")
+    assert rewound == {"loop": 2, "step": "coding"}
+
+
+def test_without_checkout_a_new_campaign_begins_there(gateway: ScriptedServer) -> None:
+    assert start("--path", "campaign-1/2", "--no-checkout", "--loop-n", "7") == 0
+
+    forked = sent(gateway, "/v1/campaigns/campaign-1/fork")
+    assert (forked["loop"], forked["step"]) == (2, "direct_exp_gen")
+    assert forked["budget"]["loops"] == 7
+
+
+def test_the_base_model_of_a_path_is_that_of_its_campaign(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["campaign", "start", "--base-model", "other", "--path", "campaign-1/2"]
+
+    assert main(arguments) == 2
+
+    assert "tiny" in capsys.readouterr().err
