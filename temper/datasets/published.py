@@ -1,7 +1,8 @@
 """The data sets that RD-Agent's fine-tuning loop registers, by its names, and their loaders."""
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -13,6 +14,11 @@ _RCR = re.compile(r"rxn/rcr\b")
 ConvertRow = Callable[[str, JsonObject], JsonObject]
 """From the path of a file in the repository and a row of it."""
 
+ChooseRows = Callable[[Iterator[JsonObject]], Iterator[JsonObject]]
+"""From the rows of a file to those to train on."""
+
+FINANCEIQ_TEST_ROWS = 100
+
 
 def _as_it_is(path: str, row: JsonObject) -> JsonObject:  # noqa: ARG001 - a `ConvertRow`
     return row
@@ -22,13 +28,24 @@ def _as_it_is(path: str, row: JsonObject) -> JsonObject:  # noqa: ARG001 - a `Co
 class PublishedDataset:
     """A repository of the hub; ``part`` is a pattern of the paths that belong to the data set.
 
-    Validation and test files are never taken.
+    Validation and test files are never taken, unless ``choose`` divides the rows of each file.
     """
 
     repository: str
     description: str
     part: str = ""
     convert: ConvertRow = _as_it_is
+    choose: ChooseRows | None = None
+
+
+def _before_the_test_rows(rows: Iterator[JsonObject]) -> Iterator[JsonObject]:
+    """All rows of a category but its last 100, or its last half if that is less.
+
+    FinanceIQ has files to test and of a few examples alone; RD-Agent tests on the last rows.
+    """
+    found = list(rows)
+    tested = min(math.ceil(len(found) / 2), FINANCEIQ_TEST_ROWS)
+    return iter(found[: len(found) - tested])
 
 
 def _chemcot_row(path: str, row: JsonObject) -> JsonObject:
@@ -81,14 +98,18 @@ PUBLISHED_DATASETS: Mapping[str, PublishedDataset] = MappingProxyType(
         "chemcot-rxn": _chemcot(r"\brxn\b", "prediction of reactions"),
         "financeiq": PublishedDataset(
             "Duxiaoman-DI/FinanceIQ",
-            "Chinese multiple-choice questions on finance.",
-            part=r"(?i)(?<![a-z])(train|dev)(?![a-z])",
+            "Chinese multiple-choice questions on finance. Fields: Question, A, B, C, D, Answer.",
+            part=r"(?i)(?<![a-z])test(?![a-z])",
+            choose=_before_the_test_rows,
         ),
         "tableinstruct": PublishedDataset(
-            "Multilingual-Multimodal-NLP/TableInstruct", "Instructions on tables."
+            "Multilingual-Multimodal-NLP/TableInstruct",
+            "Questions on tables, each with instructions to answer in words or by a program.",
         ),
         "bioprobench": PublishedDataset(
-            "bowenxian/BioProBench", "Understanding of and reasoning on biological protocols."
+            "bowenxian/BioProBench",
+            "Questions on biological protocols (PQA), the order of their steps (ORD), errors in "
+            "them (ERR), and writing them (GEN), each with its own fields.",
         ),
     }
 )

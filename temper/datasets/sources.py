@@ -78,7 +78,7 @@ def _of_hub(dataset: PublishedDataset) -> DatasetSource:
         for each in about.siblings or ()
         if each.rfilename.lower().endswith(SUFFIXES)
         and re.search(dataset.part, each.rfilename)
-        and not _HELD_OUT.search(each.rfilename)
+        and (dataset.choose or not _HELD_OUT.search(each.rfilename))
     )
     if not files:
         raise SubmissionError(f"{HUB}{name}: has no files of rows to train on for this data set")
@@ -94,5 +94,6 @@ def _of_hub(dataset: PublishedDataset) -> DatasetSource:
 def _hub_rows(dataset: PublishedDataset, revision: str, files: list[str]) -> Iterator[JsonObject]:
     for file in files:
         path = fetch_hub_file(f"{HUB_DATASET_PREFIX}{dataset.repository}@{revision}/{file}")
-        for row in read_rows(path):
+        rows = read_rows(path)
+        for row in dataset.choose(rows) if dataset.choose else rows:
             yield dataset.convert(file, row)

@@ -36,6 +36,23 @@ RCR = {
     "gt": "O",
     "meta": {"reaction": "A>>B"},
 }
+FINANCEIQ_ROW = "{number},\u95ee{number}?,a,b,c,d,B\n"
+TABLE = {
+    "id": "1",
+    "qtype": "NumericalReasoning",
+    "qsubtype": "Counting",
+    "table": '{"columns": ["year"], "data": [[1990], [1991]]}',
+    "question": "How many years?",
+    "instruction": "Answer the question on the table.",
+    "instruction_type": "TCoT",
+    "response": "Two rows. Final Answer: 2",
+}
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "PQA": {"question": "Which buffer?", "choices": ["PBS", "TE"], "answer": "TE", "id": "1"},
+    "ORD": {"question": "Order.", "wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]},
+    "ERR": {"context": {"purpose": "Lyse."}, "corrupted_text": None, "is_correct": True},
+    "GEN": {"instruction": "List.", "input": "Lyse cells.", "output": ["1. Lyse."]},
+}
 PATENT = {"application_number": "1", "context": "A claim.", "answer": "B"}
 
 
@@ -62,17 +79,35 @@ def publish(root: Path) -> None:
             patents = [{**PATENT, "task": task, "part": part}]
             write_parquet(root / "panorama" / task / f"{part}-00000-of-00001.parquet", patents)
 
+    for task, row in PROTOCOLS.items():
+        write_json(root / "bioprobench" / f"{task}.json", [row])
+        write_json(root / "bioprobench" / f"{task}_test.json", [{"id": "held out"}])
+    instructions = root / "tableinstruct" / "TableInstruct_instructions.jsonl"
+    instructions.parent.mkdir()
+    instructions.write_text(json.dumps(TABLE) + "\n")
+    for folder, number in (("dev", 5), ("test", 240), ("test", 5)):
+        file = root / "financeiq" / "data" / folder / f"{number}.csv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = (FINANCEIQ_ROW.format(number=each) for each in range(number))
+        file.write_text(",Question,A,B,C,D,Answer\n" + "".join(lines))
+
 
 REPOSITORIES = {
     "deepscaler": "agentica-org/DeepScaleR-Preview-Dataset",
     "chemcot": "OpenMol/ChemCoTDataset",
     "panorama": "LG-AI-Research/PANORAMA",
+    "financeiq": "Duxiaoman-DI/FinanceIQ",
+    "tableinstruct": "Multilingual-Multimodal-NLP/TableInstruct",
+    "bioprobench": "bowenxian/BioProBench",
 }
 NAMES = (
     "deepscaler",
     "chemcot",
     "chemcot-mol_edit",
     "panorama-pi4pc",
+    "financeiq",
+    "tableinstruct",
+    "bioprobench",
     "hf://OpenMol/ChemCoTDataset",
 )
 LOADING = """
@@ -132,6 +167,8 @@ def test_names_of_the_published_table_are_all_there() -> None:
         ("deepscaler", [{"problem": "1 + 1?", "answer": "2", "solution": ""}]),
         ("chemcot-mol_edit", [{**CHEMCOT, "task": "mol_edit"}]),
         ("panorama-pi4pc", [{**PATENT, "task": "PI4PC", "part": "train"}]),
+        ("tableinstruct", [TABLE]),
+        ("bioprobench", [PROTOCOLS[task] for task in sorted(PROTOCOLS)]),
     ],
 )
 def test_a_published_name_loads_its_rows_and_no_held_out_ones(
@@ -141,6 +178,14 @@ def test_a_published_name_loads_its_rows_and_no_held_out_ones(
 
     assert rows == expected
     assert origin.startswith("hf://")
+
+
+def test_the_last_rows_of_each_category_are_kept_for_tests(loaded: Loaded) -> None:
+    _, rows = loaded["financeiq"]
+
+    questions = [row["Question"] for row in rows]
+    assert questions == [f"\u95ee{number}?" for number in [*range(140), *range(2)]]
+    assert rows[0]["Answer"] == "B"
 
 
 def test_rows_of_reagents_are_brought_into_the_schema_of_the_others(loaded: Loaded) -> None:
