@@ -18,6 +18,7 @@ from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
 from services.api.exports.routes import models as model_exports
 from services.api.exports.routes import router as exports
+from services.api.files.expiry import FileExpiry
 from services.api.files.routes import router as files
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
 from services.api.fine_tuning.permissions import router as permissions
@@ -125,7 +126,10 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         reconcile_seconds=settings.reconcile_seconds,
         lease_seconds=settings.lease_seconds,
         grace_seconds=settings.grace_seconds,
-        retention=Retention(artifacts, settings.retention_days, settings.retention_jobs),
+        sweeps=(
+            Retention(artifacts, settings.retention_days, settings.retention_jobs).apply,
+            FileExpiry(artifacts).apply,
+        ),
     )
     keys = settings.api_key_hashes
     locator = Locator(Servings(database, settings, dispatcher.nudge))

@@ -7,14 +7,13 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from celery import Celery
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from services.api.jobs.removal import Retention
 from services.core.db.engine import Database, now
 from services.core.db.tables import IdempotencyRow
 from services.core.jobs.broker import restore_file_broker, send_wake_up
@@ -63,7 +62,10 @@ class _Interruptions:
 
 
 class Dispatcher:
-    """Publishes the outbox at once when nudged, and reconciles every few seconds."""
+    """Publishes the outbox at once when nudged, and reconciles every few seconds.
+
+    ``sweeps`` delete what is kept for a time only; they run after each reconciliation.
+    """
 
     def __init__(
         self,
@@ -73,13 +75,13 @@ class Dispatcher:
         reconcile_seconds: float,
         lease_seconds: float,
         grace_seconds: float,
-        retention: Retention | None = None,
+        sweeps: Sequence[Callable[[Database], object]] = (),
     ) -> None:
         self._database = database
         self._queue = queue
         self._reconcile_seconds = reconcile_seconds
         self._grace_seconds = grace_seconds
-        self._retention = retention
+        self._sweeps = sweeps
         self._interruptions = _Interruptions(
             pause_seconds=3 * reconcile_seconds + 5.0,
             hold_seconds=max(SILENCE_SECONDS, lease_seconds / 2),
@@ -132,8 +134,8 @@ class Dispatcher:
             remove_dead_workers,
         ):
             self._attempt(partial(self._commit, repair))
-        if self._retention is not None:
-            self._attempt(partial(self._retention.apply, self._database))
+        for sweep in self._sweeps:
+            self._attempt(partial(sweep, self._database))
 
     def _commit(self, repair: Callable[[Session], object]) -> None:
         with self._database.write() as session:

@@ -7,6 +7,7 @@ from pydantic import AnyHttpUrl, Field, StrictInt, StringConstraints
 
 from services.contracts.base import JsonObject, Resource
 from services.contracts.engine import VllmOptions
+from services.contracts.files import ExpiresAfter
 from services.contracts.jobs import JobRequest
 
 
@@ -31,6 +32,10 @@ class BatchStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+OUTPUT_FILE = "output.jsonl"
+ERROR_FILE = "errors.jsonl"
+"""In the folder of a batch."""
+
 WINDOW_SECONDS = 24 * 3600
 """OpenAI's only completion window, counted from the creation of a batch."""
 
@@ -48,6 +53,9 @@ class CreateBatch(JobRequest):
     )
     endpoint: BatchEndpoint
     completion_window: Literal["24h"]
+    output_expires_after: ExpiresAfter | None = Field(
+        default=None, description="Of the output and error files; null: they stay."
+    )
     base_url: AnyHttpUrl | None = Field(
         default=None,
         description="An OpenAI-compatible server, up to and including /v1, that the operator "

@@ -3,7 +3,9 @@
 from enum import StrEnum
 from typing import Literal
 
-from services.contracts.base import Resource
+from pydantic import Field, StrictInt
+
+from services.contracts.base import Request, Resource
 
 
 class FilePurpose(StrEnum):
@@ -22,6 +24,13 @@ class FilePurpose(StrEnum):
         """The purposes that an upload may have."""
         written = {cls.FINE_TUNE_RESULTS, cls.BATCH_OUTPUT}
         return [purpose for purpose in cls if purpose not in written]
+
+
+class ExpiresAfter(Request):
+    """When a file is deleted: a time after it was created."""
+
+    anchor: Literal["created_at"]
+    seconds: StrictInt = Field(ge=3600, le=2_592_000, description="An hour to thirty days.")
 
 
 class File(Resource):
@@ -45,3 +54,4 @@ class UploadedContent(Resource):
     filename: str
     purpose: FilePurpose
     sha256: str
+    expires_after: ExpiresAfter | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictInt, StringConstraints
 
 from services.contracts.base import Request, Resource
-from services.contracts.files import File, FilePurpose
+from services.contracts.files import ExpiresAfter, File, FilePurpose
 
 MAX_PARTS = 10_000
 MAX_PART_BYTES = 64 << 20
@@ -25,6 +25,9 @@ class CreateUpload(Request):
     mime_type: str = Field(max_length=255, description="Not used: the purpose says what a file is.")
     purpose: Annotated[FilePurpose, AfterValidator(_uploaded)] = Field(
         json_schema_extra={"enum": [purpose.value for purpose in FilePurpose.uploads()]}
+    )
+    expires_after: ExpiresAfter | None = Field(
+        default=None, description="Of the file, from its completion on."
     )
 
 

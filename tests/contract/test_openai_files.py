@@ -27,6 +27,24 @@ def test_a_downloaded_file_equals_the_upload(client: openai.OpenAI) -> None:
     assert client.files.content(file.id).read() == content
 
 
+def test_a_file_may_expire(client: openai.OpenAI) -> None:
+    file = client.files.create(
+        file=("rows.jsonl", b"{}"),
+        purpose="batch",
+        expires_after={"anchor": "created_at", "seconds": 7200},
+    )
+
+    assert file.expires_at == pytest.approx(file.created_at + 7200, abs=1)
+    assert client.files.retrieve(file.id) == file
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.files.create(
+            file=("rows.jsonl", b"{}"),
+            purpose="batch",
+            expires_after={"anchor": "created_at", "seconds": 5},
+        )
+    assert refused.value.param == "expires_after"
+
+
 def test_a_file_on_disk_can_be_uploaded_by_path(client: openai.OpenAI, tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_bytes(b'{"prompt": "a"}\n' * 1000)

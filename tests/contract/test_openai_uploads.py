@@ -58,6 +58,22 @@ def test_completing_again_returns_the_same_file(client: openai.OpenAI) -> None:
         client.uploads.complete(upload, part_ids=[first.id, later.id])
 
 
+def test_the_file_of_an_upload_may_expire(client: openai.OpenAI) -> None:
+    upload = client.uploads.create(
+        bytes=3,
+        filename="rows.jsonl",
+        mime_type="text/jsonl",
+        purpose="fine-tune",
+        expires_after={"anchor": "created_at", "seconds": 3600},
+    )
+    part = client.uploads.parts.create(upload.id, data=b"one")
+
+    file = client.uploads.complete(upload.id, part_ids=[part.id]).file
+
+    assert file is not None
+    assert file.expires_at == pytest.approx(file.created_at + 3600, abs=1)
+
+
 def test_what_is_wrong_is_named(client: openai.OpenAI) -> None:
     upload = begin(client, 6)
     part = client.uploads.parts.create(upload, data=b"one").id

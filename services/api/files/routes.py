@@ -8,11 +8,11 @@ from starlette.concurrency import run_in_threadpool
 
 from services.api.context import Gateway
 from services.api.downloads import DOWNLOAD, download
+from services.api.files.removal import remove_file
 from services.api.files.service import (
     add_file,
     file_view,
     list_files,
-    remove_file,
 )
 from services.api.files.upload import receive_upload
 from services.api.idempotency import Creation
@@ -50,6 +50,8 @@ _FORM: dict[str, Any] = {
                     "properties": {
                         "file": {"type": "string", "format": "binary"},
                         "purpose": {"type": "string", "enum": FilePurpose.uploads()},
+                        "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
+                        "expires_after[seconds]": {"type": "integer"},
                     },
                 }
             }
@@ -70,7 +72,10 @@ async def upload(request: Request, gateway: Gateway, creation: Creation) -> File
     path = gateway.artifacts.uploads() / file_id
     received = await receive_upload(request, path, gateway.settings.max_upload_bytes)
     content = UploadedContent(
-        filename=received.filename, purpose=received.purpose, sha256=received.sha256
+        filename=received.filename,
+        purpose=received.purpose,
+        sha256=received.sha256,
+        expires_after=received.expires_after,
     )
     try:
         file = await run_in_threadpool(
@@ -107,8 +112,8 @@ def list_all(
 @router.get("/{file_id}", summary="Show a file", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, file_id: str) -> File:
     """Show one file; the result files of jobs are files too."""
-    if (path := find_result_file(gateway, file_id)) is not None:
-        return result_file_view(file_id, path)
+    if (found := find_result_file(gateway, file_id)) is not None:
+        return result_file_view(file_id, found)
     with gateway.database.read() as session:
         return file_view(get_file_row(session, file_id))
 
@@ -121,8 +126,8 @@ def get(gateway: Gateway, _principal: Principal, file_id: str) -> File:
 )
 def content(gateway: Gateway, _principal: Principal, file_id: str) -> FileResponse:
     """Download a file's content."""
-    if (path := find_result_file(gateway, file_id)) is not None:
-        return download(path, path.name)
+    if (found := find_result_file(gateway, file_id)) is not None:
+        return download(found.path, found.path.name)
     with gateway.database.read() as session:
         row = get_file_row(session, file_id)
     return download(gateway.artifacts.file(row.id), row.filename)

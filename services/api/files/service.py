@@ -1,31 +1,29 @@
 """Files in the database and on disk."""
 
 import time
-from pathlib import Path
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.api.files.upload import Upload
-from services.contracts.errors import Conflict
 from services.contracts.files import File, FilePurpose
-from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
-from services.core.db.tables import DatasetRow, FileRow, JobRow
+from services.core.db.tables import FileRow
 from services.core.registry import get_file_row
-
-_UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 
 
 def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
     """Record an upload under the name of its path, and give its content its final place."""
+    created_at = time.time()
+    after = upload.expires_after
     row = FileRow(
         id=upload.path.name,
         filename=upload.filename,
         purpose=upload.purpose.value,
         bytes=upload.bytes,
         sha256=upload.sha256,
-        created_at=time.time(),
+        created_at=created_at,
+        expires_at=created_at + after.seconds if after is not None else None,
     )
     session.add(row)
     session.flush()
@@ -56,29 +54,6 @@ def list_files(
     return [file_view(row) for row in rows[:limit]], len(rows) > limit
 
 
-def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> Path:
-    """Forget a file and return the path to remove; raise `Conflict` while a job needs it."""
-    row = get_file_row(session, file_id)
-    fields = ("training_file", "validation_file", "file", "input_file_id")
-    several = ("training_files", "validation_files")
-    needed = session.scalar(
-        select(JobRow.id).where(
-            JobRow.status.in_(_UNFINISHED),
-            or_(
-                *(JobRow.request[field].as_string() == file_id for field in fields),
-                *(JobRow.request[field].as_string().contains(f'"{file_id}"') for field in several),
-            ),
-        )
-    )
-    if needed is not None:
-        raise Conflict(f"job {needed} still needs {file_id}", code="file_in_use")
-    dataset = session.scalar(select(DatasetRow.name).where(DatasetRow.file_id == file_id))
-    if dataset is not None:
-        raise Conflict(f"data set {dataset} still needs {file_id}", code="file_in_use")
-    session.execute(delete(FileRow).where(FileRow.seq == row.seq))
-    return artifacts.file(file_id)
-
-
 def file_view(row: FileRow) -> File:
     """A file as the wire shows it."""
     return File(
@@ -88,4 +63,5 @@ def file_view(row: FileRow) -> File:
         filename=row.filename,
         purpose=FilePurpose(row.purpose),
         sha256=row.sha256,
+        expires_at=int(row.expires_at) if row.expires_at is not None else None,
     )

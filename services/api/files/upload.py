@@ -18,8 +18,9 @@ from streaming_form_data.parser import ParseFailedException
 from streaming_form_data.targets import BaseTarget, ValueTarget
 from streaming_form_data.validators import MaxSizeValidator, ValidationError
 
+from services.api.files.expiry import EXPIRY_PARTS, read_expiry
 from services.contracts.errors import InvalidRequest, PayloadTooLarge, StorageFull
-from services.contracts.files import FilePurpose
+from services.contracts.files import ExpiresAfter, FilePurpose
 
 BATCH_BYTES = 1 << 20
 FORM_BYTES = 1 << 20
@@ -27,10 +28,6 @@ FORM_BYTES = 1 << 20
 MAX_FIELD_BYTES = 1000
 MAX_FILENAME = 255
 ABANDONED_SECONDS = 24 * 3600.0
-
-
-EXPIRY_PARTS = ("expires_after", "expires_after[anchor]", "expires_after[seconds]")
-"""OpenAI's expiry policy, in the names under which its clients send it."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,7 @@ class Upload:
     purpose: FilePurpose
     bytes: int
     sha256: str
+    expires_after: ExpiresAfter | None = None
 
 
 def remove_abandoned_uploads(folder: Path) -> None:
@@ -87,37 +85,24 @@ class _DiskTarget(BaseTarget):  # type: ignore[misc]
         return self._hash.hexdigest()
 
 
-class _RefusedTarget(BaseTarget):  # type: ignore[misc]
-    """A part that means something which is not done here."""
-
-    def __init__(self, param: str) -> None:
-        super().__init__()
-        self._param = param
-
-    def on_start(self) -> None:
-        raise InvalidRequest(
-            f"{self._param} is not supported: files stay until they are deleted", param=self._param
-        )
-
-
 async def receive_upload(request: Request, path: Path, max_bytes: int) -> Upload:
     """Receive the parts ``file`` and ``purpose`` and write the file to ``path``.
 
     Raises `InvalidRequest` for anything that is not such a form, `PayloadTooLarge`, and
     `StorageFull`; nothing is left on disk then, nor when the client goes away.
     """
-    purpose = ValueTarget(validator=MaxSizeValidator(MAX_FIELD_BYTES))
-    fields = {"purpose": purpose}
-    fields |= {name: _RefusedTarget("expires_after") for name in EXPIRY_PARTS}
+    names = ("purpose", *EXPIRY_PARTS)
+    fields = {name: ValueTarget(validator=MaxSizeValidator(MAX_FIELD_BYTES)) for name in names}
     async with _kept(path) as file:
         content = _DiskTarget(file, max_bytes, "file")
         await _receive(request, content, fields)
         upload = Upload(
             path=path,
             filename=printable_name(content.multipart_filename),
-            purpose=_purpose(purpose.value),
+            purpose=_purpose(fields["purpose"].value),
             bytes=content.bytes,
             sha256=content.sha256,
+            expires_after=read_expiry({name: fields[name].value for name in EXPIRY_PARTS}),
         )
         await asyncio.to_thread(_flush, file)
     return upload

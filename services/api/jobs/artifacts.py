@@ -4,18 +4,24 @@ import hashlib
 import os
 import re
 import stat
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fastapi import APIRouter
 from fastapi.responses import FileResponse
+from sqlalchemy import select
 
 from services.api.context import Gateway, GatewayContext
 from services.api.downloads import DOWNLOAD, download
+from services.api.files.expiry import output_expires_at
 from services.contracts.base import DEFAULT_LIMIT, Page
+from services.contracts.batches import ERROR_FILE, OUTPUT_FILE
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
 from services.contracts.files import File, FilePurpose
 from services.contracts.jobs import Artifact
+from services.core.db.tables import JobRow
 from services.core.jobs.store import get_job
 from services.core.process.reporter import METRICS
 from services.core.web.auth import Principal
@@ -33,7 +39,7 @@ _RESULT_FILE = re.compile(
     r"|file-(?P<batch>batch-[0-9a-f]{24})-(?P<lines>output|errors)"
 )
 _METRICS_NAMES = {"results": "step_metrics.csv", "metrics": METRICS}
-_BATCH_NAMES = {"output": "output.jsonl", "errors": "errors.jsonl"}
+_BATCH_NAMES = {"output": OUTPUT_FILE, "errors": ERROR_FILE}
 
 
 @router.get(
@@ -107,20 +113,37 @@ def batch_file_id(job_id: str, what: Literal["output", "errors"]) -> str:
     return f"file-{job_id}-{what}"
 
 
-def find_result_file(gateway: GatewayContext, file_id: str) -> Path | None:
+@dataclass(frozen=True)
+class ResultFile:
+    """A file that a job has written."""
+
+    path: Path
+    expires_at: float | None = None
+
+
+def find_result_file(gateway: GatewayContext, file_id: str) -> ResultFile | None:
     """A file that a job has written, by the id in the job's view, if it is one: the metrics of a
-    fine-tuning job, the answers or errors of a batch."""
+    fine-tuning job, the answers or errors of a batch that have not expired."""
     match = _RESULT_FILE.fullmatch(file_id)
     if match is None:
         return None
     names = {**_METRICS_NAMES, **_BATCH_NAMES}
     path = gateway.artifacts.job(match["job"] or match["batch"])
     path /= names[match["metrics"] or match["lines"]]
-    return path if path.is_file() else None
+    if not path.is_file():
+        return None
+    if match["batch"] is None:
+        return ResultFile(path)
+    with gateway.database.read() as session:
+        row = session.scalar(select(JobRow).where(JobRow.id == match["batch"]))
+        expires_at = output_expires_at(row) if row is not None else None
+    expired = expires_at is not None and time.time() >= expires_at
+    return None if expired else ResultFile(path, expires_at)
 
 
-def result_file_view(file_id: str, path: Path) -> File:
+def result_file_view(file_id: str, found: ResultFile) -> File:
     """The wire view of a result file."""
+    path = found.path
     status = path.stat()
     with open(path, "rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -135,6 +158,7 @@ def result_file_view(file_id: str, path: Path) -> File:
             else FilePurpose.FINE_TUNE_RESULTS
         ),
         sha256=sha256,
+        expires_at=int(found.expires_at) if found.expires_at is not None else None,
     )
 
 

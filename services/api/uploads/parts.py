@@ -134,7 +134,9 @@ class UploadParts:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         asked = state.request
-        return Upload(path, asked.filename, asked.purpose, asked.bytes, sums.sha256)
+        return Upload(
+            path, asked.filename, asked.purpose, asked.bytes, sums.sha256, asked.expires_after
+        )
 
     def cancel(self, state: UploadState) -> UploadState:
         """Accept no more parts, and remove those that there are."""

@@ -160,6 +160,7 @@ class FileRow(Base):
     bytes: Mapped[int]
     sha256: Mapped[str] = mapped_column(String(64), index=True)
     created_at: Mapped[float]
+    expires_at: Mapped[float | None]
 
 
 class DatasetRow(Base):

@@ -14,6 +14,8 @@ from typing import Any, Self
 
 from services.contracts.base import JsonObject
 from services.contracts.batches import (
+    ERROR_FILE,
+    OUTPUT_FILE,
     BatchOutput,
     BatchUsage,
     InputTokensDetails,
@@ -21,9 +23,6 @@ from services.contracts.batches import (
     RequestCounts,
 )
 from services.datasets.append_log import AppendLog, read_records
-
-OUTPUT = "output.jsonl"
-ERRORS = "errors.jsonl"
 
 
 @dataclass
@@ -105,7 +104,7 @@ class Outputs:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            output, errors = self._job_dir / OUTPUT, self._job_dir / ERRORS
+            output, errors = self._job_dir / OUTPUT_FILE, self._job_dir / ERROR_FILE
             self._output = stack.enter_context(AppendLog[BatchOutput](output))
             self._errors = stack.enter_context(AppendLog[BatchOutput](errors, end=0))
             for _, line in read_records(output, BatchOutput):

@@ -108,7 +108,9 @@ def batches(platform: tuple[GatewayClient, str], server: ChatServer) -> Iterator
 
 
 def test_a_batch_answers_every_line(batches: Batches) -> None:
-    made = batches.create([line(number, seed=number) for number in range(40)])
+    lines = [line(number, seed=number) for number in range(40)]
+    expiry = {"anchor": "created_at", "seconds": 86_400}
+    made = batches.create(lines, output_expires_after=expiry)
 
     assert (made.object, made.endpoint) == ("batch", "/v1/chat/completions")
     assert (made.status, made.completion_window) == ("validating", "24h")
@@ -129,6 +131,8 @@ def test_a_batch_answers_every_line(batches: Batches) -> None:
     assert done.output_file_id is not None
     file = batches.client.files.retrieve(done.output_file_id)
     assert file.purpose == "batch_output"
+    assert done.completed_at is not None
+    assert file.expires_at == done.completed_at + 86_400
     assert next(iter(batches.client.batches.list(limit=1))).id == made.id
 
 

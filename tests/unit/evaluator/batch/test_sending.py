@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.batches import BatchEndpoint, BatchResult
+from services.contracts.batches import ERROR_FILE, OUTPUT_FILE, BatchEndpoint, BatchResult
 from services.contracts.errors import JobFailed
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.evaluator.batch.child import send_batch
-from services.evaluator.batch.outputs import ERRORS, OUTPUT
 from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serving import RemoteEndpoint
@@ -53,10 +52,10 @@ def test_bodies_and_answers_pass_unchanged(tmp_path: Path) -> None:
     key = json.dumps
     sent = sorted(server.bodies, key=key)
     assert sent == sorted((line(number)["body"] for number in range(3)), key=key)
-    response: Any = lines_of(tmp_path / OUTPUT)["sum-2"]["response"]
+    response: Any = lines_of(tmp_path / OUTPUT_FILE)["sum-2"]["response"]
     assert response["body"]["object"] == "chat.completion"
     assert response["body"]["usage"]["total_tokens"] == 12
-    assert (tmp_path / ERRORS).read_bytes() == b""
+    assert (tmp_path / ERROR_FILE).read_bytes() == b""
 
 
 def test_what_the_window_leaves_unanswered_expires(tmp_path: Path) -> None:
@@ -66,7 +65,7 @@ def test_what_the_window_leaves_unanswered_expires(tmp_path: Path) -> None:
     assert result.expired
     assert result.counts.model_dump() == {"total": 5, "completed": 0, "failed": 5}
     assert not server.bodies
-    errors: Any = lines_of(tmp_path / ERRORS)
+    errors: Any = lines_of(tmp_path / ERROR_FILE)
     assert {each["error"]["code"] for each in errors.values()} == {"batch_expired"}
 
 
@@ -84,8 +83,8 @@ def test_another_attempt_asks_failed_requests_alone(tmp_path: Path) -> None:
     assert (first.counts.completed, first.counts.failed) == (3, 3)
     assert (second.counts.completed, second.counts.failed) == (6, 0)
     assert second.usage.total_tokens == 6 * 12
-    assert len(lines_of(tmp_path / OUTPUT)) == 6
-    assert (tmp_path / ERRORS).read_bytes() == b""
+    assert len(lines_of(tmp_path / OUTPUT_FILE)) == 6
+    assert (tmp_path / ERROR_FILE).read_bytes() == b""
 
 
 def test_a_server_that_refuses_everything_fails_the_batch(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Files that are deleted a time after their creation: uploaded ones, and what batches wrote."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+from sqlalchemy import select
+
+from services.api.files.removal import remove_file
+from services.contracts.batches import ERROR_FILE, OUTPUT_FILE, CreateBatch
+from services.contracts.errors import Conflict, InvalidRequest, NotFound
+from services.contracts.files import ExpiresAfter
+from services.contracts.jobs import JobKind
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow, JobRow
+
+logger = logging.getLogger(__name__)
+
+EXPIRY_PARTS = ("expires_after", "expires_after[anchor]", "expires_after[seconds]")
+"""OpenAI's expiry policy in a form, in the names under which its clients send it."""
+
+AT_ONCE = 100
+"""Uploaded files that one round looks at."""
+OVERLAP_SECONDS = 3600.0
+"""By how much the rounds of `FileExpiry` overlap: clocks of hosts differ."""
+
+
+def read_expiry(parts: Mapping[str, bytes]) -> ExpiresAfter | None:
+    """The policy of a form's parts, empty where they are missing; raises `InvalidRequest`."""
+    whole, anchor, seconds = (parts[name].decode(errors="replace") for name in EXPIRY_PARTS)
+    if not (whole or anchor or seconds):
+        return None
+    try:
+        given = from_json(whole) if whole else {"anchor": anchor, "seconds": int(seconds)}
+        return ExpiresAfter.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(("expires_after", *map(str, first["loc"])))
+        raise InvalidRequest(f"{place}: {first['msg']}", param="expires_after") from error
+    except ValueError as error:
+        message = f"expires_after: {error}"
+        raise InvalidRequest(message, param="expires_after") from error
+
+
+class FileExpiry:
+    """Deletes files whose time is over; one that an unfinished job needs stays until that ends."""
+
+    def __init__(self, artifacts: Artifacts) -> None:
+        self._artifacts = artifacts
+        self._batches_until = 0.0
+
+    def apply(self, database: Database) -> None:
+        """Delete what has expired since the last round."""
+        now = time.time()
+        expired = FileRow.expires_at <= now
+        with database.read() as session:
+            query = select(FileRow.id).where(expired).order_by(FileRow.expires_at).limit(AT_ONCE)
+            found = list(session.scalars(query))
+        for file_id in found:
+            self._delete(database, file_id)
+        since = self._batches_until - OVERLAP_SECONDS
+        for job_id in _expired_batches(database, since, now):
+            for name in (OUTPUT_FILE, ERROR_FILE):
+                (self._artifacts.job(job_id) / name).unlink(missing_ok=True)
+        self._batches_until = now
+
+    def _delete(self, database: Database, file_id: str) -> None:
+        try:
+            with database.write() as session:
+                path = remove_file(session, self._artifacts, file_id)
+        except (Conflict, NotFound) as error:
+            logger.debug("%s is kept: %s", file_id, error)
+            return
+        path.unlink(missing_ok=True)
+        logger.info("deleted %s, which has expired", file_id)
+
+
+def output_expires_at(job: JobRow) -> float | None:
+    """When the files of an ended batch are deleted; None: never, or it has not ended."""
+    after = CreateBatch.model_validate(job.request).output_expires_after
+    if after is None or job.finished_at is None:
+        return None
+    return float(job.finished_at + after.seconds)
+
+
+def _expired_batches(database: Database, since: float, now: float) -> Iterator[str]:
+    seconds = JobRow.request["output_expires_after"]["seconds"].as_float()
+    query = select(JobRow.id).where(
+        JobRow.kind == JobKind.BATCH.value,
+        JobRow.finished_at + seconds <= now,
+        JobRow.finished_at + seconds > since,
+    )
+    with database.read() as session:
+        yield from list(session.scalars(query))

@@ -1,0 +1,37 @@
+"""Deleting files that nothing needs any more."""
+
+from pathlib import Path
+
+from sqlalchemy import delete, or_, select
+from sqlalchemy.orm import Session
+
+from services.contracts.errors import Conflict
+from services.contracts.jobs import JobStatus
+from services.core.artifacts import Artifacts
+from services.core.db.tables import DatasetRow, FileRow, JobRow
+from services.core.registry import get_file_row
+
+_UNFINISHED = [status.value for status in JobStatus if not status.is_final]
+
+
+def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> Path:
+    """Forget a file and return the path to remove; raise `Conflict` while a job needs it."""
+    row = get_file_row(session, file_id)
+    fields = ("training_file", "validation_file", "file", "input_file_id")
+    several = ("training_files", "validation_files", "datasets")
+    needed = session.scalar(
+        select(JobRow.id).where(
+            JobRow.status.in_(_UNFINISHED),
+            or_(
+                *(JobRow.request[field].as_string() == file_id for field in fields),
+                *(JobRow.request[field].as_string().contains(f'"{file_id}"') for field in several),
+            ),
+        )
+    )
+    if needed is not None:
+        raise Conflict(f"job {needed} still needs {file_id}", code="file_in_use")
+    dataset = session.scalar(select(DatasetRow.name).where(DatasetRow.file_id == file_id))
+    if dataset is not None:
+        raise Conflict(f"data set {dataset} still needs {file_id}", code="file_in_use")
+    session.execute(delete(FileRow).where(FileRow.seq == row.seq))
+    return artifacts.file(file_id)
