@@ -28,7 +28,8 @@ from tests.support.tiny_model import make_tiny_model
 MAX_TOKENS = 32
 GROUP = 50
 PREFIX_WORDS = 150
-CACHE_GIB = 0.25
+CASES = [("all different", False, 0.25), ("shared prefixes, shuffled", True, 0.02)]
+"""Prompts, and GiB of the engine's cache: the small one holds the prefixes of few groups."""
 SECONDS = 1800.0
 
 
@@ -50,9 +51,10 @@ def prompts_of(count: int, *, shared: bool) -> list[str]:
 class Commands:
     """The two commands for the same prompts, in a folder."""
 
-    def __init__(self, folder: Path, model: Path, texts: Sequence[str]) -> None:
+    def __init__(self, folder: Path, model: Path, texts: Sequence[str], cache: float) -> None:
         self._folder = folder
         self._model = model
+        self._cache = cache
         (folder / "prompts.json").write_text(json.dumps(texts))
         (folder / "records.json").write_text(json.dumps([{"text": text} for text in texts]))
         (folder / "prompt.yaml").write_text("messages: [{role: user, content: '{{ text }}'}]\n")
@@ -62,7 +64,7 @@ class Commands:
         plan = plan_offline(
             installed_runtime("vllm"),
             ModelSource(path=self._model),
-            OfflineOptions(cpu_kv_cache_gib=CACHE_GIB),
+            OfflineOptions(cpu_kv_cache_gib=self._cache),
             scratch=self._folder,
             devices=[],
         )
@@ -80,7 +82,7 @@ class Commands:
         command += ["--prompts", str(self._folder / "records.json"), "-o", str(output)]
         command += ["--template", str(self._folder / "prompt.yaml")]
         command += ["--max-tokens", str(MAX_TOKENS), "--body", "ignore_eos=true"]
-        command += ["--engine", f"cpu_kv_cache_gib={CACHE_GIB}"]
+        command += ["--engine", f"cpu_kv_cache_gib={self._cache}"]
         return self._timed(command, child_environment({"TEMPER_RUNTIMES": str(FOLDER)}))
 
     def _timed(self, command: Sequence[str], environment: dict[str, str]) -> float:
@@ -104,10 +106,10 @@ def compare(rounds: int, count: int) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         model = make_tiny_model(Path(temporary) / "model")
         print(f"{'prompts':<28}{'script s':>9}{'batch s':>9}{'ratio':>7}")
-        for name, shared in (("all different", False), ("shared prefixes, shuffled", True)):
+        for name, shared, cache in CASES:
             folder = Path(temporary) / name.replace(" ", "-")
             folder.mkdir()
-            commands = Commands(folder, model, prompts_of(count, shared=shared))
+            commands = Commands(folder, model, prompts_of(count, shared=shared), cache)
             times = [(commands.plain(), commands.batch()) for _ in range(rounds)]
             script, batch = (statistics.median(side) for side in zip(*times, strict=True))
             print(f"{name:<28}{script:>9.1f}{batch:>9.1f}{script / batch:>7.2f}", flush=True)
