@@ -14,6 +14,7 @@ from temper.cli.output import Output
 from temper.cli.units import duration
 from temper.demo.addition.run import run as run_addition
 from temper.demo.campaign.run import run as run_campaign
+from temper.demo.evaluation.run import run as run_evaluation
 from temper.demo.rlhf.run import run as run_rlhf
 from temper.demo.rlhf.steps import PPO_STEPS
 from temper.demo.tool_use.run import run as run_tool_use
@@ -53,6 +54,12 @@ def search(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
 def rlhf(steps: Steps = PPO_STEPS, seed: Seed = 0) -> int:
     """Fine-tune, reward model and PPO against it: replies that a rater prefers."""
     return _demonstrate(lambda settings, out: run_rlhf(settings, out, steps, seed))
+
+
+@app.command()
+def evaluate() -> int:
+    """A tiny model and its base on a generated benchmark: comparison, reports and a table."""
+    return _demonstrate(run_evaluation)
 
 
 @app.command()

@@ -4,7 +4,11 @@ from typing import Annotated
 
 import typer
 
-from services.contracts.comparisons import CompareEvaluations, PairedComparison
+from services.contracts.comparisons import (
+    CompareEvaluations,
+    EvaluationComparison,
+    PairedComparison,
+)
 from services.contracts.evaluations import ResultOutcome, SampleResult
 from services.metrics.sample_size import independent_discordance, items_needed
 from temper.cli.evaluation_report import report
@@ -60,7 +64,12 @@ def compare(
         found = client.evaluations.compare(baseline, request)
     if as_json:
         out.document(found)
-        return
+    else:
+        show_comparison(found, out)
+
+
+def show_comparison(found: EvaluationComparison, out: Output) -> None:
+    """Print differences, intervals and p-values, and the items that changed."""
     columns = ("CANDIDATE", "ITEMS", "A", "B", "B - A", "95 % INTERVAL", "P", "P (HOLM)")
     out.table(columns, map(_row, found.comparisons))
     for each in found.comparisons:

@@ -37,12 +37,16 @@ def report(evaluations: Evaluations, output: Target, rows: Rows = 1000) -> None:
     if len(set(evaluations)) < len(evaluations):
         raise typer.BadParameter("an evaluation is named twice")
     with connect() as client:
-        found = _load(client, evaluations, rows)
+        found = load_report(client, evaluations, rows)
     write_evaluation_report(found, output)
     Output(as_json=False).note(f"wrote {output}")
 
 
-def _load(client: Temper, names: list[str], most: int) -> EvaluationReport:
+def load_report(client: Temper, names: list[str], most: int) -> EvaluationReport:
+    """What a report shows of evaluations, with up to ``most`` rows of each.
+
+    Raises `typer.BadParameter` unless all have succeeded.
+    """
     evaluations = [client.evaluations.get(name) for name in names]
     for each in evaluations:
         if each.status is not JobStatus.SUCCEEDED:

@@ -43,7 +43,7 @@ def table(
     with connect() as client:
         page = client.evaluations.page(most=most)
         board = leaderboard(each for each in page.data if _wanted(each, model, file))
-        names = _filenames(client, board)
+        names = filenames(client, board)
     out = Output(as_json=False)
     if as_json:
         document = _document(board, names)
@@ -51,10 +51,9 @@ def table(
     elif not board.rows:
         out.note("no evaluation has succeeded")
     else:
-        heading = ("MODEL", *_headings(board, names), "MEAN")
-        rows = [_cells(row, board) for row in board.rows]
+        heading, rows = shown_table(board, names)
         if markdown:
-            _print_markdown(heading, rows)
+            sys.stdout.write(markdown_table(heading, rows))
         else:
             out.table(heading, rows)
     if page.has_more:
@@ -66,7 +65,7 @@ def _wanted(evaluation: Evaluation, models: list[str] | None, files: list[str] |
     return (not models or model in models) and (not files or evaluation.file in files)
 
 
-def _filenames(client: Temper, board: Leaderboard) -> dict[str, str]:
+def filenames(client: Temper, board: Leaderboard) -> dict[str, str]:
     """Names by file id; a deleted file keeps its id."""
     names = {}
     for file in {benchmark.file for benchmark in board.benchmarks}:
@@ -77,6 +76,14 @@ def _filenames(client: Temper, board: Leaderboard) -> dict[str, str]:
                 raise
             names[file] = file
     return names
+
+
+def shown_table(
+    board: Leaderboard, names: dict[str, str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The heading and the rows of a leaderboard; ``names`` are those of `filenames`."""
+    heading = ("MODEL", *_headings(board, names), "MEAN")
+    return heading, [_cells(row, board) for row in board.rows]
 
 
 def _headings(board: Leaderboard, names: dict[str, str]) -> list[str]:
@@ -106,10 +113,11 @@ def _shown(cell: LeaderboardCell) -> str:
     return f"{cell.metrics.accuracy:.4f} [{low:.4f}, {high:.4f}]{errors}"
 
 
-def _print_markdown(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def markdown_table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table in Markdown; all columns but the first are aligned to the right."""
     rule = ("---", *("---:" for _ in heading[1:]))
     lines = [tuple(map(_escaped, heading)), rule, *(tuple(map(_escaped, row)) for row in rows)]
-    sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _escaped(text: str) -> str:

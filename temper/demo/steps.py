@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from services.contracts.evaluations import CreateEvaluation
+from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.files import File, FilePurpose
 from services.contracts.fine_tuning import CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob
@@ -86,6 +86,14 @@ class Demo:
         if job.status is not JobStatus.SUCCEEDED:
             reason = job.error.message if job.error else job.status.value
             raise DemoFailed(f"{job_id}: {reason}; log: {self.home}/jobs/{job_id}/log.txt")
+
+    def evaluated(self, job_id: str) -> Evaluation:
+        """Follow an evaluation to its end; raise `DemoFailed` without metrics."""
+        self.finish(job_id)
+        evaluation = self.client.evaluations.get(job_id)
+        if evaluation.metrics is None:
+            raise DemoFailed(f"{job_id} has no metrics")
+        return evaluation
 
     def train(self, request: CreateFineTuningJob, file: File) -> FineTuningJob:
         """Fine-tune to the end."""

@@ -1,4 +1,4 @@
-"""`make demo` without the installation, and the demonstration of RLHF."""
+"""`make demo` without the installation, and the demonstrations that train by themselves."""
 
 import os
 import re
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import openpyxl
 import psutil
 import pytest
 
@@ -88,4 +89,26 @@ def test_the_demo_of_campaigns_finds_the_data_that_teach_best(tmp_path: Path) ->
     verdicts = re.findall(r"loop (\d): (base model|accepted|rejected)", done.stdout)
     assert verdicts[:2] == [("0", "base model"), ("1", "accepted")], done.stdout
     assert verdicts[2:] == [("2", "accepted"), ("3", "rejected")], done.stdout
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.long
+def test_the_demo_of_evaluations_compares_two_models_and_writes_reports(tmp_path: Path) -> None:
+    installed_runtime("training")
+    installed_runtime("vllm")
+
+    done = run_demo(tmp_path, "evaluate")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "paired_permutation" in done.stdout
+    folder = tmp_path / "demo" / "evaluation"
+    workbook = openpyxl.load_workbook(folder / "report.xlsx", read_only=True)
+    assert workbook.sheetnames == ["Summary", "Comparison", "Changes", "Rows"]
+    workbook.close()
+    page = (folder / "report.html").read_text()
+    assert page.count("<svg") == 3
+    assert "src=" not in page
+    table = (folder / "table.md").read_text().splitlines()
+    assert len(table) == 4
+    assert table[3].startswith("| tiny-base |"), table
     assert processes_of(tmp_path) == []

@@ -26,7 +26,7 @@ from temper.cli.units import duration
 from temper.client import DEFAULT_URL
 from temper.demo.addition.data import write_data
 from temper.demo.setup import local_stack, make_model
-from temper.demo.steps import Demo, DemoFailed
+from temper.demo.steps import Demo
 from temper.settings import ClientSettings
 from temper.stack.state import StackFile
 
@@ -81,9 +81,7 @@ def teach(demo: Demo, model_folder: Path, data: Path) -> Outcome:
     demo.out.line("(d) evaluations before and after, served by vLLM")
     tuned = tuning.fine_tuned_model or ""
     after_id = demo.submit(evaluation_request(tuned, held_out), held_out)
-    demo.finish(before_id)
-    demo.finish(after_id)
-    return Outcome(tuning, _evaluation(demo, before_id), _evaluation(demo, after_id))
+    return Outcome(tuning, demo.evaluated(before_id), demo.evaluated(after_id))
 
 
 def training_request(base: str, file: File) -> CreateFineTuningJob:
@@ -141,13 +139,6 @@ def next_commands(outcome: Outcome, url: str) -> str:
   curl {url}/v1/fine_tuning/jobs/{tuning.id}/checkpoints
   curl '{url}/v1/evaluations/{outcome.after.id}/results?limit=5'
 """
-
-
-def _evaluation(demo: Demo, job_id: str) -> Evaluation:
-    evaluation = demo.client.evaluations.get(job_id)
-    if evaluation.metrics is None:
-        raise DemoFailed(f"{job_id} has no metrics")
-    return evaluation
 
 
 def _show(outcome: Outcome, stack: StackFile, out: Output) -> None:

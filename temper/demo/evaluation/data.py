@@ -1,0 +1,47 @@
+"""Data of the evaluation's demonstration: sums as they are taught, and longer ones.
+
+``train.jsonl`` teaches two-digit sums. ``benchmark.jsonl`` asks for others of these and, so that
+there are wrong answers to read, for sums of three digits.
+"""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.contracts.benchmarks import Benchmark
+from services.contracts.graders import NumericGrader
+from temper.demo.addition.data import HELDOUT_ROWS, TRAIN_ROWS, question, split_pairs
+from temper.demo.addition.data import write_data as write_sums
+from temper.demo.setup import write_rows
+
+TAUGHT_ITEMS = 150
+LONGER_ITEMS = 50
+ITEMS = TAUGHT_ITEMS + LONGER_ITEMS
+
+BENCHMARK = Benchmark(question="item.text", answer="item.sum", grader=NumericGrader())
+"""Right when the last number of the answer is the sum."""
+
+
+@dataclass(frozen=True)
+class EvaluationData:
+    """The files of the demonstration."""
+
+    training: Path
+    benchmark: Path
+
+
+def write_data(folder: Path) -> EvaluationData:
+    """Write both files, deterministically."""
+    write_sums(folder)
+    _, held_out = split_pairs(TRAIN_ROWS, HELDOUT_ROWS, seed=0)
+    choice = random.Random(0)  # noqa: S311 - reproducible data, no secret
+    longer = [(choice.randint(100, 999), choice.randint(100, 999)) for _ in range(LONGER_ITEMS)]
+    benchmark = folder / "benchmark.jsonl"
+    write_rows(
+        benchmark,
+        (
+            {"item": {"text": question(a, b), "sum": a + b}}
+            for a, b in (*held_out[:TAUGHT_ITEMS], *longer)
+        ),
+    )
+    return EvaluationData(folder / "train.jsonl", benchmark)
