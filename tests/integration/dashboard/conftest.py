@@ -63,6 +63,10 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, S
         yield url, Showcase(client)
 
 
+OFFLINE = "net::ERR_INTERNET_DISCONNECTED"
+"""Only a test that takes the network away sees it."""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A browser of the module: while it runs, nothing else in the process can use asyncio."""
@@ -88,4 +92,5 @@ def page(browser: Browser) -> Iterator[Page]:
     )
     yield page
     context.close()
-    assert problems == []
+    # The browser itself tells of requests that fall into the time without a network.
+    assert [each for each in problems if OFFLINE not in each] == []
