@@ -48,6 +48,7 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "added, deleted or substituted",
         "hotpotqa": "questions that need two articles of an encyclopedia, with short answers",
         "triviaqa": "trivia questions with short answers",
+        "tool_calls": "requests to a model with tools, answered by the calls to make, as JSON",
         "humaneval": "Python functions to complete from their docstrings, judged by running tests",
         "mbpp": "short Python programs to write from a description, judged by running tests",
     }

@@ -14,6 +14,7 @@ from services.contracts.graders import (
     MathGrader,
     NumericGrader,
     TokenF1Grader,
+    ToolCallsGrader,
 )
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
 
@@ -33,8 +34,8 @@ class Benchmark(Request):
     question: FieldPath = Field(default="question", description="Dotted path to a text.")
     answer: FieldPath | None = Field(
         default="answer",
-        description="Dotted path to a text, a number, or a list of them; null: the grader needs "
-        "no gold.",
+        description="Dotted path to a text, a number, or a list of them; for tool_calls also to a "
+        "list of calls; null: the grader needs no gold.",
     )
     choices: FieldPath | None = Field(
         default=None,
@@ -155,6 +156,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             prompt="Which option continues the text best?\n\n{question}\n\n" + _BOXED_LETTER,
             grader=ChoiceGrader(options=4),
         ),
+        "tool_calls": Benchmark(question="query", answer="label", grader=ToolCallsGrader()),
         "humaneval": Benchmark(
             question="prompt",
             answer=None,

@@ -8,6 +8,7 @@ from string import ascii_uppercase
 
 from services.contracts.base import JsonObject
 from services.contracts.benchmarks import QUESTION, Benchmark
+from services.contracts.graders import ToolCallsGrader
 from services.datasets.record import JsonValue, RowError, shown
 from services.metrics.extraction import at_path
 
@@ -36,6 +37,9 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
         options = _mixed(question, [gold, *(_at(row, path) for path in benchmark.incorrect)])
         question += "".join(_options(options, " and ".join(benchmark.incorrect)))
         gold = ascii_uppercase[options.index(gold)]
+    if isinstance(benchmark.grader, ToolCallsGrader) and not isinstance(gold, str):
+        # A list of golds means any of them; a list of calls is a single gold, which is JSON text.
+        gold = json.dumps(gold, ensure_ascii=False)
     texts = {name: _text(row, path) for name, path in benchmark.fields.items()}
     prompt = {"prompt": _filled(benchmark.prompt, {**texts, QUESTION[1:-1]: question})}
     if benchmark.tests is not None:

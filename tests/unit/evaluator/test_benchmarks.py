@@ -1,6 +1,7 @@
 """Benchmarks by name: rows in their published schemas, prompts, graders, and unknown names."""
 
 import asyncio
+import json
 import re
 from contextlib import AsyncExitStack
 from typing import Any
@@ -190,6 +191,31 @@ def test_published_rows_of_programs_become_tests(name: str, row: Any) -> None:
     (case,) = read_tests(asked.extra["tests"], Language.PYTHON).cases
     assert case.stdin is not None
     assert test in case.stdin
+
+
+SEARCH = {"toolName": "search", "paramList": {"q": "a:b"}}
+
+
+@pytest.mark.parametrize("label", [[SEARCH, SEARCH], json.dumps([SEARCH, SEARCH])])
+def test_rows_of_tool_calls_are_graded_by_all_their_calls(label: Any) -> None:
+    row = {"url": "u", "历史对话": [], "query": "Find a:b twice.", "label": label}
+
+    assert sample(row, BENCHMARKS["tool_calls"]).messages[0]["content"] == "Find a:b twice."
+    assert graded("tool_calls", row, f"<think>[]</think>{json.dumps({'label': [SEARCH] * 2})}")
+    assert not graded("tool_calls", row, json.dumps([SEARCH]))
+
+
+def test_a_row_without_calls_wants_none() -> None:
+    row = {"query": "Hello", "label": []}
+
+    assert graded("tool_calls", row, "[]")
+    assert not graded("tool_calls", row, json.dumps([SEARCH]))
+
+
+@pytest.mark.parametrize("label", [[{"paramList": {}}], {"calls": []}, 7, "none"])
+def test_a_label_that_is_no_list_of_calls_is_refused(label: Any) -> None:
+    with pytest.raises(RowError, match="gold"):
+        sample({"query": "Hello", "label": label}, BENCHMARKS["tool_calls"])
 
 
 def test_fields_fill_their_places_in_the_prompt() -> None:
