@@ -23,6 +23,7 @@ _END_SECONDS = 10.0
 _HELPER_SECONDS = 5.0
 _LOOK_SECONDS = 0.01
 _MOST_SHARED_FILES = 10_000
+_MOST_REAPED = 1000
 _LITTLE = 16
 """This part of the disk limit is every run's own, however little space is left."""
 
@@ -64,6 +65,16 @@ class ContainedRun:
         self._shared_memory = os.open(_SHARED_MEMORY, os.O_RDONLY | os.O_DIRECTORY)
         self._disk_space = accounting.SharedSpace(self._opened_folder)
         self._shared_memory_space = accounting.SharedSpace(self._shared_memory)
+
+    def reap_orphans(self) -> None:
+        """Reap those of its processes that have died without a parent: until then they still count
+        as processes of its user."""
+        with contextlib.suppress(ChildProcessError):
+            for _ in range(_MOST_REAPED):
+                dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if dead is None or dead.si_pid == self.program:  # `end` reaps the program
+                    return
+                os.waitpid(dead.si_pid, 0)
 
     def space_is_going(self) -> bool:
         """Whether runs have used up much of what they share since the last call that said so."""

@@ -87,6 +87,9 @@ class NamespacedRun:
             memory = accounting.private_memory(self.processes, None, limit)
         return (resident.memory if memory is None else memory) + files
 
+    def reap_orphans(self) -> None:
+        """Nothing: the namespace's init process adopts them, and the kernel reaps its children."""
+
     def space_is_going(self) -> bool:
         """Never: it shares no space."""
         return False

@@ -133,6 +133,7 @@ class GuestSlot:
                     else:  # all that could ask have ended
                         poll.unregister(sockets)
                 if pause is not None:
+                    run.reap_orphans()
                     began = time.monotonic()
                     is_urgent = run.space_is_going()
                     if is_urgent or began >= due:

@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from services.sandbox.guest.frames import ChannelClosed, Header
-from services.sandbox.guest.notebook import messages
+from services.sandbox.guest.notebook import messages, process_group
 from services.sandbox.guest.notebook.cell import Cell
 from services.sandbox.guest.notebook.files import Folder
 from services.sandbox.guest.notebook.process import KernelProcess
@@ -116,6 +116,7 @@ class Driver:
         self._send({"type": "died", "return_code": kernel.reap()})
         if not kernel.ready:
             os._exit(1)  # the next one would fail as well
+        process_group.await_end(kernel.pid)
         self._start_kernel()
 
     def _pass_on_output(self) -> None:

@@ -1,7 +1,9 @@
 """Programs that start too many processes, hide, or attack others."""
 
+import contextlib
 import os
 import signal
+from pathlib import Path
 
 from tests.support.sandbox import Sandbox
 from tests.support.time_limits import with_enough_time
@@ -49,6 +51,37 @@ try:
 except RuntimeError as error: print(error, started < 100)
 """
     assert sandbox.output(code) == "can't start new thread True\n"
+
+
+def zombies_of(user: str) -> list[Path]:
+    """Processes with these user ids that have died and that nobody has reaped."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            text = status.read_text()
+            if "\nState:\tZ" in text and user in text:
+                found.append(status)
+    return found
+
+
+def test_orphans_that_have_ended_leave_no_process(sandbox: Sandbox) -> None:
+    mark = MARK % os.getpid()
+    code = f"""
+import os, subprocess, sys
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        try: os.fork()
+        finally: os._exit(0)
+    os.waitpid(child, 0)
+subprocess.run([sys.executable, "-c", "import time; time.sleep(1000)", "orphans-{mark}"])
+"""
+    with sandbox.started(code, run_timeout=100):
+        (last,) = wait_for(lambda: processes_with(f"\0orphans-{mark}") or None, "it is running")
+        lines = Path(f"/proc/{last}/status").read_text().splitlines()
+        (user,) = (line for line in lines if line.startswith("Uid:"))
+        wait_for(lambda: not zombies_of(user), "its orphans have been reaped", 60)
+        os.kill(int(last), signal.SIGKILL)
 
 
 def test_a_fork_bomb_does_not_affect_others(sandbox: Sandbox) -> None:

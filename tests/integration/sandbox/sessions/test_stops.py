@@ -207,6 +207,23 @@ def test_only_one_thread_publishes_even_if_python_believes_it_dead(
     assert len(answer["display"]) == 80
 
 
+def test_a_kernel_that_leaves_as_many_processes_as_it_may_is_replaced(
+    session: SessionClient,
+) -> None:
+    session.execute(
+        "import os, signal\n"
+        "while True:\n"
+        "    try: child = os.fork()\n"
+        "    except OSError: break\n"
+        "    if child == 0:\n"
+        "        while True: signal.pause()\n"
+        "os._exit(3)",
+        timeout=60,
+    )
+    assert session.value("1 + 1") == "2"
+    assert session.show()["restarts"] == 1
+
+
 @pytest.mark.drill
 @pytest.mark.parametrize(
     "code",
