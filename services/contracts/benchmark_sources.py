@@ -46,6 +46,8 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "rings to count, scaffolds, and whether two molecules are the same",
         "chemcotbench_mol_edit": "molecules given as SMILES, in which a functional group is to be "
         "added, deleted or substituted",
+        "chemcotbench_mol_opt": "molecules given as SMILES, of which a property is to be raised: "
+        "penalized logP, solubility or drug-likeness",
         "hotpotqa": "questions that need two articles of an encyclopedia, with short answers",
         "triviaqa": "trivia questions with short answers",
         "tool_calls": "requests to a model with tools, answered by the calls to make, as JSON",

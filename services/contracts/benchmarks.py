@@ -120,6 +120,9 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "chemcotbench_mol_edit": Benchmark(
             question="query", answer=None, grader=ChemistryGrader(tasks=["mol_edit"])
         ),
+        "chemcotbench_mol_opt": Benchmark(
+            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_opt"])
+        ),
         "hotpotqa": Benchmark(prompt=_SHORT_ANSWER, grader=TokenF1Grader()),
         "triviaqa": Benchmark(
             answer="answer.aliases", prompt=_SHORT_ANSWER, grader=TokenF1Grader()

@@ -123,12 +123,13 @@ class ChemistryGrader(Request):
 
     The row says its sub-task in ``subtask``, and holds ``gt`` or ``query`` and ``meta``; the answer
     is JSON behind the reasoning. Scores are 1 for a right answer, 0 for a wrong, missing or
-    impossible one, and the similarity of scaffolds. Needs the runtime ``grading``.
+    impossible one, and the similarity of scaffolds; a better molecule is a right answer. Needs the
+    runtime ``grading``.
     """
 
     type: Literal["chemistry"] = "chemistry"
-    tasks: list[Literal["mol_und", "mol_edit"]] = Field(
-        min_length=1, max_length=2, description="What the rows may be of."
+    tasks: list[Literal["mol_und", "mol_edit", "mol_opt"]] = Field(
+        min_length=1, max_length=3, description="What the rows may be of."
     )
 
 

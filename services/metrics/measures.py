@@ -4,9 +4,11 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, quantiles
 
 LOWER_IS_BETTER = frozenset({"absolute_error"})
+WINSORIZED = frozenset({"improvement"})
+"""Measures whose mean counts values beyond the 5th and 95th percentile as these."""
 
 _Z95 = NormalDist().inv_cdf(0.975)
 
@@ -22,35 +24,48 @@ class MeasureMean:
 
 
 class Measures:
-    """Sums numbers of answers in any order; items are clusters, since their answers are alike."""
+    """Averages numbers of answers in any order; items are clusters, as their answers are alike."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, dict[str, dict[int, tuple[float, int]]]] = defaultdict(
-            lambda: defaultdict(dict)
+        self._values: dict[str, dict[str, dict[int, list[float]]]] = defaultdict(
+            lambda: defaultdict(lambda: defaultdict(list))
         )
 
     def add(self, group: str, item: int, measures: Mapping[str, float]) -> None:
         """Count the numbers of one answer."""
         for name, value in measures.items():
-            clusters = self._sums[group][name]
-            total, size = clusters.get(item, (0.0, 0))
-            clusters[item] = total + value, size + 1
+            self._values[group][name][item].append(value)
 
     def means(self) -> dict[str, dict[str, MeasureMean]]:
         """By group and measure, both in order of their names."""
         return {
-            group: {name: _mean(clusters) for name, clusters in sorted(measures.items())}
-            for group, measures in sorted(self._sums.items())
+            group: {
+                name: _mean(_winsorized(clusters) if name in WINSORIZED else clusters)
+                for name, clusters in sorted(measures.items())
+            }
+            for group, measures in sorted(self._values.items())
         }
 
 
-def _mean(clusters: Mapping[int, tuple[float, int]]) -> MeasureMean:
+def _winsorized(clusters: Mapping[int, list[float]]) -> dict[int, list[float]]:
+    """With every value within the 5th and 95th percentile of all, linearly interpolated."""
+    values = [value for cluster in clusters.values() for value in cluster]
+    if len(values) == 1:
+        return dict(clusters)
+    low, *_, high = quantiles(values, n=20, method="inclusive")
+    return {
+        item: [min(max(value, low), high) for value in cluster]
+        for item, cluster in clusters.items()
+    }
+
+
+def _mean(clusters: Mapping[int, list[float]]) -> MeasureMean:
     """With the standard error of a ratio of cluster sums (W. G. Cochran, "Sampling Techniques",
     1977) and its normal interval."""
-    number = sum(size for _, size in clusters.values())
-    mean = math.fsum(total for total, _ in clusters.values()) / number
+    number = sum(map(len, clusters.values()))
+    mean = math.fsum(value for cluster in clusters.values() for value in cluster) / number
     if len(clusters) == 1:
         return MeasureMean(mean, number, None, None)
-    squares = math.fsum((total - mean * size) ** 2 for total, size in clusters.values())
+    squares = math.fsum((math.fsum(each) - mean * len(each)) ** 2 for each in clusters.values())
     stderr = math.sqrt(squares * len(clusters) / (len(clusters) - 1)) / number
     return MeasureMean(mean, number, stderr, (mean - _Z95 * stderr, mean + _Z95 * stderr))

@@ -5,12 +5,17 @@ It runs with the Python of the runtime ``grading`` and answers requests (see
 
 - ``similarity`` of ``answer`` and ``gold``, a number, or null where the answer is not SMILES;
 - ``edit`` of ``source`` into ``answer`` with the groups ``added`` and ``removed``, true or false,
+  or null where the answer is not SMILES;
+- ``improvement`` of ``source`` to ``answer`` in ``property``, [difference, whether the scaffold is
+  the same, 0 or 1, similarity of the scaffolds],
   or null where the answer is not SMILES.
 
-A gold or a source that is not SMILES is an error.
+A gold or a source that is not SMILES is an error. The argument ``mol_opt`` loads what
+``improvement`` needs at once, so that no answer's time is spent on it.
 """
 
 import resource
+import sys
 from typing import Any
 
 from services.core.process.worker_child import Answer, serve
@@ -43,7 +48,26 @@ def load() -> Answer:
         added, removed = request["added"], request["removed"]
         return None if answer is None else structures.is_edited(source, answer, added, removed)
 
-    measures = {"similarity": similarity, "edit": edit}
+    measures: dict[str, Answer] = {"similarity": similarity, "edit": edit}
+    if "mol_opt" in sys.argv[1:]:
+        from services.rewards.chemistry.properties import PROPERTIES  # noqa: PLC0415
+
+        def improvement(request: dict[str, Any]) -> list[float] | None:
+            source, answer = known(request, "source"), structures.molecule_of(request["answer"])
+            if answer is None:
+                return None
+            measure = PROPERTIES[request["property"]]
+            return [
+                measure(answer) - measure(source),
+                *structures.scaffold_kept(source, answer),
+            ]
+
+        methane = structures.molecule_of("C")
+        for measure in PROPERTIES.values():
+            # The first call of synthetic accessibility reads its table of fragments.
+            measure(methane)
+        measures["improvement"] = improvement
+
     return lambda request: measures[request["measure"]](request)
 
 

@@ -10,9 +10,11 @@ from services.core.process.runtimes import child_environment
 from services.core.process.worker_pool import WorkerFailed, WorkerPool, WorkerTimedOut
 from services.metrics.extraction import ExtractionOutcome, extract_json
 from services.rewards.chemistry.rows import (
+    BEST,
     COUNT,
     MAX_SMILES,
     SCAFFOLD,
+    TARGET,
     Question,
     count_of,
     read_question,
@@ -26,6 +28,8 @@ START_SECONDS = 120.0
 SECONDS = 10.0
 """Of one answer: RDKit takes milliseconds, but some structures take it minutes."""
 MAX_ANSWER_BYTES = 1 << 20
+ORACLES = frozenset({"drd2", "jnk3", "gsk3b"})
+"""Sub-tasks whose property only a trained model can tell."""
 
 
 class Chemistry:
@@ -40,7 +44,7 @@ class Chemistry:
             raise InvalidRequest(message, param=param, code="runtime_missing")
         self._settings = settings
         self._pool = WorkerPool(
-            [str(python), "-m", CHILD],
+            [str(python), "-m", CHILD, *settings.tasks],
             PROCESSES,
             child_environment({}),
             start_seconds=START_SECONDS,
@@ -64,11 +68,17 @@ class Chemistry:
             question = read_question(sample.item, self._settings)
         except InvalidRequest as error:
             raise RewardFailed(f"the row's {error.param}: {error.message}") from None
+        if question.subtask in ORACLES:
+            raise RewardFailed(f"no oracle: {question.subtask} needs a model, and none is given")
         answer = _answer(sample.answer, question.key)
+        if question.key == TARGET and answer is None:
+            answer = _answer(sample.answer, TARGET.replace(" ", "_"))
         if question.key == COUNT:
             return _counted(question, answer)
         if question.task == "mol_edit":
             return await self._edited(question, answer)
+        if question.task == "mol_opt":
+            return await self._improved(question, answer)
         if question.key == SCAFFOLD:
             return await self._similar(question, answer)
         is_right = answer is not None and answer.casefold() == question.gold.casefold()
@@ -92,6 +102,25 @@ class Chemistry:
         if found is None:
             return _score(question, 0.0, answer, valid=0.0)
         return _score(question, float(found), answer, correct_rate=float(found), valid=1.0)
+
+    async def _improved(self, question: Question, answer: str | None) -> Score:
+        """1 for a better molecule; what is not a molecule improves nothing and keeps nothing."""
+        request = {
+            "measure": "improvement",
+            "source": question.source,
+            "property": question.subtask,
+        }
+        found = await self._asked(request, answer)
+        improvement, same, similarity = found or (0.0, 0.0, 0.0)
+        measures = {
+            "improvement": improvement,
+            "success": float(improvement > 0),
+            "best": float(improvement >= BEST[question.subtask]),
+            "scaffold_same": same,
+            "scaffold_similarity": similarity,
+            "valid": float(found is not None),
+        }
+        return _score(question, measures["success"], answer, **measures)
 
     async def _asked(self, request: JsonObject, answer: str | None) -> Any:
         """What the child says about an answer; None for one that is not a molecule."""

@@ -34,6 +34,12 @@ EDITS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The fields of ``meta`` that each sub-task of mol_edit needs."""
+BEST: Mapping[str, float] = MappingProxyType(
+    {"logp": 0.5, "solubility": 0.5, "qed": 0.3, "drd2": 0.3, "jnk3": 0.3, "gsk3b": 0.3}
+)
+"""The sub-tasks of mol_opt, and the improvement of each from which an answer is among the best."""
+TARGET = "Final Target Molecule"
+"""Where the answer to mol_opt stands, in some rows with ``_`` in place of the spaces."""
 MAX_SMILES = 2000
 
 _SOURCE = re.compile(r"(?:Input Molecule|Molecule SMILES|Source Molecule):\s*[`'\"]?([^\s`'\"]+)")
@@ -41,7 +47,7 @@ _SOURCE = re.compile(r"(?:Input Molecule|Molecule SMILES|Source Molecule):\s*[`'
 
 @dataclass(frozen=True)
 class Question:
-    """What a row asks for: ``key`` is the answer's in its JSON; edits have a ``source``."""
+    """What a row asks for: ``key`` is the answer's in its JSON; changes have a ``source``."""
 
     task: str
     subtask: str
@@ -57,11 +63,13 @@ def read_question(row: JsonObject, settings: ChemistryGrader) -> Question:
     task, subtask = row.get("task"), row.get("subtask")
     if task not in settings.tasks:
         raise InvalidRequest(f"{task!r} is none of {', '.join(settings.tasks)}", param="task")
-    known = UNDERSTANDING if task == "mol_und" else EDITS
+    known = {"mol_und": UNDERSTANDING, "mol_edit": EDITS, "mol_opt": BEST}[task]
     if not isinstance(subtask, str) or subtask not in known:
         raise InvalidRequest(f"{subtask!r} is none of {', '.join(known)}", param="subtask")
     if task == "mol_und":
         return Question(task, subtask, UNDERSTANDING[subtask], gold=_gold(row, subtask))
+    if task == "mol_opt":
+        return Question(task, subtask, TARGET, source=_source(row))
     groups = {field: _group(row, field) for field in EDITS[subtask]}
     added, removed = groups.get("added_group"), groups.get("removed_group")
     return Question(task, subtask, OUTPUT, "", _source(row), added, removed)

@@ -1,7 +1,8 @@
-"""Molecules from SMILES, their similarity, and edits of functional groups."""
+"""Molecules from SMILES, their similarity, their scaffolds, and edits of functional groups."""
 
 from rdkit import Chem, DataStructs
 from rdkit.Chem import rdFingerprintGenerator
+from rdkit.Chem.Scaffolds import MurckoScaffold
 
 from services.rewards.chemistry.groups import count_group
 
@@ -22,6 +23,18 @@ def morgan_similarity(first: Chem.Mol, second: Chem.Mol) -> float:
             _MORGAN.GetFingerprint(first), _MORGAN.GetFingerprint(second)
         )
     )
+
+
+def scaffold_kept(source: Chem.Mol, target: Chem.Mol) -> tuple[float, float]:
+    """Whether the Murcko scaffolds (G. W. Bemis and M. A. Murcko, 1996) are equal, 0 or 1, and
+    their similarity; molecules without rings have no scaffold, which is equal to none."""
+    first, second = (MurckoScaffold.GetScaffoldForMol(each) for each in (source, target))
+    if Chem.MolToSmiles(first) == Chem.MolToSmiles(second):
+        return 1.0, 1.0
+    # Fingerprints of nothing have no similarity.
+    if not (first.GetNumAtoms() and second.GetNumAtoms()):
+        return 0.0, 0.0
+    return 0.0, morgan_similarity(first, second)
 
 
 def is_edited(source: Chem.Mol, target: Chem.Mol, added: str | None, removed: str | None) -> bool:

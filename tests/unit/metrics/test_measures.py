@@ -32,3 +32,20 @@ def test_one_item_has_no_interval() -> None:
     measures = Measures()
     measures.add("count", 0, {"absolute_error": 1.0})
     assert measures.means()["count"]["absolute_error"] == MeasureMean(1.0, 1, None, None)
+
+
+def test_improvements_are_winsorized_at_the_5th_and_95th_percentile() -> None:
+    measures = Measures()
+    for item, value in enumerate([1000.0, *range(20)]):
+        measures.add("logp", item, {"improvement": value, "success": float(value > 0)})
+    means = measures.means()["logp"]
+    # Of 21 values the percentiles are the second and the last but one: 0 counts as 1, and 1000
+    # as 19, so that the sum is 1 + (1 + ... + 19) + 19 = 210.
+    assert (means["improvement"].mean, means["improvement"].samples) == (10.0, 21)
+    assert means["success"].mean == pytest.approx(20 / 21)
+
+
+def test_a_single_improvement_is_its_own_mean() -> None:
+    measures = Measures()
+    measures.add("logp", 0, {"improvement": 3.0})
+    assert measures.means()["logp"]["improvement"] == MeasureMean(3.0, 1, None, None)
