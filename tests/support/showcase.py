@@ -4,6 +4,7 @@ show as text: markup, a right-to-left override, and replies of 5 MB."""
 import json
 import time
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import update
 
@@ -77,6 +78,7 @@ class Showcase:
             f"/ui/campaigns/{CAMPAIGN_ID}": "td",
             f"/ui/campaigns/{CAMPAIGN_ID}/loops/1": "h2",
             "/ui/models": "td",
+            f"/ui/lineage?model={quote(HOSTILE, safe='')}": "td",
             "/ui/chat?model=base&other=other": "form",
             "/ui/workers": "td",
             "/ui/nothing": "h1",
@@ -199,7 +201,12 @@ class Showcase:
             session.add(CampaignStepRow(**place, output=output, **times))
 
     def _machines(self) -> None:
-        lineage = {"job_id": self.failed, "parent": HOSTILE, "library_versions": {}}
+        lineage = {
+            "job_id": self.failed,
+            "parent": HOSTILE,
+            "files": {"training_file": {"file": HOSTILE, "sha256": HOSTILE}},
+            "library_versions": {HOSTILE: HOSTILE},
+        }
         now = time.time()
         with self._database.write() as session:
             model = {"id": HOSTILE, "kind": "adapter", "base": "base", "created_at": now}

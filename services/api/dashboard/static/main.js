@@ -10,6 +10,7 @@ import { compareView } from "./views/compare.js";
 import { evaluationsView } from "./views/evaluations.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
+import { lineageView } from "./views/lineage.js";
 import { modelsView } from "./views/models.js";
 import { resultsView } from "./views/results.js";
 import { signInView } from "./views/sign_in.js";
@@ -30,6 +31,7 @@ const VIEWS = [
   [/^\/ui\/campaigns\/([\w-]+)$/, campaignView],
   [/^\/ui\/campaigns\/([\w-]+)\/loops\/(\d{1,4})$/, campaignLoopView],
   [/^\/ui\/models$/, modelsView],
+  [/^\/ui\/lineage$/, lineageView],
   [/^\/ui\/chat$/, chatView],
   [/^\/ui\/workers$/, workersView],
 ];

@@ -27,6 +27,7 @@ const COLUMNS = {
   Kind: (model) => model.kind,
   Parent: (model) => model.lineage?.parent ?? model.base,
   "Made by": (model) => (model.lineage ? h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id) : "registered"),
+  Lineage: (model) => h("a", { href: withQuery("/ui/lineage", { model: model.id }) }, "lineage"),
   Chat: (model) => h("a", { href: withQuery("/ui/chat", { model: model.id }) }, "chat"),
   Created: (model) => time(model.created),
 };

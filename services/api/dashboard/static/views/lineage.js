@@ -1,0 +1,107 @@
+// Where a model comes from and what was made of it: parents, data, jobs and library versions.
+
+import { request, withQuery } from "../api.js";
+import { h, inline, sameBy, table } from "../dom.js";
+import { json, number } from "../format.js";
+import { lineageGraph } from "../lineage_graph.js";
+
+const PAGE = 1000;
+const MOST_PAGES = 10;
+const MOST_ANCESTORS = 20;
+const MOST_SHOWN = 100;
+const HASH_CHARACTERS = 12;
+
+export async function lineageView({ place, signal, query }) {
+  const id = query.get("model") ?? "";
+  place.append(h("h1", {}, "Lineage"));
+  const { models, hasMore } = await registry(signal);
+  if (!models.has(id)) {
+    const problem = id ? h("p", { class: "error" }, "There is no model ", h("bdi", {}, id), hasMore ? ` among the newest ${number(models.size)}.` : ".") : null;
+    place.append(h("div", {}, problem, h("p", {}, "Choose one of the ", h("a", { href: "/ui/models" }, "models"), ".")));
+    return;
+  }
+  const { family, leftOut, isCut } = familyOf(id, models);
+  const notes = [
+    isCut ? `The nearest ${MOST_ANCESTORS} ancestors are shown.` : null,
+    leftOut ? `${number(family.length)} models are shown; at least ${number(leftOut)} more were made of them.` : null,
+    hasMore ? `The newest ${number(models.size)} models were searched.` : null,
+  ].filter(Boolean);
+  place.append(
+    h("p", {}, "of ", h("bdi", {}, id)),
+    notes.length ? h("p", { class: "quiet" }, notes.join(" ")) : null,
+    lineageGraph(family, id),
+    h("h2", {}, "The same as a table"),
+    table(`${family.length} models`, COLUMNS, family, ""),
+    sameBy(`/v1/models/${encodeURIComponent(id)}`, `temper models show ${json(id)}`),
+  );
+}
+
+/** The newest models by their ids, and whether there are more. */
+async function registry(signal) {
+  const models = new Map();
+  let after = null;
+  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+    const page = await request(withQuery("/v1/models", { after, limit: PAGE }), { signal });
+    for (const model of page.data) models.set(model.id, model);
+    if (!page.has_more) return { models, hasMore: false };
+    after = page.data.at(-1).id;
+  }
+  return { models, hasMore: true };
+}
+
+/**
+ * The ancestors of a model, the model, and what was made of it, each behind its parent. `isCut`
+ * tells that there are older ancestors, `leftOut` counts children of shown models that are not shown.
+ */
+function familyOf(id, models) {
+  const line = [id];
+  const seen = new Set(line);
+  let parent = parentOf(models.get(id));
+  while (parent && !seen.has(parent) && line.length <= MOST_ANCESTORS) {
+    seen.add(parent);
+    line.unshift(parent);
+    parent = parentOf(models.get(parent));
+  }
+  const isCut = Boolean(parent) && !seen.has(parent);
+  const oldestFirst = [...models.values()].reverse();
+  const below = Map.groupBy(oldestFirst, parentOf);
+  let leftOut = 0;
+  // Grows while it is walked through: children come behind their parents, a generation at a time.
+  for (let index = line.length - 1; index < line.length; index += 1) {
+    for (const child of below.get(line[index]) ?? []) {
+      if (seen.has(child.id)) continue;
+      seen.add(child.id);
+      if (line.length < MOST_SHOWN) line.push(child.id);
+      else leftOut += 1;
+    }
+  }
+  return { family: line.map((name) => member(name, models.get(name))), leftOut, isCut };
+}
+
+function parentOf(model) {
+  return model?.lineage?.parent ?? model?.base ?? null;
+}
+
+/** A model of the graph; `model` is undefined where its name is not in the registry any more. */
+function member(id, model) {
+  const lineage = model?.lineage ?? null;
+  const files = Object.values(lineage?.files ?? {});
+  // A lineage of older versions names its files alone.
+  const named = [lineage?.training_file, lineage?.validation_file].filter(Boolean).map((file) => ({ file, sha256: null, num_samples: null }));
+  const read = new Map((files.length ? files : named).map((one) => [one.file, one]));
+  return { id, parent: parentOf(model), isKnown: model !== undefined, job: lineage?.job_id ?? null, data: [...read.keys()], files: [...read.values()], lineage };
+}
+
+const COLUMNS = {
+  Model: ({ id }) => h("bdi", {}, id),
+  "Made from": ({ parent, lineage }) => (parent ? [h("bdi", {}, parent), lineage?.merged ? " (merged)" : null] : null),
+  By: ({ job, isKnown }) => (job ? h("a", { href: `/ui/jobs/${job}` }, job) : isKnown ? "registered" : "not in the registry"),
+  Data: ({ files }) => inline(files, ", ", dataFile),
+  Seed: ({ lineage }) => lineage?.seed,
+  "Library versions": ({ lineage }) => inline(Object.entries(lineage?.library_versions ?? {}), ", ", ([name, version]) => [h("bdi", {}, name), " ", h("bdi", {}, version)]),
+};
+
+function dataFile({ file, sha256, num_samples: rows }) {
+  const about = [Number.isFinite(rows) ? `${number(rows)} rows` : null, sha256 ? `sha256 ${sha256.slice(0, HASH_CHARACTERS)}` : null].filter(Boolean);
+  return [h("bdi", {}, file), about.length ? h("span", { class: "quiet" }, ` (${about.join(", ")})`) : null];
+}

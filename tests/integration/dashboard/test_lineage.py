@@ -1,0 +1,106 @@
+"""The lineage of a model in a browser: parents, data and what was made of it, as a graph."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from services.core.db.engine import Database
+from services.core.db.tables import ModelRow
+from tests.support.gateway import GatewayClient
+
+
+@pytest.fixture(scope="module")
+def job(gateway: GatewayClient) -> str:
+    """The job that is named as the maker of a family of models."""
+    job_id = gateway.submit("succeed")  # registers the model base
+    gateway.wait_until(job_id, "succeeded")
+    sums = {"file": "file-sums", "sha256": "5" * 64, "num_samples": 1200}
+    calls = {"file": "file-calls"}
+    rows = [
+        trained("family-a", "base", job_id, training_file=sums),
+        trained("family-b", "family-a", job_id, training_file=sums, validation_file=calls),
+        trained("family-c", "family-b", job_id) | {"kind": "full"},
+        trained("family-d", "family-a", job_id, training_file=sums),
+        trained("family-orphan", "family-gone", job_id),
+    ]
+    database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
+    with database.write() as session:
+        session.add_all(ModelRow(**row) for row in rows)
+    database.close()
+    return job_id
+
+
+def trained(name: str, parent: str, job_id: str, **files: dict[str, Any]) -> dict[str, Any]:
+    """The row of a model that a job made from its parent and files."""
+    versions = {"llamafactory": "1.2.3"}
+    lineage = {"job_id": job_id, "parent": parent, "files": files, "library_versions": versions}
+    made = {"job_id": job_id, "created_at": time.time(), "lineage": lineage}
+    return {"id": name, "kind": "adapter", "base": "base", **made}
+
+
+def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
+    page.goto(str(gateway.http.base_url.join(path)))
+
+
+def graph_of(page: Page) -> Locator:
+    return page.get_by_role("region", name="Graph of the lineage")
+
+
+def left_of(graph: Locator, name: str) -> float:
+    box = graph.get_by_role("listitem").filter(has_text=name).bounding_box()
+    assert box is not None
+    return box["x"]
+
+
+def test_a_model_stands_between_its_origin_and_what_was_made_of_it(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    open_view(page, gateway, "/ui/models")
+    page.locator("main a[href='/ui/lineage?model=family-b']").click()
+
+    expect(page).to_have_url(re.compile(r"/ui/lineage\?model=family-b$"))
+    graph = graph_of(page)
+    names = ["base", "family-a", "family-b", "family-c"]
+    expect(graph.get_by_role("listitem")).to_contain_text([*names, "file-sums", "file-calls"])
+    places = [left_of(graph, name) for name in names[1:]]
+    assert places == sorted(set(places))
+    assert left_of(graph, "file-sums") < left_of(graph, "family-a")
+    # Three from a parent; file-sums to two models, file-calls to one.
+    expect(graph.locator("path")).to_have_count(6)
+    expect(graph.locator("[aria-current]")).to_have_text("family-b")
+    expect(graph.get_by_role("link", name=job)).to_have_count(3)
+
+
+def test_each_model_leads_to_its_own_lineage(page: Page, gateway: GatewayClient, job: str) -> None:
+    open_view(page, gateway, "/ui/lineage?model=family-b")
+    graph_of(page).get_by_role("link", name="family-a", exact=True).click()
+
+    expect(page).to_have_url(re.compile("model=family-a$"))
+    graph = graph_of(page)
+    expect(graph.locator("[aria-current]")).to_have_text("family-a")
+    expect(graph.get_by_role("link", name="family-d", exact=True)).to_be_visible()
+
+
+def test_the_table_tells_data_and_versions(page: Page, gateway: GatewayClient, job: str) -> None:
+    open_view(page, gateway, "/ui/lineage?model=family-a")
+
+    row = page.get_by_role("table").get_by_role("row").filter(has_text="file-calls")
+    expect(row).to_contain_text("file-sums (1,200 rows, sha256 555555555555), file-calls")
+    expect(row).to_contain_text("llamafactory 1.2.3")
+
+
+def test_a_parent_that_was_deleted_is_named(page: Page, gateway: GatewayClient, job: str) -> None:
+    open_view(page, gateway, "/ui/lineage?model=family-orphan")
+
+    items = graph_of(page).get_by_role("listitem")
+    expect(items).to_have_count(2)
+    expect(items.filter(has_text="family-gone")).to_contain_text("not in the registry")
+
+
+def test_a_model_that_does_not_exist_is_told(page: Page, gateway: GatewayClient, job: str) -> None:
+    open_view(page, gateway, "/ui/lineage?model=nothing")
+
+    expect(page.get_by_text("There is no model nothing.")).to_be_visible()
