@@ -1,8 +1,8 @@
 """Properties of molecules that ChemCoTBench's mol_opt asks to raise.
 
 Penalized logP is R. Gómez-Bombarelli et al.'s (2018, arXiv 1610.02415), each term standardized by
-the means and deviations of ZINC that the benchmark uses; solubility is J. S. Delaney's ESOL (2004), refitted to
-RDKit's descriptors; QED is G. R. Bickerton et al.'s (2012).
+the means and deviations of ZINC that the benchmark uses; solubility is J. S. Delaney's ESOL (2004),
+refitted to RDKit's descriptors; QED is G. R. Bickerton et al.'s (2012).
 """
 
 from collections.abc import Callable, Mapping
