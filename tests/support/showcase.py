@@ -80,6 +80,8 @@ class Showcase:
             "/ui/models": "td",
             f"/ui/lineage?model={quote(HOSTILE, safe='')}": "td",
             "/ui/chat?model=base&other=other": "form",
+            f"/ui/start/evaluation?file={quote(HOSTILE)}": "form details",
+            "/ui/start/training": "form details[open]",
             "/ui/workers": "td",
             "/ui/nothing": "h1",
         }

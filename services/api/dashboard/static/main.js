@@ -14,6 +14,7 @@ import { lineageView } from "./views/lineage.js";
 import { modelsView } from "./views/models.js";
 import { resultsView } from "./views/results.js";
 import { signInView } from "./views/sign_in.js";
+import { startView } from "./views/start.js";
 import { trajectoriesView } from "./views/trajectories.js";
 import { trajectoryView } from "./views/trajectory.js";
 import { workersView } from "./views/workers.js";
@@ -33,6 +34,7 @@ const VIEWS = [
   [/^\/ui\/models$/, modelsView],
   [/^\/ui\/lineage$/, lineageView],
   [/^\/ui\/chat$/, chatView],
+  [/^\/ui\/start\/(fine-tune|evaluation|rollout|training)$/, startView],
   [/^\/ui\/workers$/, workersView],
 ];
 

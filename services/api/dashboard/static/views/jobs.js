@@ -3,6 +3,7 @@
 import { poll, request, withQuery } from "../api.js";
 import { excerpt, field, h, sameBy, select, show, table } from "../dom.js";
 import { duration, time, took } from "../format.js";
+import { startLinks } from "./start.js";
 
 const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "merge", "export", "serve", "campaign"];
 const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
@@ -42,6 +43,7 @@ export function jobsView({ place, signal, query, setQuery }) {
   const text = h("input", { type: "search", value: filter.text, oninput: (event) => change("text")(event.target.value) });
   place.append(
     h("h1", {}, "Jobs"),
+    startLinks(),
     h("div", { class: "row", role: "search" },
       field("Kind", select(options(KINDS), filter.kind, change("kind"))),
       field("Status", select(options(STATUSES), filter.status, change("status"))),

@@ -1,0 +1,108 @@
+"""Forms of the dashboard that start jobs, made from the gateway's OpenAPI description."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.gateway import GatewayClient
+
+PATHS = {
+    "fine-tune": "/v1/fine_tuning/jobs",
+    "training": "/v1/fine_tuning/jobs",
+    "evaluation": "/v1/evaluations",
+    "rollout": "/v1/rollouts",
+}
+KINDS = {**dict.fromkeys(PATHS, "fine_tuning"), "evaluation": "evaluation", "rollout": "rollout"}
+
+
+def open_form(page: Page, gateway: GatewayClient, name: str, query: str = "") -> None:
+    page.goto(str(gateway.http.base_url.join(f"/ui/start/{name}{query}")))
+    expect(page.get_by_role("button", name="Start", exact=True)).to_be_visible()
+
+
+def body_in(page: Page, region: str) -> Any:
+    """The request in a command: what stands between the marks of its here-document."""
+    command = page.get_by_role("region", name=region).text_content() or ""
+    return json.loads(command.partition("<<'END'\n")[2].partition("\nEND")[0])
+
+
+def test_a_fine_tune_is_started_from_a_form(page: Page, gateway: GatewayClient) -> None:
+    first = gateway.submit("succeed")
+    made = gateway.http.get(f"/v1/fine_tuning/jobs/{first}").json()
+    open_form(page, gateway, "fine-tune", f"?model=base&file={made['training_file']}")
+    page.get_by_role("textbox", name="suffix", exact=True).fill("succeed")
+    page.get_by_role("textbox", name="seed", exact=True).fill("7")
+    page.get_by_role("textbox", name="metadata", exact=True).fill('{"team": "<b>blue</b>"}')
+
+    asked = {
+        "model": "base",
+        "training_file": made["training_file"],
+        "suffix": "succeed",
+        "seed": 7,
+        "metadata": {"team": "<b>blue</b>"},
+    }
+    assert body_in(page, "The request by curl") == asked
+    page.get_by_role("button", name="Start", exact=True).click()
+
+    expect(page).to_have_url(re.compile("/ui/jobs/ftjob-[0-9a-z]+$"))
+    started = gateway.http.get(f"/v1/jobs/{page.url.rpartition('/')[2]}/request").json()["body"]
+    assert {name: started[name] for name in asked} == asked
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_form_holds_every_example_of_the_description(
+    page: Page, gateway: GatewayClient, name: str
+) -> None:
+    described = gateway.http.get("/openapi.json").json()["paths"][PATHS[name]]["post"]
+    examples = described["requestBody"]["content"]["application/json"]["examples"]
+    open_form(page, gateway, name)
+    for example in examples.values():
+        page.get_by_label("Begin with").select_option(label=example["summary"])
+
+        assert body_in(page, "The request by curl") == example["value"]
+        job_file = {"kind": KINDS[name], **example["value"]}
+        assert body_in(page, "The request by the command line") == job_file
+
+
+def test_a_form_refuses_text_that_is_no_value(page: Page, gateway: GatewayClient) -> None:
+    open_form(page, gateway, "fine-tune")
+    start = page.get_by_role("button", name="Start", exact=True)
+    seed = page.get_by_role("textbox", name="seed", exact=True)
+    metadata = page.get_by_role("textbox", name="metadata", exact=True)
+
+    seed.fill("seven")
+    metadata.fill("{")
+    expect(start).to_be_disabled()
+    expect(page.get_by_role("alert")).to_contain_text("seed: not a number")
+    expect(page.get_by_role("alert")).to_contain_text("metadata: ")
+    expect(seed).to_have_attribute("aria-invalid", "true")
+
+    seed.fill("7")
+    metadata.fill("")
+    expect(start).to_be_enabled()
+    assert body_in(page, "The request by curl") == {"seed": 7}
+
+
+def test_a_form_offers_what_a_field_may_be(page: Page, gateway: GatewayClient) -> None:
+    open_form(page, gateway, "evaluation")
+    page.get_by_role("combobox", name="model (required), as").select_option(label="RemoteModel")
+    page.get_by_role("textbox", name="base_url (required)").fill("http://127.0.0.1:9/v1")
+    page.get_by_role("combobox", name="keep_reasoning").select_option(label="true")
+
+    body = body_in(page, "The request by curl")
+    assert body == {"model": {"base_url": "http://127.0.0.1:9/v1"}, "keep_reasoning": True}
+
+
+def test_items_are_added_to_a_list_and_removed(page: Page, gateway: GatewayClient) -> None:
+    open_form(page, gateway, "rollout")
+    add = page.get_by_role("button", name="Add to prompts", exact=True)
+    add.click()
+    page.get_by_role("textbox", name="prompts 1 (required)").fill('{"question": "1+1="}')
+    add.click()
+    page.get_by_role("textbox", name="prompts 2 (required)").fill('{"question": "2+2="}')
+    page.get_by_role("button", name="Remove prompts 1", exact=True).click()
+
+    assert body_in(page, "The request by curl") == {"prompts": [{"question": "2+2="}]}
