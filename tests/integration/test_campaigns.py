@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -84,7 +84,8 @@ class Campaigns:
         log = self.folder / "campaigns.log"
         return running("services.campaigns", [], self.settings, log)
 
-    def create(self, **budget: Any) -> str:
+    def create(self, fields: Mapping[str, Any] | None = None, **budget: Any) -> str:
+        """Create a campaign; ``fields`` are those of its request that are not as usual."""
         body = {
             "base_model": "base",
             "scenario": "Add two numbers.",
@@ -95,6 +96,7 @@ class Campaigns:
             ],
             "llm": {"base_url": f"{self.llm.origin}/v1", "model": "scripted"},
             "budget": budget,
+            **(fields or {}),
         }
         answer = self.client.http.post("/v1/campaigns", json=body)
         assert answer.status_code == 200, answer.text
@@ -135,8 +137,10 @@ class Campaigns:
 
 
 @contextlib.contextmanager
-def running_campaigns(folder: Path) -> Iterator[Campaigns]:
-    """Everything but the campaigns' worker."""
+def running_campaigns(
+    folder: Path, jobs: str = "tests.support.campaign_jobs"
+) -> Iterator[Campaigns]:
+    """Everything but the campaigns' worker; ``jobs`` is the module of the worker for its jobs."""
     with contextlib.ExitStack() as stack:
         llm = stack.enter_context(ScriptedLlm(Script({})))
         settings = {
@@ -150,7 +154,7 @@ def running_campaigns(folder: Path) -> Iterator[Campaigns]:
         }
         url = stack.enter_context(running_gateway(settings, folder / "gateway.log"))
         log = folder / "worker.log"
-        stack.enter_context(running("tests.support.campaign_jobs", [], settings, log))
+        stack.enter_context(running(jobs, [], settings, log))
         model = folder / "home" / "models" / "base"
         model.mkdir(parents=True)
         (model / "config.json").write_text('{"model_type": "stub"}')

@@ -20,14 +20,15 @@ Messages = list[dict[str, Any]]
 class ScriptedLlm:
     """Serves /v1/chat/completions and /run_code on a free port until the block ends.
 
-    ``answer`` maps the messages of a request to what the LLM says. ``answered`` counts the answers
-    to equal requests; ``keys`` are the idempotency keys of all requests. While ``held`` says so of
-    the messages, a request is not answered; ``holding`` is set then, and ``abandoned`` when its
-    client is gone.
+    ``answer`` maps the messages of a request to what the LLM says, after ``answer_seconds``.
+    ``answered`` counts the answers to equal requests; ``keys`` are the idempotency keys of all
+    requests. While ``held`` says so of the messages, a request is not answered; ``holding`` is set
+    then, and ``abandoned`` when its client is gone.
     """
 
     def __init__(self, answer: Callable[[Messages], str]) -> None:
         self.answer = answer
+        self.answer_seconds = 0.0
         self.answered: Counter[str] = Counter()
         self.requests: list[Messages] = []
         self.keys: list[str] = []
@@ -72,6 +73,7 @@ class ScriptedLlm:
             if request.transport is None:
                 self.abandoned.set()
                 raise web.HTTPGone
+        await asyncio.sleep(self.answer_seconds)
         self.requests.append(messages)
         self.answered[json.dumps(messages)] += 1
         message = {"role": "assistant", "content": self.answer(messages)}

@@ -1,0 +1,64 @@
+"""A worker on a host with simulated GPUs: its trainings and evaluations hold one and only wait.
+
+What comes out of them is that of the tests' stand-ins (`tests.support.campaign_jobs`). Run as a
+process, with the settings of a worker; its jobs are children (`benchmarks.simulated_job`).
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.queues import EVALUATION, TRAINING
+from services.core.worker import main as worker
+from services.core.worker.handler import Launch, ServedKind
+from services.core.worker.settings import WorkerSettings
+from tests.support.campaign_jobs import StandInEvaluation, StandInTraining
+
+GPUS = ("GPU-simulated-0", "GPU-simulated-1")
+GPU_BYTES = 80 << 30
+TRAINING_SECONDS = 12.0
+EVALUATION_SECONDS = 2.0
+
+
+class Training(StandInTraining):
+    """A training that takes `TRAINING_SECONDS`."""
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        """Measure the rows; the child waits."""
+        return _waiting(super().work(database, claim, job_dir), job_dir, TRAINING_SECONDS)
+
+
+class Evaluation(StandInEvaluation):
+    """An evaluation that takes `EVALUATION_SECONDS`."""
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        """Write the results; the child waits."""
+        return _waiting(super().work(database, claim, job_dir), job_dir, EVALUATION_SECONDS)
+
+
+def _waiting(launch: Launch, job_dir: Path, seconds: float) -> Launch:
+    command = [sys.executable, "-m", "benchmarks.simulated_job", str(job_dir), str(seconds)]
+    return replace(launch, command=command)
+
+
+def serve() -> None:
+    """Serve trainings and evaluations until the process is stopped."""
+    settings = WorkerSettings()
+    with patch.multiple(
+        worker,
+        visible_gpus=lambda: GPUS,
+        gpu_memory=lambda gpus: (GPU_BYTES,) * len(gpus),
+        occupied_gpus=lambda _: set(),
+    ):
+        kinds = [
+            ServedKind(Training(settings), TRAINING),
+            ServedKind(Evaluation(settings), EVALUATION),
+        ]
+        worker.serve_kinds(kinds, settings)
+
+
+if __name__ == "__main__":
+    serve()
