@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -207,6 +209,14 @@ class CampaignRun:
         """The key of a request that makes an effect of the current step."""
         place = self._place
         return request_key(self.id, (place.loop, place.step), key, self._rewinds)
+
+    def shared_file(self, *of: str) -> Path:
+        """A file of the campaign for what is made of these texts, in whichever loop. After a
+        rewind it is another one."""
+        name = hashlib.sha256(json.dumps([self._rewinds, *of]).encode()).hexdigest()
+        folder = self.artifacts.job(self.id) / "shared"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / name
 
     def finished_job(self, job_id: str) -> Job:
         """The job once it has ended; before, raises `Waiting`, or `BudgetSpent`."""

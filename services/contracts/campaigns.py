@@ -158,6 +158,10 @@ class CreateCampaign(Request):
     training_rows: StrictInt | None = Field(
         default=None, ge=1, description="Train on the first rows of a script's data only."
     )
+    reuse_data: StrictBool = Field(
+        default=False,
+        description="Where a loop has the script of an earlier one, use its data again.",
+    )
     sample_rows: StrictInt = Field(
         default=3, ge=1, le=20, description="Rows of each data set that the LLM is shown."
     )

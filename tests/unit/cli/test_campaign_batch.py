@@ -80,6 +80,7 @@ UNUSUAL = {
     "LOG_LLM_CHAT_CONTENT": "False",
     "REASONING_THINK_RM": "False",
     "FT_FORCE_THINK_TOKEN": "True",
+    "FT_DOCKER_ENABLE_CACHE": "True",
     "FT_BENCHMARK_LIMIT": "50",
     "FT_BENCHMARK_NUM_RUNS": "4",
     "FT_BENCHMARK_PASS_K": "1",
@@ -150,6 +151,7 @@ def test_the_published_template_starts_a_batch(folder: Path) -> None:
     assert request.time_limits.evaluation == 7 * 86_400
     assert request.time_limits.script == 28_800
     assert (request.training_rows, request.sample_rows) == (2000, 3)
+    assert request.reuse_data
     assert request.budget.coding_attempts == 10
     assert request.samples_per_item == 4
     assert request.sampling.temperature > 0
