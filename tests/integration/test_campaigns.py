@@ -277,6 +277,22 @@ def test_a_paused_campaign_waits_and_a_cancelled_one_cancels_its_jobs(served: Ca
 
 
 @pytest.mark.drill
+def test_a_campaign_whose_llm_does_not_answer_holds_up_no_other(served: Campaigns) -> None:
+    served.llm.answer = Script({1: [GOOD]})
+    served.llm.holding.clear()
+    served.llm.held = lambda messages: "Wait for it." in str(messages[0]["content"])
+    slow = served.create({"scenario": "Wait for it."}, loops=1)
+    assert served.llm.holding.wait(120)
+    other = served.create(loops=1)
+    served.client.wait_until(other, "succeeded", 240)
+    assert served.get(slow)["status"] not in {"succeeded", "failed", "cancelled"}
+
+    served.llm.held = partial(_asks, "nothing at all")
+    served.client.wait_until(slow, "succeeded", 240)
+    assert served.get(slow)["result"]["best_loop"] == 1
+
+
+@pytest.mark.drill
 def test_the_token_budget_ends_a_campaign(served: Campaigns) -> None:
     served.llm.answer = Script({1: [GOOD]})
     campaign = served.create(loops=1, llm_tokens=220)  # two calls of 110 tokens
