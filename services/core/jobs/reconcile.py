@@ -11,7 +11,7 @@ from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import now
 from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, WorkerRow
 from services.core.jobs.devices import named_devices, release_devices
-from services.core.jobs.job import Job, LeaseLost, job_from_row
+from services.core.jobs.job import NO_DEVICE, Job, LeaseLost, job_from_row
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.jobs.workers import live_workers
@@ -204,6 +204,8 @@ def _missing(
 ) -> str | None:
     if not serving:
         return f"no {queue} worker is running"
+    if gpus == NO_DEVICE:
+        return None  # devices that it names are those of the jobs it will create
     if devices and all(named_devices(devices, worker.gpus) is None for worker in serving):
         named = ", ".join(map(str, devices))
         return f"no running {queue} worker has the GPUs {named}"

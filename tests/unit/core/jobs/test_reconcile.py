@@ -6,6 +6,7 @@ from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
 from services.core.jobs.devices import HostDevices, free_devices, release_stale_devices
+from services.core.jobs.job import NO_DEVICE
 from services.core.jobs.reconcile import (
     MAX_LOSSES,
     explain_waiting,
@@ -156,6 +157,16 @@ def test_a_job_for_devices_that_no_worker_has_is_told_so(database: Database) -> 
 
     reason = read(database, job.id).queue_reason
     assert reason == "no running training worker has the GPUs 3, GPU-elsewhere"
+
+
+def test_a_job_that_holds_no_device_keeps_its_own_reason(database: Database) -> None:
+    job = new_job(database, gpus=NO_DEVICE, devices=[0])
+    serve(database)
+    with database.write() as session:
+        move_job(session, job, JobStatus.QUEUED, "it waits", queue_reason="waiting for eval-1")
+        explain_waiting(session)
+
+    assert read(database, job.id).queue_reason == "waiting for eval-1"
 
 
 def test_only_devices_of_lost_claims_are_released(database: Database) -> None:
