@@ -48,6 +48,10 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "added, deleted or substituted",
         "chemcotbench_mol_opt": "molecules given as SMILES, of which a property is to be raised: "
         "penalized logP, solubility or drug-likeness",
+        "chemcotbench_reaction": "chemical reactions given as SMILES: products, reactants, "
+        "conditions, the next elementary step, and the mechanism",
+        "chemcotbench": "molecules and reactions given as SMILES: to understand, to edit and to "
+        "improve molecules, and to predict reactions",
         "hotpotqa": "questions that need two articles of an encyclopedia, with short answers",
         "triviaqa": "trivia questions with short answers",
         "tool_calls": "requests to a model with tools, answered by the calls to make, as JSON",

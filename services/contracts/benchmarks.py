@@ -123,6 +123,14 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "chemcotbench_mol_opt": Benchmark(
             question="query", answer=None, grader=ChemistryGrader(tasks=["mol_opt"])
         ),
+        "chemcotbench_reaction": Benchmark(
+            question="query", answer=None, grader=ChemistryGrader(tasks=["reaction"])
+        ),
+        "chemcotbench": Benchmark(
+            question="query",
+            answer=None,
+            grader=ChemistryGrader(tasks=["mol_und", "mol_edit", "mol_opt", "reaction"]),
+        ),
         "hotpotqa": Benchmark(prompt=_SHORT_ANSWER, grader=TokenF1Grader()),
         "triviaqa": Benchmark(
             answer="answer.aliases", prompt=_SHORT_ANSWER, grader=TokenF1Grader()

@@ -128,8 +128,8 @@ class ChemistryGrader(Request):
     """
 
     type: Literal["chemistry"] = "chemistry"
-    tasks: list[Literal["mol_und", "mol_edit", "mol_opt"]] = Field(
-        min_length=1, max_length=3, description="What the rows may be of."
+    tasks: list[Literal["mol_und", "mol_edit", "mol_opt", "reaction"]] = Field(
+        min_length=1, max_length=4, description="What the rows may be of."
     )
 
 

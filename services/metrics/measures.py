@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist, quantiles
 
-LOWER_IS_BETTER = frozenset({"absolute_error"})
+LOWER_IS_BETTER = frozenset({"absolute_error", "levenshtein"})
 WINSORIZED = frozenset({"improvement"})
 """Measures whose mean counts values beyond the 5th and 95th percentile as these."""
 

@@ -8,7 +8,9 @@ It runs with the Python of the runtime ``grading`` and answers requests (see
   or null where the answer is not SMILES;
 - ``improvement`` of ``source`` to ``answer`` in ``property``, [difference, whether the scaffold is
   the same, 0 or 1, similarity of the scaffolds],
-  or null where the answer is not SMILES.
+  or null where the answer is not SMILES;
+- ``reaction`` of ``answer`` and ``gold``, [whether they are the same, 0 or 1, similarities of
+  RDKit's, MACCS' and Morgan fingerprints], or null where the answer is not SMILES.
 
 A gold or a source that is not SMILES is an error. The argument ``mol_opt`` loads what
 ``improvement`` needs at once, so that no answer's time is spent on it.
@@ -48,7 +50,13 @@ def load() -> Answer:
         added, removed = request["added"], request["removed"]
         return None if answer is None else structures.is_edited(source, answer, added, removed)
 
-    measures: dict[str, Answer] = {"similarity": similarity, "edit": edit}
+    def reaction(request: dict[str, Any]) -> list[float] | None:
+        gold, answer = known(request, "gold"), structures.molecule_of(request["answer"])
+        if answer is None:
+            return None
+        return [float(structures.is_same(answer, gold)), *structures.similarities(answer, gold)]
+
+    measures: dict[str, Answer] = {"similarity": similarity, "edit": edit, "reaction": reaction}
     if "mol_opt" in sys.argv[1:]:
         from services.rewards.chemistry.properties import PROPERTIES  # noqa: PLC0415
 

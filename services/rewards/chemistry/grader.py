@@ -1,7 +1,10 @@
 """Grades answers about molecules; RDKit is asked in killable processes of the runtime grading."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
+
+from rapidfuzz.distance import Levenshtein
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -11,15 +14,16 @@ from services.core.process.worker_pool import WorkerFailed, WorkerPool, WorkerTi
 from services.metrics.extraction import ExtractionOutcome, extract_json
 from services.rewards.chemistry.rows import (
     BEST,
+    CHOICE,
     COUNT,
     MAX_SMILES,
     SCAFFOLD,
-    TARGET,
     Question,
     count_of,
     read_question,
     text_of,
 )
+from services.rewards.graders.similarity import bleu
 from services.rewards.interface import RewardFailed, Sample, Score
 
 CHILD = "services.rewards.chemistry.child"
@@ -70,17 +74,18 @@ class Chemistry:
             raise RewardFailed(f"the row's {error.param}: {error.message}") from None
         if question.subtask in ORACLES:
             raise RewardFailed(f"no oracle: {question.subtask} needs a model, and none is given")
-        answer = _answer(sample.answer, question.key)
-        if question.key == TARGET and answer is None:
-            answer = _answer(sample.answer, TARGET.replace(" ", "_"))
-        if question.key == COUNT:
-            return _counted(question, answer)
-        if question.task == "mol_edit":
-            return await self._edited(question, answer)
-        if question.task == "mol_opt":
-            return await self._improved(question, answer)
-        if question.key == SCAFFOLD:
-            return await self._similar(question, answer)
+        answer = _answer(sample.answer, question.keys)
+        match question.task, question.keys[0]:
+            case _, key if key == COUNT:
+                return _counted(question, answer)
+            case "mol_edit", _:
+                return await self._edited(question, answer)
+            case "mol_opt", _:
+                return await self._improved(question, answer)
+            case _, key if key == SCAFFOLD:
+                return await self._similar(question, answer)
+            case "reaction", key if key != CHOICE:
+                return await self._reacted(question, answer)
         is_right = answer is not None and answer.casefold() == question.gold.casefold()
         return _score(question, float(is_right), answer, accuracy=float(is_right))
 
@@ -122,6 +127,25 @@ class Chemistry:
         }
         return _score(question, measures["success"], answer, **measures)
 
+    async def _reacted(self, question: Question, answer: str | None) -> Score:
+        """1 for the same molecules; what is not a molecule is like none, and an answer that is
+        missing has the edits of an empty text."""
+        request = {"measure": "reaction", "gold": question.gold}
+        found = await self._asked(request, answer)
+        same, rdk, maccs, morgan = found or (0.0, 0.0, 0.0, 0.0)
+        text = answer or ""
+        measures = {
+            "exact_match": same,
+            "rdk_similarity": rdk,
+            "maccs_similarity": maccs,
+            "morgan_similarity": morgan,
+            "fts": (rdk + maccs + morgan) / 3,
+            "valid": float(found is not None),
+            "bleu": bleu(text[:MAX_SMILES], question.gold),
+            "levenshtein": float(Levenshtein.distance(text[:MAX_SMILES], question.gold)),
+        }
+        return _score(question, same, answer, **measures)
+
     async def _asked(self, request: JsonObject, answer: str | None) -> Any:
         """What the child says about an answer; None for one that is not a molecule."""
         if answer is None or len(answer) > MAX_SMILES:
@@ -134,11 +158,11 @@ class Chemistry:
             raise RewardFailed(f"RDKit {error.message}") from error
 
 
-def _answer(text: str, key: str) -> str | None:
+def _answer(text: str, keys: Sequence[str]) -> str | None:
     found = extract_json(text)
     if found.outcome is not ExtractionOutcome.PARSED or not isinstance(found.value, dict):
         return None
-    return text_of(found.value.get(key))
+    return next((text_of(found.value[key]) for key in keys if key in found.value), None)
 
 
 def _counted(question: Question, answer: str | None) -> Score:

@@ -2,10 +2,12 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from pydantic import JsonValue
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -38,8 +40,23 @@ BEST: Mapping[str, float] = MappingProxyType(
     {"logp": 0.5, "solubility": 0.5, "qed": 0.3, "drd2": 0.3, "jnk3": 0.3, "gsk3b": 0.3}
 )
 """The sub-tasks of mol_opt, and the improvement of each from which an answer is among the best."""
-TARGET = "Final Target Molecule"
-"""Where the answer to mol_opt stands, in some rows with ``_`` in place of the spaces."""
+TARGETS = ("Final Target Molecule", "Final_Target_Molecule")
+"""Where the answer to mol_opt stands."""
+PRODUCT, CHOICE = "Major Product", "choice"
+REACTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "fs": (PRODUCT, "Byproduct(s)"),
+        "retro": ("Reactants",),
+        "nepp": (OUTPUT,),
+        "rcr": ("condition",),
+        "mechsel": (CHOICE,),
+    }
+)
+"""Where the answer to each sub-task of reaction stands: forward synthesis, retrosynthesis, product
+of the next elementary step, conditions, and choice among mechanisms."""
+SUBTASKS: Mapping[str, Collection[str]] = MappingProxyType(
+    {"mol_und": UNDERSTANDING, "mol_edit": EDITS, "mol_opt": BEST, "reaction": REACTIONS}
+)
 MAX_SMILES = 2000
 
 _SOURCE = re.compile(r"(?:Input Molecule|Molecule SMILES|Source Molecule):\s*[`'\"]?([^\s`'\"]+)")
@@ -47,11 +64,12 @@ _SOURCE = re.compile(r"(?:Input Molecule|Molecule SMILES|Source Molecule):\s*[`'
 
 @dataclass(frozen=True)
 class Question:
-    """What a row asks for: ``key`` is the answer's in its JSON; changes have a ``source``."""
+    """What a row asks for: the answer stands in its JSON under the first of ``keys`` that is there;
+    changes have a ``source``."""
 
     task: str
     subtask: str
-    key: str
+    keys: tuple[str, ...]
     gold: str = ""
     source: str = ""
     added: str | None = None
@@ -63,16 +81,20 @@ def read_question(row: JsonObject, settings: ChemistryGrader) -> Question:
     task, subtask = row.get("task"), row.get("subtask")
     if task not in settings.tasks:
         raise InvalidRequest(f"{task!r} is none of {', '.join(settings.tasks)}", param="task")
-    known = {"mol_und": UNDERSTANDING, "mol_edit": EDITS, "mol_opt": BEST}[task]
-    if not isinstance(subtask, str) or subtask not in known:
-        raise InvalidRequest(f"{subtask!r} is none of {', '.join(known)}", param="subtask")
-    if task == "mol_und":
-        return Question(task, subtask, UNDERSTANDING[subtask], gold=_gold(row, subtask))
-    if task == "mol_opt":
-        return Question(task, subtask, TARGET, source=_source(row))
+    if not isinstance(subtask, str) or subtask not in SUBTASKS[task]:
+        raise InvalidRequest(f"{subtask!r} is none of {', '.join(SUBTASKS[task])}", param="subtask")
+    match task:
+        case "mol_und":
+            key = UNDERSTANDING[subtask]
+            return Question(task, subtask, (key,), gold=_gold(row.get("gt"), key))
+        case "mol_opt":
+            return Question(task, subtask, TARGETS, source=_source(row))
+        case "reaction":
+            keys, gold = _reaction(row, subtask)
+            return Question(task, subtask, keys, gold=gold)
     groups = {field: _group(row, field) for field in EDITS[subtask]}
     added, removed = groups.get("added_group"), groups.get("removed_group")
-    return Question(task, subtask, OUTPUT, "", _source(row), added, removed)
+    return Question(task, subtask, (OUTPUT,), "", _source(row), added, removed)
 
 
 def text_of(value: Any) -> str | None:
@@ -90,15 +112,31 @@ def count_of(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _gold(row: JsonObject, subtask: str) -> str:
-    gold = text_of(row.get("gt"))
+def _gold(gt: JsonValue, key: str) -> str:
+    gold = text_of(gt)
     if gold is None:
         raise InvalidRequest("is missing, or neither text nor number", param="gt")
-    if UNDERSTANDING[subtask] == COUNT and count_of(gold) is None:
+    if key == COUNT and count_of(gold) is None:
         raise InvalidRequest(f"{gold!r} is not a whole number", param="gt")
     if len(gold) > MAX_SMILES:
         raise InvalidRequest(f"has more than {MAX_SMILES} characters", param="gt")
     return gold
+
+
+def _reaction(row: JsonObject, subtask: str) -> tuple[tuple[str, ...], str]:
+    """The keys of the answer and the gold, which is a text or, in JSON, under one of the keys."""
+    keys, gt = REACTIONS[subtask], row.get("gt")
+    if isinstance(gt, str) and gt.lstrip().startswith("{"):
+        try:
+            gt = json.loads(gt)
+        except (ValueError, RecursionError):
+            raise InvalidRequest("begins as JSON, and is not JSON", param="gt") from None
+    if not isinstance(gt, dict):
+        return keys, _gold(gt, keys[0])
+    for key in keys:
+        if key in gt:
+            return (key,), _gold(gt[key], key)
+    raise InvalidRequest(f"has none of {', '.join(keys)}", param="gt")
 
 
 def _group(row: JsonObject, field: str) -> str:

@@ -1,7 +1,7 @@
-"""Molecules from SMILES, their similarity, their scaffolds, and edits of functional groups."""
+"""Molecules from SMILES, their similarity, scaffolds, and edits of functional groups."""
 
 from rdkit import Chem, DataStructs
-from rdkit.Chem import rdFingerprintGenerator
+from rdkit.Chem import MACCSkeys, rdFingerprintGenerator
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
 from services.rewards.chemistry.groups import count_group
@@ -23,6 +23,26 @@ def morgan_similarity(first: Chem.Mol, second: Chem.Mol) -> float:
             _MORGAN.GetFingerprint(first), _MORGAN.GetFingerprint(second)
         )
     )
+
+
+def is_same(first: Chem.Mol, second: Chem.Mol) -> bool:
+    """Whether the InChI is the same; where there is none, the canonical SMILES."""
+    names = [Chem.MolToInchi(each) for each in (first, second)]
+    if not all(names):
+        names = [Chem.MolToSmiles(each) for each in (first, second)]
+    return bool(names[0] == names[1])
+
+
+def similarities(first: Chem.Mol, second: Chem.Mol) -> tuple[float, float, float]:
+    """Tanimoto similarities of RDKit's topological fingerprints, MACCS keys and Morgan
+    fingerprints; where neither molecule has a feature, they are alike."""
+    fingerprints = (Chem.RDKFingerprint, MACCSkeys.GenMACCSKeys, _MORGAN.GetFingerprint)
+    rdk, maccs, morgan = (_tanimoto(take(first), take(second)) for take in fingerprints)
+    return rdk, maccs, morgan
+
+
+def _tanimoto(first: DataStructs.ExplicitBitVect, second: DataStructs.ExplicitBitVect) -> float:
+    return 1.0 if first == second else float(DataStructs.TanimotoSimilarity(first, second))
 
 
 def scaffold_kept(source: Chem.Mol, target: Chem.Mol) -> tuple[float, float]:
