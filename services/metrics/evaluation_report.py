@@ -17,6 +17,10 @@ SUMMARY_COLUMNS = (
     "in training files",
     *("prompt tokens", "completion tokens", "tokens/s"),
 )
+MEASURE_COLUMNS = (
+    *("evaluation", "part", "measure", "better"),
+    *("mean", "95 % from", "95 % to", "answers"),
+)
 COMPARISON_COLUMNS = (
     *("baseline", "candidate", "items", "left out", "baseline mean", "candidate mean"),
     *("difference", "95 % from", "95 % to", "test", "p", "p (Holm)", "gained", "lost"),
@@ -64,6 +68,8 @@ class EvaluationReport:
     def sheets(self) -> Iterator[Sheet]:
         """The name, columns and rows of each table."""
         yield "Summary", SUMMARY_COLUMNS, map(_summary, self.evaluations)
+        if any(each.metrics and each.metrics.measures for each in self.evaluations):
+            yield "Measures", MEASURE_COLUMNS, self._measures()
         if self.comparison is not None:
             yield "Comparison", COMPARISON_COLUMNS, _compared(self.comparison)
             yield "Changes", CHANGE_COLUMNS, self._changes(self.comparison)
@@ -94,6 +100,14 @@ class EvaluationReport:
             },
             "has_more_rows": self.has_more,
         }
+
+    def _measures(self) -> Iterator[Sequence[Cell]]:
+        for each in self.evaluations:
+            for part, measures in ((each.metrics and each.metrics.measures) or {}).items():
+                for name, found in measures.items():
+                    better = "lower" if found.lower_is_better else "higher"
+                    interval = found.ci95 or (None, None)
+                    yield each.id, part, name, better, found.mean, *interval, found.samples
 
     def _changes(self, comparison: EvaluationComparison) -> Iterator[Sequence[Cell]]:
         """The rows whose value differs, as far as they are among the rows of the report."""

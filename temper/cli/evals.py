@@ -16,6 +16,8 @@ from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import JobId
 from temper.cli.leaderboard import table
+from temper.cli.measures import COLUMNS as MEASURE_COLUMNS
+from temper.cli.measures import measure_rows
 from temper.cli.output import JsonOption, Output
 
 app = typer.Typer(help="What evaluations need and found.")
@@ -122,6 +124,9 @@ def show(
         return
     out.fields(job_fields(evaluation))
     out.line("")
+    if measures := list(measure_rows(evaluation.metrics)):
+        out.table(MEASURE_COLUMNS, measures)
+        out.line("")
     out.table(("ROW", "OUTCOME", "GOLD", "COMPARED"), map(_result_row, rows.data))
     if rows.has_more:
         out.note(f"more rows exist; -n {most * 2} shows them")

@@ -10,6 +10,8 @@ from services.contracts.evaluations import Evaluation, EvaluationMetrics
 from temper.cli.exit_codes import ExitCode, of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
+from temper.cli.measures import COLUMNS as MEASURE_COLUMNS
+from temper.cli.measures import measure_rows
 from temper.cli.output import Output, transfer_bar
 from temper.client import Temper
 from temper.submission.benchmark import BenchmarkSubmission, read_benchmark
@@ -64,6 +66,10 @@ def evaluate(
         done = [(name, _finish(client, out, evaluation)) for name, evaluation in started]
     if not as_json:
         out.table(COLUMNS, (_row(name, evaluation) for name, evaluation in done))
+        measures = [(name, *row) for name, each in done for row in measure_rows(each.metrics)]
+        if measures:
+            out.line("")
+            out.table(("BENCHMARK", *MEASURE_COLUMNS), measures)
     raise typer.Exit(_exit_code(evaluation for _, evaluation in done))
 
 

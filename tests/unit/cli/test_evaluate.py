@@ -109,6 +109,19 @@ def test_repeated_samples_add_majority_and_pass_at_k(
     assert line.split()[-5:] == ["0.6250", "0.6250", "(k=16)", "0", "eval-1"]
 
 
+def test_measures_are_a_table_of_their_own(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = evaluation("eval-1", "m", "f", 0.5).model_dump(mode="json")
+    done["metrics"]["measures"] = {"mol_opt/qed": {"success": {"mean": 0.625, "samples": 8}}}
+    server.on("/v1/evaluations/eval-1", JSONResponse(done))
+
+    assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml"]) == 0
+    *_, heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["BENCHMARK", "PART", "MEASURE"]
+    assert line.split() == ["gsm8k", "mol_opt/qed", "success", "0.6250", "8"]
+
+
 def test_a_failed_evaluation_fails_the_command_and_keeps_the_others(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,6 +37,15 @@ COMPARED = PairedComparison(
 )
 
 
+MEASURES = {
+    "absolute_error": {
+        **{"mean": 0.25, "samples": 4, "stderr": 0.1, "ci95": [0.054, 0.446]},
+        "lower_is_better": True,
+    },
+    "valid": {"mean": 1.0, "samples": 5},
+}
+
+
 def row(index: int, answer: str | None, *, correct: bool | None) -> dict[str, Any]:
     error = None if correct is not None else "the model did not answer"
     result = SampleResult(
@@ -66,6 +75,7 @@ def _gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedSe
         if name == "eval-2":
             overlap = {"file": "file-9", "compared": 10, "items": 3, "rows": 100}
             shown["metrics"]["training_overlap"] = [overlap]
+            shown["metrics"]["measures"] = {"mol_und/fg_count": MEASURES}
         server.on(f"/v1/evaluations/{name}", JSONResponse(shown))
         page = {"object": "list", "data": rows, "has_more": False}
         server.on(f"/v1/evaluations/{name}/results", JSONResponse(page))
@@ -119,7 +129,7 @@ def test_a_workbook_has_a_sheet_for_each_table(tmp_path: Path) -> None:
     assert main(["evals", "report", "eval-1", "eval-2", "-o", "report.xlsx"]) == 0
 
     book = openpyxl.load_workbook(tmp_path / "report.xlsx")
-    assert book.sheetnames == ["Summary", "Comparison", "Changes", "Rows"]
+    assert book.sheetnames == ["Summary", "Measures", "Comparison", "Changes", "Rows"]
     summary = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Summary"])]
     assert [each["in training files"] for each in summary] == [None, "3 in file-9"]
     rows = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Rows"])]
@@ -129,6 +139,25 @@ def test_a_workbook_has_a_sheet_for_each_table(tmp_path: Path) -> None:
     ]
     (compared,) = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Comparison"])]
     assert (compared["gained"], compared["lost"], compared["test"]) == (2, 1, "mcnemar_exact")
+
+
+def test_measures_have_their_direction_and_interval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evals", "report", "eval-1", "eval-2", "-o", "report.xlsx"]) == 0
+    sheet = openpyxl.load_workbook(tmp_path / "report.xlsx")["Measures"]
+    assert list(sheet.iter_rows(min_row=2, values_only=True)) == [
+        ("eval-2", "mol_und/fg_count", "absolute_error", "lower", 0.25, 0.054, 0.446, 4),
+        ("eval-2", "mol_und/fg_count", "valid", "higher", 1, None, None, 5),
+    ]
+
+    assert main(["evals", "show", "eval-2"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if "fg_count" in line]
+    of_error = ["absolute_error", "(lower", "is", "better)", "0.2500", "0.0540", "to", "0.4460"]
+    assert shown == [
+        ["mol_und/fg_count", *of_error, "4"],
+        ["mol_und/fg_count", "valid", "1.0000", "5"],
+    ]
 
 
 def _pairs(sheet: Any) -> list[tuple[Any, Any]]:
