@@ -52,6 +52,12 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "conditions, the next elementary step, and the mechanism",
         "chemcotbench": "molecules and reactions given as SMILES: to understand, to edit and to "
         "improve molecules, and to predict reactions",
+        "bfcl_simple": "requests that need one call of the only function given",
+        "bfcl_multiple": "requests that need one call of one of several functions",
+        "bfcl_parallel": "requests that need several calls of the only function given",
+        "bfcl_parallel_multiple": "requests that need several calls of several functions",
+        "bfcl_irrelevance": "requests that none of the functions given can serve, so that none is "
+        "to be called",
         "hotpotqa": "questions that need two articles of an encyclopedia, with short answers",
         "triviaqa": "trivia questions with short answers",
         "tool_calls": "requests to a model with tools, answered by the calls to make, as JSON",

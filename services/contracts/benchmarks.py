@@ -11,6 +11,7 @@ from services.contracts.graders import (
     BoxedIntegerGrader,
     ChemistryGrader,
     ChoiceGrader,
+    FunctionCallsGrader,
     MathGrader,
     NumericGrader,
     TokenF1Grader,
@@ -31,7 +32,10 @@ class Benchmark(Request):
     Of an answer that ends with ``#### 72``, as in GSM8K, the gold is 72.
     """
 
-    question: FieldPath = Field(default="question", description="Dotted path to a text.")
+    question: FieldPath = Field(
+        default="question",
+        description="Dotted path to a text, or to a list of messages, whose texts are joined.",
+    )
     answer: FieldPath | None = Field(
         default="answer",
         description="Dotted path to a text, a number, or a list of them; for tool_calls also to a "
@@ -60,8 +64,9 @@ class Benchmark(Request):
     fields: dict[PlaceName, FieldPath] = Field(
         default_factory=dict,
         max_length=20,
-        description="Dotted paths to further texts, numbers or lists of texts, which become "
-        "lines, for the places of the same name in the prompt and in tests.",
+        description="Dotted paths to further texts, numbers, lists of texts, which become "
+        "lines, and objects, which become JSON, for the places of the same name in the prompt and "
+        "in tests.",
     )
     tests: str | None = Field(
         default=None,
@@ -101,6 +106,15 @@ _ARC = Benchmark(
     prompt="{question}\n\n" + _BOXED_LETTER,
     grader=ChoiceGrader(options=5),
 )
+_FUNCTION_CALLS = Benchmark(
+    question="question.0",
+    answer=None,
+    fields={"functions": "function"},
+    prompt="These functions can be called, given as JSON:\n{functions}\n\n{question}\n\nAnswer "
+    'with the calls to make, as a JSON list of objects with "name" and "arguments", or with [] if '
+    "no function fits or a required argument is not known, and with nothing else.",
+    grader=FunctionCallsGrader(),
+)
 _SHORT_ANSWER = "{question}\nAnswer with a name, a number or a few words, and nothing else."
 
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
@@ -130,6 +144,13 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             question="query",
             answer=None,
             grader=ChemistryGrader(tasks=["mol_und", "mol_edit", "mol_opt", "reaction"]),
+        ),
+        "bfcl_simple": _FUNCTION_CALLS,
+        "bfcl_multiple": _FUNCTION_CALLS,
+        "bfcl_parallel": _FUNCTION_CALLS,
+        "bfcl_parallel_multiple": _FUNCTION_CALLS,
+        "bfcl_irrelevance": _FUNCTION_CALLS.model_copy(
+            update={"grader": FunctionCallsGrader(expects="no_calls")}
         ),
         "hotpotqa": Benchmark(prompt=_SHORT_ANSWER, grader=TokenF1Grader()),
         "triviaqa": Benchmark(

@@ -133,6 +133,22 @@ class ChemistryGrader(Request):
     )
 
 
+class FunctionCallsGrader(Request):
+    """Correct when the answer states the calls that its row allows: the AST check of the Berkeley
+    Function Calling Leaderboard.
+
+    The row has ``function``, a list with ``name`` and ``parameters`` of each, and ``ground_truth``,
+    a list of ``{name: {parameter: [allowed values]}}``. The answer is ``[name(key=value), ...]`` or
+    JSON: a list of ``{"name": ..., "arguments": {...}}`` or of ``{name: {...}}``.
+    """
+
+    type: Literal["function_calls"] = "function_calls"
+    expects: Literal["calls", "no_calls"] = Field(
+        default="calls",
+        description="no_calls: no function fits, and an answer without calls is right.",
+    )
+
+
 MeaningGrader = MathGrader | TokenF1Grader
 """A grader that compares the answer with the golds of its row by more than their characters."""
 

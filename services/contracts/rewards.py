@@ -10,6 +10,7 @@ from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 from services.contracts.base import JsonObject, Number, Request
 from services.contracts.graders import (
     ChemistryGrader,
+    FunctionCallsGrader,
     GoldGrader,
     JudgeModel,
     MeaningGrader,
@@ -193,6 +194,7 @@ Reward = Annotated[
     | JudgeReward
     | PairwiseJudgeReward
     | ChemistryGrader
+    | FunctionCallsGrader
     | GoldGrader
     | MeaningGrader
     | OpenAiGrader,
@@ -206,6 +208,7 @@ EvaluationGrader = Annotated[
     | CodeTestsReward
     | PairwiseJudgeReward
     | ChemistryGrader
+    | FunctionCallsGrader
     | OpenAiGrader,
     Field(discriminator="type"),
 ]

@@ -9,6 +9,7 @@ from pydantic import AnyHttpUrl
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.graders import (
     ChemistryGrader,
+    FunctionCallsGrader,
     GoldGrader,
     JudgeModel,
     LabelModelGrader,
@@ -90,6 +91,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
             | MathGrader()
             | TokenF1Grader()
             | ChemistryGrader()
+            | FunctionCallsGrader()
         ):
             return
         case _ if isinstance(reward, GoldGrader):

@@ -6,6 +6,7 @@ from typing import assert_never
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import (
     ChemistryGrader,
+    FunctionCallsGrader,
     GoldGrader,
     JudgeModel,
     LabelModelGrader,
@@ -38,6 +39,7 @@ from services.rewards.check import check_judge_name
 from services.rewards.chemistry.grader import Chemistry
 from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
 from services.rewards.code_tests import ROUTE as RUN_CASES
+from services.rewards.function_calls.grader import FunctionCalls
 from services.rewards.functions import FunctionScore, ServiceScore
 from services.rewards.graders.gold import GoldMatch
 from services.rewards.graders.meaning import MathMatch, TokenF1
@@ -97,6 +99,8 @@ class RewardFactory:
                 return GoldMatch(reward)
             case MathGrader() | TokenF1Grader() | ChemistryGrader():
                 return await self._meaning(reward, param)
+            case FunctionCallsGrader():
+                return FunctionCalls(reward)
             case _:
                 return await self._grader(reward, param)
 

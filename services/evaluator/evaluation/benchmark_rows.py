@@ -20,7 +20,7 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
     """
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with {benchmark.question}")
-    question = _at(row, benchmark.question)
+    question = _said(_at(row, benchmark.question))
     if not isinstance(question, str):
         raise RowError(f"{benchmark.question} is {shown(question)}, not a text")
     if not question.strip():
@@ -45,6 +45,15 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
     if benchmark.tests is not None:
         extra["tests"] = [_filled(benchmark.tests, texts)]
     return {**extra, **prompt} if gold is None else {**extra, **prompt, "gold": gold}
+
+
+def _said(question: JsonValue) -> JsonValue:
+    """The texts of a list of messages, with a line between them; anything else as it is."""
+    if not isinstance(question, list) or not question:
+        return question
+    texts = [each.get("content") for each in question if isinstance(each, dict)]
+    given = [text for text in texts if isinstance(text, str)]
+    return "\n\n".join(given) if len(given) == len(question) else question
 
 
 def _letter(gold: JsonValue, labels: JsonValue, path: str) -> str:
@@ -73,7 +82,7 @@ def _options(texts: JsonValue, path: str) -> Iterator[str]:
 
 
 def _text(row: JsonObject, path: str) -> str:
-    """A text, a number as JSON writes it, or the lines of a list of texts."""
+    """A text, a number or objects as JSON writes them, or the lines of a list of texts."""
     value = _at(row, path)
     if isinstance(value, str):
         return value
@@ -81,7 +90,9 @@ def _text(row: JsonObject, path: str) -> str:
         return json.dumps(value)
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "\n".join(value)
-    raise RowError(f"{path} is {shown(value)}, not a text, a number or a list of texts")
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    raise RowError(f"{path} is {shown(value)}, not a text, a number, a list or an object")
 
 
 def _filled(template: str, texts: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import EvaluationMetrics
-from services.contracts.graders import ChemistryGrader, GoldGrader, MathGrader
+from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, GoldGrader, MathGrader
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
@@ -56,7 +56,9 @@ async def evaluate(
     prepare(results_path, items, repeats)
     totals = RunningTotals(
         repeats,
-        extracts=isinstance(spec.grader, GoldGrader | MathGrader | ChemistryGrader),
+        extracts=isinstance(
+            spec.grader, GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader
+        ),
         seconds=seconds_of_earlier_attempts(job_dir),
     )
     answered = bytearray(total)

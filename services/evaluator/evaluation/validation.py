@@ -10,14 +10,15 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ChemistryGrader
+from services.contracts.graders import ChemistryGrader, FunctionCallsGrader
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
 from services.datasets.record import RowError, counted
 from services.datasets.validate import FileValidation, validate
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFileSpec
-from services.rewards.chemistry.rows import read_question
+from services.rewards.chemistry.rows import read_question as read_chemistry
 from services.rewards.code_tests import function_name, read_tests
+from services.rewards.function_calls.rows import read_question as read_functions
 from services.rewards.interface import RewardFailed
 
 
@@ -41,11 +42,14 @@ def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
 
 def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationSample:
     """The sample as it is, with the tests or the question that its grader needs."""
-    if isinstance(grader, ChemistryGrader):
-        try:
-            read_question(sample.extra, grader)
-        except InvalidRequest as error:
-            raise RowError(f"{error.param}: {error.message}") from None
+    try:
+        match grader:
+            case ChemistryGrader():
+                read_chemistry(sample.extra, grader)
+            case FunctionCallsGrader():
+                read_functions(sample.extra, grader)
+    except InvalidRequest as error:
+        raise RowError(f"{error.param}: {error.message}") from None
     if isinstance(grader, CodeTestsReward):
         tests = sample.extra.get(grader.field)
         if tests is None:

@@ -227,9 +227,11 @@ def test_fields_fill_their_places_in_the_prompt() -> None:
     row = {"question": "How {year}?", "about": {"units": ["m", "s"]}, "year": 1999, "answer": "x"}
     assert sample(row, benchmark).messages[0]["content"] == "m\ns: How {year}? 1999 {other}"
 
+    spans = sample({**row, "year": {"from": 1999}}, benchmark).messages[0]["content"]
+    assert spans == 'm\ns: How {year}? {"from": 1999} {other}'
     with pytest.raises(RowError) as caught:
         sample({**row, "year": True}, benchmark)
-    assert caught.value.message == "year is true, not a text, a number or a list of texts"
+    assert caught.value.message == "year is true, not a text, a number, a list or an object"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""The calls that an answer states, in JSON or as Python writes them."""
+
+import ast
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from services.metrics.extraction import ExtractionOutcome, extract_json, strip_reasoning
+
+MAX_CHARACTERS = 20_000
+"""Of an answer that is read as Python, whose parser takes deep nesting ill."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function and its arguments by name."""
+
+    function: str
+    arguments: Mapping[str, Any]
+
+
+def calls_of(text: str) -> list[Call] | None:
+    """The calls, in the order of the answer; None where it does not state any list of calls.
+
+    Understood are ``[name(key=value), ...]`` as the whole answer, and the JSON of the answer: a
+    list of ``{"name": ..., "arguments": {...}}`` or of ``{name: {...}}``, or one such object.
+    """
+    written = strip_reasoning(text).strip().removeprefix("```python").strip("`\n ")
+    found = _python(written)
+    if found is not None:
+        return found
+    extracted = extract_json(text)
+    if extracted.outcome is not ExtractionOutcome.PARSED:
+        return None
+    stated = extracted.value if isinstance(extracted.value, list) else [extracted.value]
+    calls = [_json_call(each) for each in stated]
+    return None if None in calls else [each for each in calls if each is not None]
+
+
+def _json_call(value: Any) -> Call | None:
+    if not isinstance(value, dict):
+        return None
+    name, arguments = value.get("name"), value.get("arguments")
+    if name is None and len(value) == 1:
+        ((name, arguments),) = value.items()
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    return Call(name, arguments)
+
+
+def _python(text: str) -> list[Call] | None:
+    if len(text) > MAX_CHARACTERS:
+        return None
+    try:
+        body = ast.parse(text, mode="eval").body
+        nodes = body.elts if isinstance(body, ast.List) else [body]
+        return [_python_call(node) for node in nodes]
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None
+
+
+def _python_call(node: ast.expr) -> Call:
+    """Raises ValueError and TypeError for what is not a call with named values of JSON."""
+    if not isinstance(node, ast.Call) or node.args:
+        raise ValueError("not a call with named arguments")
+    arguments: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise ValueError("arguments without a name")
+        arguments[keyword.arg] = ast.literal_eval(keyword.value)
+    text = json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+    return Call(_dotted(node.func), json.loads(text))
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    raise ValueError("not the name of a function")

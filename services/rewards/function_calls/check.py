@@ -1,0 +1,97 @@
+"""Whether calls are those that a row allows: the AST check of the Berkeley Function Calling
+Leaderboard (S. G. Patil et al., "Gorilla", 2023, arXiv 2305.15334, and its leaderboard's code).
+
+Names of functions are equal. A required parameter is there, an unknown one is not, and one with
+values is left out only where that is among them. A value has the type of its schema, or that of the
+first allowed value (a variable); an integer passes for a float. Texts are equal without case,
+spaces and the characters ``,./-_*^``. Calls match in any order, each expected one the first that
+fits.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from services.contracts.base import JsonObject
+from services.rewards.function_calls.answers import Call
+from services.rewards.function_calls.rows import OMITTED, AllowedCall, Question
+
+_TYPES: Mapping[str, type] = {
+    "string": str,
+    "integer": int,
+    "float": float,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "list": list,
+    "tuple": list,
+    "dict": dict,
+    "object": dict,
+}
+_IGNORED = re.compile(r"[ ,./\-_*^]")
+
+
+def are_allowed(calls: Sequence[Call], question: Question) -> bool:
+    """Whether the calls are the expected ones, as many, in any order."""
+    if len(calls) != len(question.calls):
+        return False
+    left = list(calls)
+    for expected in question.calls:
+        schema = question.functions[expected.function]
+        found = next((each for each in left if _is_allowed(each, expected, schema)), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return True
+
+
+def _is_allowed(call: Call, expected: AllowedCall, schema: JsonObject) -> bool:
+    if call.function != expected.function:
+        return False
+    if any(name not in call.arguments for name in schema.get("required") or ()):
+        return False
+    for name, allowed in expected.values.items():
+        if name not in call.arguments and OMITTED not in allowed:
+            return False
+    return all(
+        name in expected.values
+        and _has_type(value, expected.values[name], schema["properties"].get(name))
+        and any(_equal(value, each) for each in expected.values[name])
+        for name, value in call.arguments.items()
+    )
+
+
+def _has_type(value: Any, allowed: Sequence[Any], schema: Any) -> bool:
+    wanted = _TYPES.get(str(schema.get("type"))) if isinstance(schema, dict) else None
+    if wanted is None:
+        return True  # "any", or a type that is not known
+    variable = next((type(each) for each in allowed if each != OMITTED), wanted)
+    return type(value) in (wanted, variable) or (wanted is float and type(value) is int)
+
+
+def _equal(value: Any, allowed: Any) -> bool:
+    """Whether a value is an allowed one; in it, each field of an object has a list of its own."""
+    if isinstance(value, str) and isinstance(allowed, str):
+        return _standard(value) == _standard(allowed)
+    if isinstance(value, dict) and isinstance(allowed, dict):
+        return _equal_fields(value, allowed)
+    if isinstance(value, list) and isinstance(allowed, list):
+        return len(value) == len(allowed) and all(map(_equal, value, allowed))
+    if isinstance(value, bool) is not isinstance(allowed, bool):
+        return False
+    return bool(value == allowed)
+
+
+def _equal_fields(value: Mapping[str, Any], allowed: Mapping[str, Any]) -> bool:
+    for name, options in allowed.items():
+        choices = options if isinstance(options, list) else [options]
+        if name not in value:
+            if OMITTED not in choices:
+                return False
+        elif not any(_equal(value[name], each) for each in choices):
+            return False
+    return all(name in allowed for name in value)
+
+
+def _standard(text: str) -> str:
+    return _IGNORED.sub("", text).casefold().replace("'", '"')

@@ -1,0 +1,224 @@
+"""Calls of functions: hand-made answers to rows in the leaderboard's published schema."""
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.errors import InvalidRequest
+from services.core.operator_environment import OperatorEnvironment
+from services.evaluator.evaluation.samples import parse_sample
+from services.rewards.factory import RewardFactory
+from services.rewards.function_calls.answers import calls_of
+from services.rewards.function_calls.rows import read_question
+from services.rewards.interface import Sample, Score
+
+AREA = {
+    "name": "triangle.area",
+    "description": "The area of a triangle.",
+    "parameters": {
+        "type": "dict",
+        "properties": {
+            "base": {"type": "integer"},
+            "height": {"type": "float"},
+            "unit": {"type": "string"},
+        },
+        "required": ["base", "height"],
+    },
+}
+TRIP = {
+    "name": "plan",
+    "parameters": {
+        "type": "dict",
+        "properties": {
+            "stops": {"type": "array", "items": {"type": "string"}},
+            "about": {"type": "dict"},
+            "is_open": {"type": "boolean"},
+        },
+        "required": ["stops"],
+    },
+}
+ALLOWED_AREA = {"triangle.area": {"base": [10], "height": [5.5, 6.0], "unit": ["sq. cm", ""]}}
+ALLOWED_TRIP = {
+    "plan": {
+        "stops": [["Lima", "La Paz"]],
+        "about": [{"days": [3, 4], "hotel": ["Inca", ""]}, ""],
+        "is_open": [True, ""],
+    }
+}
+
+
+def row(category: str, *allowed: dict[str, Any]) -> dict[str, Any]:
+    asked = {
+        "id": f"{category}_3",
+        "question": [[{"role": "user", "content": "The area, please."}]],
+        "function": [AREA, TRIP],
+    }
+    return {**asked, "ground_truth": list(allowed)} if allowed else asked
+
+
+def scores(category: str, *asked: tuple[dict[str, Any], str]) -> list[Score]:
+    benchmark = BENCHMARKS[f"bfcl_{category}"]
+
+    async def grade() -> list[Score]:
+        async with AsyncExitStack() as stack:
+            factory = RewardFactory(OperatorEnvironment(attempts=1), stack)
+            component = await factory.component(benchmark.grader, "grader")
+            found = []
+            for data, answer in asked:
+                item = parse_sample(data, 0, None, benchmark)
+                sample = Sample.of_answer(answer, item.messages, item.gold, item.extra)
+                found.append(await component.score(sample))
+            return found
+
+    return asyncio.run(grade())
+
+
+def grades(allowed: dict[str, Any], *answers: str) -> list[float]:
+    asked = row("simple", allowed)
+    return [each.value for each in scores("simple", *((asked, answer) for answer in answers))]
+
+
+def test_the_question_has_the_functions_and_the_texts_of_the_messages() -> None:
+    data = row("simple", ALLOWED_AREA)
+    data["question"][0].insert(0, {"role": "system", "content": "Be brief."})
+    item = parse_sample(data, 0, None, BENCHMARKS["bfcl_simple"])
+    (message,) = item.messages
+    assert "Be brief.\n\nThe area, please." in message["content"]
+    assert '"name": "triangle.area"' in message["content"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[triangle.area(base=10, height=5.5)]",
+        "<think>[]</think>\n```python\ntriangle.area(base=10, height=6, unit='SQ-CM')\n```",
+        '[{"name": "triangle.area", "arguments": {"base": 10, "height": 5.5}}]',
+        'Here: {"triangle.area": {"base": 10, "height": 6.0, "unit": "sq cm"}}',
+    ],
+)
+def test_a_call_may_be_written_in_several_ways(answer: str) -> None:
+    (found,) = scores("simple", (row("simple", ALLOWED_AREA), answer))
+    assert (found.value, found.group, found.measures) == (1.0, "simple", {"accuracy": 1.0})
+    assert found.extracted is not None
+    assert json.loads(found.extracted)[0]["name"] == "triangle.area"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ("base=11, height=5.5", "another value"),
+        ("base=10", "a required parameter is missing"),
+        ("base=10, height=5.5, color='red'", "an unknown parameter"),
+        ("base=10.0, height=5.5", "a float is not an integer"),
+        ("base='10', height=5.5", "a text is not an integer"),
+        ("base=True, height=5.5", "a boolean is not an integer"),
+        ("base=10, height=5.5, unit='m'", "another value of an optional parameter"),
+    ],
+)
+def test_wrong_arguments_are_wrong(arguments: str, why: str) -> None:
+    assert grades(ALLOWED_AREA, f"[triangle.area({arguments})]") == [0.0], why
+
+
+def test_lists_and_objects_are_compared_by_their_parts() -> None:
+    right = [
+        "plan(stops=['lima', 'La-Paz'])",
+        "plan(stops=('Lima', 'La Paz'), about={'days': 4}, is_open=True)",
+        "plan(stops=['Lima', 'La Paz'], about={'days': 3, 'hotel': 'inca'})",
+    ]
+    wrong = [
+        "plan(stops=['La Paz', 'Lima'])",
+        "plan(stops=['Lima'])",
+        "plan(stops=['Lima', 'La Paz'], about={'days': 5})",
+        "plan(stops=['Lima', 'La Paz'], about={'hotel': 'Inca'})",
+        "plan(stops=['Lima', 'La Paz'], about={'days': 3, 'pool': True})",
+        "plan(stops=['Lima', 'La Paz'], is_open=1)",
+    ]
+    assert grades(ALLOWED_TRIP, *right, *wrong) == [1.0] * len(right) + [0.0] * len(wrong)
+
+
+def test_parallel_calls_match_in_any_order_and_as_often() -> None:
+    other = {"triangle.area": {"base": [3], "height": [4]}}
+    asked = row("parallel", ALLOWED_AREA, other)
+    first, second = "triangle.area(base=10, height=6.0)", "triangle.area(base=3, height=4)"
+    found = scores(
+        "parallel",
+        (asked, f"[{first}, {second}]"),
+        (asked, f"[{second}, {first}]"),
+        (asked, f"[{first}]"),
+        (asked, f"[{first}, {first}]"),
+        (asked, f"[{first}, {second}, {second}]"),
+    )
+    assert [each.value for each in found] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_where_no_function_fits_only_answers_without_calls_are_right() -> None:
+    asked = row("irrelevance")
+    found = scores(
+        "irrelevance",
+        (asked, "None of these functions can tell."),
+        (asked, "[]"),
+        (asked, "[triangle.area(base=1, height=2)]"),
+    )
+    assert [(each.value, each.extracted) for each in found[:2]] == [(1.0, "[]"), (1.0, "[]")]
+    assert found[2].value == 0.0
+
+
+def test_an_answer_without_calls_is_wrong_and_unparsable() -> None:
+    (found,) = scores("simple", (row("simple", ALLOWED_AREA), "The area is 27.5."))
+    assert (found.value, found.extracted) == (0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"function": None}, "function"),
+        ({"function": [{"name": "f"}]}, "function[0].parameters"),
+        ({"ground_truth": None}, "ground_truth"),
+        ({"ground_truth": [{"g": {}}]}, "ground_truth[0]"),
+        ({"ground_truth": [{"plan": {"stops": "Lima"}}]}, "ground_truth[0].plan"),
+    ],
+)
+def test_rows_that_ask_nothing_name_the_field(changes: dict[str, Any], field: str) -> None:
+    settings: Any = BENCHMARKS["bfcl_simple"].grader
+    with pytest.raises(InvalidRequest) as raised:
+        read_question(row("simple", ALLOWED_AREA) | changes, settings)
+    assert raised.value.param == field
+
+
+def test_allowed_calls_where_none_are_expected_are_named() -> None:
+    settings: Any = BENCHMARKS["bfcl_irrelevance"].grader
+    with pytest.raises(InvalidRequest) as raised:
+        read_question(row("irrelevance", ALLOWED_AREA), settings)
+    assert raised.value.param == "ground_truth"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("f(__import__('os').system('true'))", "f(x=open('/etc/passwd'))", "f(**{'x': 1})"),
+        *("f(x={1, 2})", "f(x=b'1')", "f(x=1e999)", r"f(x='\ud800')", "f(x=" + "(" * 9000),
+        *("(" * 300 + ")" * 300, "f()(x=1)", "[f(x=1), 2]", "x" * 30_000),
+    ],
+)
+def test_what_is_no_call_with_plain_values_is_not_read(answer: str) -> None:
+    assert calls_of(answer) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text("ab' ", max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("xy", max_size=2), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.from_regex(r"\A[a-z]{1,3}_\Z"), JSON, max_size=4))
+def test_both_notations_state_the_same_call(arguments: dict[str, Any]) -> None:
+    written = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    stated = json.dumps([{"name": "a.b", "arguments": arguments}])
+    assert calls_of(f"[a.b({written})]") == calls_of(stated)
