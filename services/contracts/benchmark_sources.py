@@ -58,6 +58,15 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "bfcl_parallel_multiple": "requests that need several calls of several functions",
         "bfcl_irrelevance": "requests that none of the functions given can serve, so that none is "
         "to be called",
+        "panorama_par4pc": "patent claims, and documents of which some disclose what they claim",
+        "panorama_pi4pc": "patent claims, and paragraphs of which one is the most relevant",
+        "panorama_noc4pc": "patent claims to allow or to reject in view of the prior art",
+        "panorama_par4pc_cot": "patent claims, and documents of which some disclose what they "
+        "claim, to reason about first",
+        "panorama_pi4pc_cot": "patent claims, and paragraphs of which one is the most relevant, to "
+        "reason about first",
+        "panorama_noc4pc_cot": "patent claims to allow or to reject in view of the prior art, to "
+        "reason about first",
         "hotpotqa": "questions that need two articles of an encyclopedia, with short answers",
         "triviaqa": "trivia questions with short answers",
         "tool_calls": "requests to a model with tools, answered by the calls to make, as JSON",

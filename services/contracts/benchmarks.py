@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -14,6 +14,7 @@ from services.contracts.graders import (
     FunctionCallsGrader,
     MathGrader,
     NumericGrader,
+    PanoramaGrader,
     TokenF1Grader,
     ToolCallsGrader,
 )
@@ -34,7 +35,8 @@ class Benchmark(Request):
 
     question: FieldPath = Field(
         default="question",
-        description="Dotted path to a text, or to a list of messages, whose texts are joined.",
+        description="Dotted path to a text, to a list of messages, whose texts are joined, or to "
+        "an object, which becomes JSON.",
     )
     answer: FieldPath | None = Field(
         default="answer",
@@ -117,6 +119,38 @@ _FUNCTION_CALLS = Benchmark(
 )
 _SHORT_ANSWER = "{question}\nAnswer with a name, a number or a few words, and nothing else."
 
+_ASKED = {
+    "par4pc": "Which of the options disclose what the claim claims, in whole or in part? Answer "
+    'with JSON alone, such as {"answer": ["A", "C"]}.',
+    "pi4pc": "Which one of the paragraphs of the prior art is the most relevant to the claim? "
+    'Answer with JSON alone, such as {"answer": 12}.',
+    "noc4pc": "Is the claim allowed (ALLOW), not novel (102) or obvious (103)? Answer with "
+    'JSON alone, such as {"code": "102"}.',
+}
+_PARTS = {
+    "par4pc": {"options": "options"},
+    "pi4pc": {"prior_art": "prior_art_specification", "options": "options"},
+    "noc4pc": {"prior_art": "prior_art_specifications"},
+}
+
+
+def _panorama(task: Literal["par4pc", "pi4pc", "noc4pc"], *, reasons: bool = False) -> Benchmark:
+    """A question of patent examination about a claim; ``reasons``: after reasoning about it."""
+    asked = _ASKED[task]
+    if reasons:
+        asked = asked.replace("JSON alone", "your reasoning, step by step, and then JSON")
+    parts = "".join(
+        f"{name.replace('_', ' ').capitalize()}:\n{{{name}}}\n\n" for name in _PARTS[task]
+    )
+    return Benchmark(
+        question="context",
+        answer="answer" if task == "noc4pc" else None,
+        fields={"claim": "claim_number", **_PARTS[task]},
+        prompt=f"Patent application:\n{QUESTION}\n\n{parts}Claim {{claim}} is examined. {asked}",
+        grader=PanoramaGrader(task=task),
+    )
+
+
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {
         "arc_challenge": _ARC,
@@ -152,6 +186,12 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "bfcl_irrelevance": _FUNCTION_CALLS.model_copy(
             update={"grader": FunctionCallsGrader(expects="no_calls")}
         ),
+        "panorama_par4pc": _panorama("par4pc"),
+        "panorama_pi4pc": _panorama("pi4pc"),
+        "panorama_noc4pc": _panorama("noc4pc"),
+        "panorama_par4pc_cot": _panorama("par4pc", reasons=True),
+        "panorama_pi4pc_cot": _panorama("pi4pc", reasons=True),
+        "panorama_noc4pc_cot": _panorama("noc4pc", reasons=True),
         "hotpotqa": Benchmark(prompt=_SHORT_ANSWER, grader=TokenF1Grader()),
         "triviaqa": Benchmark(
             answer="answer.aliases", prompt=_SHORT_ANSWER, grader=TokenF1Grader()

@@ -133,6 +133,18 @@ class ChemistryGrader(Request):
     )
 
 
+class PanoramaGrader(Request):
+    """Correct when the answer names exactly the right options, or the right code of a claim, in the
+    schema of PANORAMA (LG-AI-Research/PANORAMA), a benchmark of patent examination.
+
+    The row has ``gold_answers`` and ``silver_answers``, or its gold is ``{"code": ...}``. The
+    answer is JSON: ``{"answer": ["A"]}``, ``{"answer": 12}`` or ``{"code": "102"}``.
+    """
+
+    type: Literal["panorama"] = "panorama"
+    task: Literal["par4pc", "pi4pc", "noc4pc"]
+
+
 class FunctionCallsGrader(Request):
     """Correct when the answer states the calls that its row allows: the AST check of the Berkeley
     Function Calling Leaderboard.

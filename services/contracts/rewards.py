@@ -15,6 +15,7 @@ from services.contracts.graders import (
     JudgeModel,
     MeaningGrader,
     OpenAiGrader,
+    PanoramaGrader,
 )
 from services.contracts.sandbox import Language
 
@@ -195,6 +196,7 @@ Reward = Annotated[
     | PairwiseJudgeReward
     | ChemistryGrader
     | FunctionCallsGrader
+    | PanoramaGrader
     | GoldGrader
     | MeaningGrader
     | OpenAiGrader,
@@ -209,6 +211,7 @@ EvaluationGrader = Annotated[
     | PairwiseJudgeReward
     | ChemistryGrader
     | FunctionCallsGrader
+    | PanoramaGrader
     | OpenAiGrader,
     Field(discriminator="type"),
 ]

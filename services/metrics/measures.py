@@ -2,14 +2,25 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, quantiles
+from types import MappingProxyType
 
 LOWER_IS_BETTER = frozenset({"absolute_error", "levenshtein"})
 WINSORIZED = frozenset({"improvement"})
 """Measures whose mean counts values beyond the 5th and 95th percentile as these."""
+RATIOS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {
+        "item_score": (("points", "possible_points"),),
+        "macro_f1": tuple(
+            (f"twice_right_{code}", f"counted_{code}") for code in ("ALLOW", "102", "103")
+        ),
+    }
+)
+"""Measures that are the mean of ratios of sums of others, which are not reported themselves."""
 
+_PARTS = frozenset(name for ratios in RATIOS.values() for pair in ratios for name in pair)
 _Z95 = NormalDist().inv_cdf(0.975)
 
 
@@ -39,12 +50,21 @@ class Measures:
     def means(self) -> dict[str, dict[str, MeasureMean]]:
         """By group and measure, both in order of their names."""
         return {
-            group: {
-                name: _mean(_winsorized(clusters) if name in WINSORIZED else clusters)
-                for name, clusters in sorted(measures.items())
-            }
+            group: dict(sorted(_means(measures).items()))
             for group, measures in sorted(self._values.items())
         }
+
+
+def _means(measures: Mapping[str, Mapping[int, list[float]]]) -> dict[str, MeasureMean]:
+    means = {
+        name: _mean(_winsorized(clusters) if name in WINSORIZED else clusters)
+        for name, clusters in measures.items()
+        if name not in _PARTS
+    }
+    for name, pairs in RATIOS.items():
+        if all(part in measures for pair in pairs for part in pair):
+            means[name] = _ratio([(measures[top], measures[bottom]) for top, bottom in pairs])
+    return means
 
 
 def _winsorized(clusters: Mapping[int, list[float]]) -> dict[int, list[float]]:
@@ -60,12 +80,30 @@ def _winsorized(clusters: Mapping[int, list[float]]) -> dict[int, list[float]]:
 
 
 def _mean(clusters: Mapping[int, list[float]]) -> MeasureMean:
-    """With the standard error of a ratio of cluster sums (W. G. Cochran, "Sampling Techniques",
-    1977) and its normal interval."""
-    number = sum(map(len, clusters.values()))
-    mean = math.fsum(value for cluster in clusters.values() for value in cluster) / number
-    if len(clusters) == 1:
+    return _ratio([(clusters, {item: [1.0] * len(each) for item, each in clusters.items()})])
+
+
+_Pair = tuple[Mapping[int, list[float]], Mapping[int, list[float]]]
+
+
+def _ratio(pairs: Sequence[_Pair]) -> MeasureMean:
+    """The mean of ratios of sums, with the standard error of ratios of cluster sums (W. G. Cochran,
+    "Sampling Techniques", 1977) and its normal interval. A ratio of nothing is left out."""
+    first, _ = pairs[0]
+    number = sum(map(len, first.values()))
+    deviations = dict.fromkeys(first, 0.0)
+    ratios: list[float] = []
+    for tops, bottoms in pairs:
+        total = math.fsum(value for each in bottoms.values() for value in each)
+        if not total:
+            continue
+        ratio = math.fsum(value for each in tops.values() for value in each) / total
+        ratios.append(ratio)
+        for item, each in tops.items():
+            deviations[item] += (math.fsum(each) - ratio * math.fsum(bottoms[item])) / total
+    mean = math.fsum(ratios) / max(1, len(ratios))
+    if len(first) == 1 or not ratios:
         return MeasureMean(mean, number, None, None)
-    squares = math.fsum((math.fsum(each) - mean * len(each)) ** 2 for each in clusters.values())
-    stderr = math.sqrt(squares * len(clusters) / (len(clusters) - 1)) / number
+    squares = math.fsum((each / len(ratios)) ** 2 for each in deviations.values())
+    stderr = math.sqrt(squares * len(first) / (len(first) - 1))
     return MeasureMean(mean, number, stderr, (mean - _Z95 * stderr, mean + _Z95 * stderr))

@@ -16,6 +16,7 @@ from services.contracts.graders import (
     MathGrader,
     MeaningGrader,
     MultiGrader,
+    PanoramaGrader,
     PythonGrader,
     ScoreModelGrader,
     StringCheckGrader,
@@ -92,6 +93,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
             | TokenF1Grader()
             | ChemistryGrader()
             | FunctionCallsGrader()
+            | PanoramaGrader()
         ):
             return
         case _ if isinstance(reward, GoldGrader):

@@ -14,6 +14,7 @@ from services.contracts.graders import (
     MeaningGrader,
     MultiGrader,
     OpenAiGrader,
+    PanoramaGrader,
     PythonGrader,
     ScoreModelGrader,
     StringCheckGrader,
@@ -52,6 +53,7 @@ from services.rewards.interface import Component
 from services.rewards.judge import Judge, JudgeScore, connect_judge
 from services.rewards.mathematics.equality import Equality
 from services.rewards.pairwise_judge import PairwiseJudge
+from services.rewards.panorama.grader import Panorama
 from services.rewards.reward_model import RewardModel
 from services.rewards.rules import Retool, SearchEm
 from services.rewards.sandbox import connect_sandbox
@@ -97,22 +99,33 @@ class RewardFactory:
                 return JudgeScore(reward, await self._judge(reward.model, param))
             case _ if isinstance(reward, GoldGrader):
                 return GoldMatch(reward)
-            case MathGrader() | TokenF1Grader() | ChemistryGrader():
-                return await self._meaning(reward, param)
-            case FunctionCallsGrader():
-                return FunctionCalls(reward)
+            case MathGrader() | TokenF1Grader():
+                return await self._meaning(reward)
+            case ChemistryGrader() | FunctionCallsGrader() | PanoramaGrader():
+                return await self._of_row(reward, param)
             case _:
                 return await self._grader(reward, param)
 
-    async def _meaning(self, grader: MeaningGrader | ChemistryGrader, param: str) -> Component:
+    async def _meaning(self, grader: MeaningGrader) -> Component:
         match grader:
             case MathGrader():
                 return MathMatch(grader, await self._stack.enter_async_context(Equality()))
             case TokenF1Grader():
                 return TokenF1()
+            case _:
+                assert_never(grader)
+
+    async def _of_row(
+        self, grader: ChemistryGrader | FunctionCallsGrader | PanoramaGrader, param: str
+    ) -> Component:
+        match grader:
             case ChemistryGrader():
                 chemistry = Chemistry(grader, self._environment.grading_python, param)
                 return await self._stack.enter_async_context(chemistry)
+            case FunctionCallsGrader():
+                return FunctionCalls(grader)
+            case PanoramaGrader():
+                return Panorama(grader)
             case _:
                 assert_never(grader)
 

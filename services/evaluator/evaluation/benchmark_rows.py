@@ -8,7 +8,7 @@ from string import ascii_uppercase
 
 from services.contracts.base import JsonObject
 from services.contracts.benchmarks import QUESTION, Benchmark
-from services.contracts.graders import ToolCallsGrader
+from services.contracts.graders import PanoramaGrader, ToolCallsGrader
 from services.datasets.record import JsonValue, RowError, shown
 from services.metrics.extraction import at_path
 
@@ -37,7 +37,8 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
         options = _mixed(question, [gold, *(_at(row, path) for path in benchmark.incorrect)])
         question += "".join(_options(options, " and ".join(benchmark.incorrect)))
         gold = ascii_uppercase[options.index(gold)]
-    if isinstance(benchmark.grader, ToolCallsGrader) and not isinstance(gold, str):
+    is_json = isinstance(benchmark.grader, ToolCallsGrader | PanoramaGrader)
+    if is_json and gold is not None and not isinstance(gold, str):
         # A list of golds means any of them; a list of calls is a single gold, which is JSON text.
         gold = json.dumps(gold, ensure_ascii=False)
     texts = {name: _text(row, path) for name, path in benchmark.fields.items()}
@@ -48,7 +49,9 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
 
 
 def _said(question: JsonValue) -> JsonValue:
-    """The texts of a list of messages, with a line between them; anything else as it is."""
+    """The texts of a list of messages, with a line between them; an object as JSON."""
+    if isinstance(question, dict):
+        return json.dumps(question, ensure_ascii=False)
     if not isinstance(question, list) or not question:
         return question
     texts = [each.get("content") for each in question if isinstance(each, dict)]

@@ -15,7 +15,13 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import EvaluationMetrics
-from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, GoldGrader, MathGrader
+from services.contracts.graders import (
+    ChemistryGrader,
+    FunctionCallsGrader,
+    GoldGrader,
+    MathGrader,
+    PanoramaGrader,
+)
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
@@ -37,6 +43,9 @@ from services.evaluator.progress import GenerationProgress, seconds_of_earlier_a
 from services.metrics.contamination import said_by_users
 from services.rewards.factory import RewardFactory
 
+EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | PanoramaGrader
+"""Graders that compare a part of the answer, without which it is unparsable."""
+
 
 async def evaluate(
     spec: EvaluationSpec,
@@ -56,9 +65,7 @@ async def evaluate(
     prepare(results_path, items, repeats)
     totals = RunningTotals(
         repeats,
-        extracts=isinstance(
-            spec.grader, GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader
-        ),
+        extracts=isinstance(spec.grader, EXTRACTING),
         seconds=seconds_of_earlier_attempts(job_dir),
     )
     answered = bytearray(total)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ChemistryGrader, FunctionCallsGrader
+from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
 from services.datasets.record import RowError, counted
 from services.datasets.validate import FileValidation, validate
@@ -20,6 +20,7 @@ from services.rewards.chemistry.rows import read_question as read_chemistry
 from services.rewards.code_tests import function_name, read_tests
 from services.rewards.function_calls.rows import read_question as read_functions
 from services.rewards.interface import RewardFailed
+from services.rewards.panorama.rows import read_question as read_panorama
 
 
 def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
@@ -48,6 +49,8 @@ def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationS
                 read_chemistry(sample.extra, grader)
             case FunctionCallsGrader():
                 read_functions(sample.extra, grader)
+            case PanoramaGrader():
+                read_panorama(sample.extra, sample.gold, grader.task)
     except InvalidRequest as error:
         raise RowError(f"{error.param}: {error.message}") from None
     if isinstance(grader, CodeTestsReward):

@@ -1,0 +1,1 @@
+"""Answers to PANORAMA's questions of patent examination."""

@@ -1,0 +1,74 @@
+"""Grades PANORAMA's answers, and counts what its scores are ratios of."""
+
+from collections.abc import Mapping
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import PanoramaGrader
+from services.metrics.extraction import ExtractionOutcome, extract_json
+from services.rewards.interface import RewardFailed, Sample, Score
+from services.rewards.panorama.rows import CODES, Question, key_of, read_question
+
+
+class Panorama:
+    """1 for exactly the right options or code, else 0. An answer is what its JSON states, and
+    nothing that a text could be taken for: without JSON it is wrong."""
+
+    def __init__(self, settings: PanoramaGrader) -> None:
+        self._task = settings.task
+
+    async def score(self, sample: Sample) -> Score:
+        """Grade an answer; raises `RewardFailed` for a row without a right one."""
+        try:
+            question = read_question(sample.item, sample.gold, self._task)
+        except InvalidRequest as error:
+            raise RewardFailed(f"the row's {error.param}: {error.message}") from None
+        answer = _answer(sample.answer, "code" if self._task == "noc4pc" else "answer")
+        chosen = answer or frozenset()
+        if self._task == "par4pc":
+            value, measures = float(chosen == question.gold), _retrieved(chosen, question)
+        elif self._task == "pi4pc":
+            value, measures = _identified(chosen, question)
+        else:
+            value, measures = float(chosen == question.gold), _examined(chosen, question)
+        extracted = None if answer is None else ", ".join(sorted(answer))
+        return Score(value, extracted=extracted, group=self._task, measures=measures)
+
+
+def _answer(text: str, key: str) -> frozenset[str] | None:
+    found = extract_json(text)
+    if found.outcome is not ExtractionOutcome.PARSED or not isinstance(found.value, dict):
+        return None
+    stated = found.value.get(key)
+    keys = [key_of(each) for each in (stated if isinstance(stated, list) else [stated])]
+    return None if None in keys else frozenset(str(each) for each in keys)
+
+
+def _retrieved(chosen: frozenset[str], question: Question) -> Mapping[str, float]:
+    """Two points for each right option, one lost for each that is missing, and one for each that
+    is neither right nor half right; never below 0."""
+    gold = question.gold
+    right = len(chosen & gold)
+    points = 2 * right - len(chosen - gold - question.silver) - len(gold - chosen)
+    return {
+        "points": float(max(0, points)),
+        "possible_points": 2.0 * len(gold),
+        "f1": 2 * right / (len(chosen) + len(gold)),
+    }
+
+
+def _identified(chosen: frozenset[str], question: Question) -> tuple[float, Mapping[str, float]]:
+    """One paragraph is asked for: 2 points for a right one, 1 for one that is half right."""
+    is_one = len(chosen) == 1
+    hit = float(is_one and chosen <= question.gold)
+    points = 2 * hit or float(is_one and chosen <= question.silver)
+    return hit, {"points": points, "possible_points": 2.0, "gold_hit_rate": hit}
+
+
+def _examined(chosen: frozenset[str], question: Question) -> Mapping[str, float]:
+    """What F1 of each code is the ratio of: twice the right answers, to answers and claims."""
+    measures: dict[str, float] = {}
+    for code in CODES:
+        is_chosen, is_gold = chosen == {code}, code in question.gold
+        measures[f"twice_right_{code}"] = 2.0 * (is_chosen and is_gold)
+        measures[f"counted_{code}"] = float(is_chosen) + float(is_gold)
+    return measures
