@@ -5,7 +5,7 @@ import signal
 import time
 from contextlib import suppress
 
-_LONGEST_WAIT = 20.0
+_LONGEST_WAIT = 10.0
 _PAUSE = 0.005
 
 
