@@ -45,7 +45,7 @@ from services.api.serving.servings import Servings
 from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
 from services.api.tool_routes import tool_router, tool_services
-from services.api.trajectories import ROUTERS as TRAJECTORIES
+from services.api.trajectories.routes import ROUTERS as TRAJECTORIES
 from services.api.uploads.parts import UploadParts
 from services.api.uploads.routes import router as uploads
 from services.contracts.errors import Unavailable

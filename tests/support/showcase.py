@@ -25,6 +25,7 @@ from services.core.jobs.store import create_job
 from services.rollouts.log.log import IndexedLog
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
+from tests.support.worded_tokenizer import write_worded_tokenizer
 
 BEGIN, END = "\u2991", "\u2992"
 HOSTILE = f"{BEGIN}</pre></td><img src=x onerror=\"document.title='broken'\">\u202eabc{END}"
@@ -45,6 +46,9 @@ class Showcase:
     def __init__(self, gateway: GatewayClient) -> None:
         self._gateway = gateway
         self._database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
+        base = gateway.home / "models" / "base"
+        base.mkdir(parents=True)
+        write_worded_tokenizer(base, {1: SCRIPT, 2: "\n", 3: "=", 7: HOSTILE})
         self.failed = self._fine_tune("failed", error=ERROR)
         self.running = self._fine_tune("running", phase=HOSTILE[-64:], step=3, total_steps=STEPS)
         self.queued = self._fine_tune("queued", queue_reason=HOSTILE)
@@ -71,7 +75,9 @@ class Showcase:
             f"{jobs}/{self.failed}/clone": "textarea",
             f"{jobs}/{self.evaluations[0]}/results": "td",
             trajectories: "td",
-            f"{trajectories}/traj-0-0?beside=traj-0-1": "canvas",
+            f"{trajectories}/traj-0-0?beside=traj-0-1": "[role=option]",
+            f"{trajectories}/traj-0-0?color=log_prob": "[role=option]",
+            f"{trajectories}/traj-0-0?color=policy_version": "[role=option]",
             f"/ui/compare?jobs={self.failed},{self.running}": "canvas",
             f"/ui/evaluations?compare={','.join(self.evaluations)}": "h2 + .scroll td",
             "/ui/campaigns": "td",

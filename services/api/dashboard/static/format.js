@@ -28,10 +28,14 @@ export function number(value) {
 
 const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
+/** A text in which nothing turns its direction around: such marks are escaped. */
+export function oneDirection(text) {
+  return text.replace(BIDI_CONTROLS, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 /** A value as JSON, in which nothing turns the direction of the text around. */
 export function json(value, indent) {
-  const escaped = (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(value, null, indent).replace(BIDI_CONTROLS, escaped);
+  return oneDirection(JSON.stringify(value, null, indent));
 }
 
 /** How long a job has run, in seconds. */

@@ -1,21 +1,16 @@
-"""The routes of trajectories, for the kinds of jobs that produce them."""
+"""Lists of a job's trajectories, and one of them, read from the job's folder."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
-from services.api.context import Gateway, GatewayContext
 from services.contracts.base import DEFAULT_LIMIT, Page
-from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
-from services.contracts.jobs import JobKind
+from services.contracts.errors import InvalidRequest, NotFound, Unavailable
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason, Trajectory
-from services.core.jobs.store import get_job
-from services.core.web.auth import Principal
-from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
 from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of
@@ -68,55 +63,6 @@ async def _trajectory_query(
 
 
 Trajectories = Annotated[TrajectoryQuery, Depends(_trajectory_query)]
-
-
-def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
-    """The two routes below those of jobs of one kind."""
-    router = APIRouter(
-        prefix=prefix + "/{job_id}/trajectories",
-        tags=[tag],
-        responses=documented_errors(AuthenticationFailed),
-    )
-
-    @router.get(
-        "",
-        name="list_trajectories",
-        summary="List a job's trajectories",
-        responses=documented_errors(InvalidRequest, NotFound, Unavailable),
-    )
-    def list_all(
-        gateway: Gateway, _principal: Principal, job_id: str, query: Trajectories
-    ) -> Page[TrajectorySummary]:
-        """List the trajectories so far, by their end, their reward, their length or their errors.
-
-        A page continues after the trajectory ``after`` in the same order.
-        """
-        _check_job(gateway, job_id, kind)
-        return list_trajectories(gateway.artifacts.job(job_id), query)
-
-    @router.get(
-        "/{trajectory_id}",
-        name="get_trajectory",
-        summary="Show one trajectory",
-        responses=documented_errors(NotFound, Unavailable),
-    )
-    def get(gateway: Gateway, _principal: Principal, job_id: str, trajectory_id: str) -> Trajectory:
-        """Show one trajectory: turns, calls, replies, tokens, masks and log-probabilities."""
-        _check_job(gateway, job_id, kind)
-        return get_trajectory(gateway.artifacts.job(job_id), trajectory_id)
-
-    return router
-
-
-def _check_job(gateway: GatewayContext, job_id: str, kind: JobKind) -> None:
-    with gateway.database.read() as session:
-        get_job(session, job_id, kind)
-
-
-ROUTERS = (
-    trajectory_routes("/v1/rollouts", "rollouts", JobKind.ROLLOUT),
-    trajectory_routes("/v1/fine_tuning/jobs", "fine-tuning", JobKind.FINE_TUNING),
-)
 
 
 def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectorySummary]:
