@@ -19,7 +19,8 @@ class TokenOrigin(StrEnum):
 
 
 class TrajectoryToken(Resource):
-    """A token. What is known of sampled tokens only is null for the others."""
+    """A token. What is known of sampled tokens only is null for the others, and what an update
+    computes is null without one."""
 
     position: int = Field(description="From 0, the prompt's tokens first.")
     id: int
@@ -30,6 +31,11 @@ class TrajectoryToken(Resource):
     origin: TokenOrigin
     log_prob: float | None = Field(default=None, description="The sampler's, in nats.")
     policy_version: int | None = None
+    learner_log_prob: float | None = Field(
+        default=None, description="The learner's before the update, in nats."
+    )
+    entropy: float | None = Field(default=None, description="Of the learner, in nats.")
+    advantage: float | None = None
 
 
 class TrajectoryTokens(Resource):
@@ -37,6 +43,9 @@ class TrajectoryTokens(Resource):
 
     object: Literal["rollout.trajectory.tokens"] = "rollout.trajectory.tokens"
     trajectory_id: str
+    step: int | None = Field(
+        default=None, description="The step of a training that learned from it."
+    )
     total: int = Field(description="Tokens of prompt and response.")
     text_error: str | None = Field(default=None, description="Why the tokens have no text.")
     data: list[TrajectoryToken]

@@ -187,7 +187,10 @@ def trajectory_row(summary: TrajectorySummary) -> tuple[str | Text, ...]:
     )
 
 
-TOKEN_COLUMNS = ("POSITION", "ID", "TEXT", "ORIGIN", "LOGPROB", "VERSION")
+TOKEN_COLUMNS = (
+    *("POSITION", "ID", "TEXT", "ORIGIN", "LOGPROB", "VERSION"),
+    *("LEARNER", "ENTROPY", "ADVANTAGE"),
+)
 
 
 def token_row(token: TrajectoryToken) -> tuple[str, ...]:
@@ -199,6 +202,9 @@ def token_row(token: TrajectoryToken) -> tuple[str, ...]:
         token.origin.value,
         _value(token.log_prob),
         "" if token.policy_version is None else str(token.policy_version),
+        _value(token.learner_log_prob),
+        _value(token.entropy),
+        _value(token.advantage),
     )
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
 from tests.support.trajectories import trajectory
 from tests.support.worded_tokenizer import write_worded_tokenizer
 
@@ -52,6 +54,22 @@ def test_tokens_have_their_text_and_what_is_known_of_them(http: httpx.Client, pa
     assert column(page, "origin") == ["prompt"] * 3 + ["sampled", "inserted", "sampled"]
     assert column(page, "log_prob") == [None, None, None, -0.5, None, -2.0]
     assert column(page, "policy_version") == [None, None, None, 4, None, 5]
+
+
+def test_tokens_have_what_an_update_computed_for_them(
+    http: httpx.Client, path: str, home: Path
+) -> None:
+    job_dir = home / "jobs" / path.split("/")[3]
+    values = np.array([[-0.25, 1.5, 0.75], [-2.5, 0.125, -0.75]], np.float32)
+    with UpdateLog(job_dir, keep=0) as log:
+        log.append(3, ["traj-0-0"], [values])
+
+    page = http.get(path).json()
+
+    assert page["step"] == 3
+    assert column(page, "learner_log_prob")[3:] == [-0.25, None, -2.5]
+    assert column(page, "entropy")[3:] == [1.5, None, 0.125]
+    assert column(page, "advantage")[3:] == [0.75, None, -0.75]
 
 
 def test_tokens_are_paged_by_position(http: httpx.Client, path: str) -> None:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 from sqlalchemy import update
 
 from services.contracts.evaluations import SampleResult
@@ -23,6 +24,7 @@ from services.core.jobs.job import NewJob
 from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import create_job
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
 from tests.support.worded_tokenizer import write_worded_tokenizer
@@ -76,8 +78,10 @@ class Showcase:
             f"{jobs}/{self.evaluations[0]}/results": "td",
             trajectories: "td",
             f"{trajectories}/traj-0-0?beside=traj-0-1": "[role=option]",
-            f"{trajectories}/traj-0-0?color=log_prob": "[role=option]",
-            f"{trajectories}/traj-0-0?color=policy_version": "[role=option]",
+            **{
+                f"{trajectories}/traj-0-0?color={each}": "[role=option]"
+                for each in ("log_prob", "entropy", "mismatch", "advantage", "policy_version")
+            },
             f"/ui/compare?jobs={self.failed},{self.running}": "canvas",
             f"/ui/evaluations?compare={','.join(self.evaluations)}": "h2 + .scroll td",
             "/ui/campaigns": "td",
@@ -174,6 +178,9 @@ class Showcase:
             log.append(first.model_copy(update={"turns": [turn]}))
             log.append(second.model_copy(update={"turns": [turn]}))
             log.append(trajectory(1, 0, **common, reward_error=HOSTILE))
+        with UpdateLog(folder, keep=0) as updates:
+            values = np.array([[-3.0, 4.0, -2.5], [-0.5, 1.0, 1.5]], np.float32)
+            updates.append(1, [first.id], [values])
         self._change(job_id, "succeeded", finished_at=time.time())
         return job_id
 

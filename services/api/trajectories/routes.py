@@ -22,6 +22,7 @@ from services.core.jobs.job import Job
 from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
+from services.rollouts.log.updates import find_update
 
 Start = Annotated[int, Query(ge=0, description="Position of the first token.")]
 Count = Annotated[int, Query(ge=1, le=MAX_TOKENS_PER_PAGE, description="Tokens at most.")]
@@ -81,13 +82,15 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
         Their text is that of the tokenizer of the job's model.
         """
         job = _job(gateway, job_id, kind)
-        trajectory = get_trajectory(gateway.artifacts.job(job_id), trajectory_id)
+        folder = gateway.artifacts.job(job_id)
+        trajectory = get_trajectory(folder, trajectory_id)
         tokenizer: Tokenizer | str
         try:
             tokenizer = open_job_tokenizer(gateway.database, job, gateway.settings)
         except (InvalidRequest, NotFound) as error:
             tokenizer = error.message
-        return tokens_page(trajectory, tokenizer, start, limit)
+        update = find_update(folder, trajectory_id)
+        return tokens_page(trajectory, update, tokenizer, start, limit)
 
     return router
 

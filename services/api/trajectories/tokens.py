@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from services.api.settings import ApiSettings
@@ -13,6 +14,7 @@ from services.core.db.engine import Database
 from services.core.jobs.job import Job
 from services.core.registry import locate_model
 from services.rollouts.chat.token_texts import open_tokenizer, token_texts
+from services.rollouts.log.updates import COLUMNS, TrainedOn, Values
 
 
 def open_job_tokenizer(database: Database, job: Job, settings: ApiSettings) -> Tokenizer:
@@ -31,10 +33,14 @@ def open_job_tokenizer(database: Database, job: Job, settings: ApiSettings) -> T
 
 
 def tokens_page(
-    trajectory: Trajectory, tokenizer: Tokenizer | str, start: int, limit: int
+    trajectory: Trajectory,
+    update: TrainedOn | None,
+    tokenizer: Tokenizer | str,
+    start: int,
+    limit: int,
 ) -> TrajectoryTokens:
     """Up to ``limit`` tokens from ``start`` on; without text if, in place of the tokenizer, there
-    is a reason why it is missing."""
+    is a reason why it is missing. ``update`` is the one that learned from the trajectory."""
     ids = trajectory.prompt_token_ids + trajectory.response_token_ids
     end = min(start + limit, len(ids))
     texts: Sequence[str | None] = [None] * max(0, end - start)
@@ -44,24 +50,44 @@ def tokens_page(
         trajectory_id=trajectory.id,
         total=len(ids),
         text_error=tokenizer if isinstance(tokenizer, str) else None,
-        data=list(_tokens(trajectory, ids, texts, start)),
+        step=update.step if update is not None else None,
+        data=list(_tokens(trajectory, update, ids, texts, start)),
         next_start=end if end < len(ids) else None,
     )
 
 
 def _tokens(
-    trajectory: Trajectory, ids: Sequence[int], texts: Sequence[str | None], start: int
+    trajectory: Trajectory,
+    update: TrainedOn | None,
+    ids: Sequence[int],
+    texts: Sequence[str | None],
+    start: int,
 ) -> Iterator[TrajectoryToken]:
     prompt = len(trajectory.prompt_token_ids)
+    learned = _learned(trajectory, update)
     for position, text in enumerate(texts, start):
-        place = position - prompt  # in the response
         token = TrajectoryToken(
             position=position, id=ids[position], text=text, origin=TokenOrigin.PROMPT
         )
-        if place >= 0:
-            token.origin = TokenOrigin.INSERTED
+        place = position - prompt  # in the response
         if place >= 0 and trajectory.response_mask[place]:
             token.origin = TokenOrigin.SAMPLED
-            token.log_prob = trajectory.log_probs[place]
-            token.policy_version = trajectory.policy_versions[place]
+            version = trajectory.policy_versions[place]
+            if version >= 0:  # otherwise a teacher or the data wrote it
+                token.policy_version = version
+                token.log_prob = trajectory.log_probs[place]
+            if learned is not None:
+                token.learner_log_prob, token.entropy, token.advantage = learned[place].tolist()
+        elif place >= 0:
+            token.origin = TokenOrigin.INSERTED
         yield token
+
+
+def _learned(trajectory: Trajectory, update: TrainedOn | None) -> Values | None:
+    """The values of an update for all tokens of the response."""
+    sampled = np.array(trajectory.response_mask, np.bool_)
+    if update is None or update.values is None or len(update.values) != sampled.sum():
+        return None
+    everywhere = np.full((len(sampled), COLUMNS), np.nan, np.float32)
+    everywhere[sampled] = update.values
+    return everywhere

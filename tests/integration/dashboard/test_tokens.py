@@ -2,10 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import trajectory
 from tests.support.worded_tokenizer import write_worded_tokenizer
@@ -37,6 +39,9 @@ def path(gateway: GatewayClient) -> str:
     job_dir.mkdir(parents=True, exist_ok=True)
     with IndexedLog(job_dir) as log:
         log.append(made)
+    values = [[-0.5, 0.01, 0.75], [-5.0, 2.0, 0.75], [-0.9, 0.5, -0.3]]
+    with UpdateLog(job_dir, keep=0) as updates:
+        updates.append(3, [made.id], [np.array(values, np.float32)])
     return f"/ui/jobs/{job_id}/trajectories/{made.id}"
 
 
@@ -72,6 +77,27 @@ def test_tokens_are_colored_by_what_the_address_says(
         "all => all.map((each) => getComputedStyle(each).borderBottomWidth)"
     )
     assert [widths[each] for each in (3, 5, 6)] == ["0px", "5px", "3px"]  # not by color alone
+
+
+@pytest.mark.parametrize(
+    ("overlay", "levels"),
+    [
+        ("entropy", ["level-0", "level-4", "level-2"]),
+        ("mismatch", ["level-4 below", "level-0", "level-3"]),
+        ("advantage", ["level-3", "level-3", "level-2 below"]),
+    ],
+)
+def test_tokens_are_colored_by_what_an_update_computed(
+    page: Page, gateway: GatewayClient, path: str, overlay: str, levels: list[str]
+) -> None:
+    tokens = open_view(page, gateway, f"{path}?color={overlay}")
+
+    for token, level in zip((3, 5, 6), levels, strict=True):
+        expect(tokens.nth(token)).to_have_class(f"sampled {level}")
+    page.get_by_role("listbox", name="Tokens").press("End")
+    told = page.get_by_role("status")
+    expect(told).to_contain_text("1.105 times the sampler's probability")
+    expect(told).to_contain_text("-0.3")
 
 
 def test_policy_versions_are_marked_where_they_begin(

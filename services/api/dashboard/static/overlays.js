@@ -54,6 +54,12 @@ export const OVERLAYS = {
   log_prob: scale("log-probability", (token) => (token.log_prob === null ? null : -token.log_prob),
     [0.051, 0.223, 0.693, 1.609, 2.996], (value) => `${number(-value)} (${percent(-value)})`,
     ["95 % or more", "80 to 95 %", "50 to 80 %", "20 to 50 %", "5 to 20 %", "less than 5 %"]),
+  entropy: scale("entropy", (token) => token.entropy, [0.05, 0.2, 0.7, 1.5, 3], nats,
+    ["less than 0.05 nats", "0.05 to 0.2", "0.2 to 0.7", "0.7 to 1.5", "1.5 to 3", "3 nats or more"]),
+  mismatch: signed("mismatch, learner less sampler",
+    (token) => (token.learner_log_prob === null || token.log_prob === null ? null : token.learner_log_prob - token.log_prob),
+    [0.01, 0.05, 0.1, 0.3, 1], (value) => `${nats(value)}: the learner gives it ${number(Math.exp(value))} times the sampler's probability`),
+  advantage: signed("advantage", (token) => token.advantage, [0.05, 0.25, 0.5, 1, 2], number),
   policy_version: {
     name: "policy version",
     classOf: (token) => (token.policy_version === null ? "" : `version-${token.policy_version % 6}`),
