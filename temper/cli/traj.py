@@ -43,6 +43,7 @@ Length = Annotated[int | None, typer.Option(min=0, help="Response tokens; inclus
 Errors = Annotated[bool | None, typer.Option(help="Only with, or only without, errors.")]
 Finish = Annotated[FinishReason | None, typer.Option(help="Only with this finish reason.")]
 Prompt = Annotated[int | None, typer.Option(min=0, help="Only from this prompt row, from 0.")]
+Step = Annotated[int | None, typer.Option(min=1, help="Only those that this step learned from.")]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number to list.")]
 
 
@@ -69,6 +70,7 @@ def traj(
     errors: Errors = None,
     finish: Finish = None,
     prompt: Prompt = None,
+    step: Step = None,
     most: Most = 20,
     as_json: JsonOption = False,
 ) -> None:
@@ -82,6 +84,7 @@ def traj(
         errors=errors,
         finish_reason=finish,
         prompt=prompt,
+        step=step,
     )
     if sum(given is not None for given in (trajectory_id, best, worst, save)) > 1:
         raise typer.BadParameter("give one of TRAJECTORY, --best, --worst and --save")

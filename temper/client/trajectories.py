@@ -35,6 +35,7 @@ class TrajectoryFilter:
     errors: bool | None = None
     finish_reason: FinishReason | None = None
     prompt: int | None = None
+    step: int | None = None
 
     def query(self) -> dict[str, str]:
         """Return the query parameters."""

@@ -181,6 +181,7 @@ class Showcase:
         with UpdateLog(folder, keep=0) as updates:
             values = np.array([[-3.0, 4.0, -2.5], [-0.5, 1.0, 1.5]], np.float32)
             updates.append(1, [first.id], [values])
+            updates.append(2, [second.id], None)
         self._change(job_id, "succeeded", finished_at=time.time())
         return job_id
 

@@ -1,7 +1,7 @@
 """Lists of a job's trajectories, and one of them, read from the job's folder."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,28 +16,41 @@ from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of
 from services.rollouts.log.index import TrajectoryFilter, errors_of
 from services.rollouts.log.log import open_listing, read_places
+from services.rollouts.log.updates import keys_of_step
 
 Direction = Literal["asc", "desc"]
 Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]
 Length = Annotated[int | None, Query(ge=0, description="Tokens of the response; inclusive.")]
+
+MAX_STEP = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class TrajectorySelection:
+    """Which trajectories of a job: those of a training step, or of all."""
+
+    where: TrajectoryFilter
+    step: int | None
+
+    def within(self, job_dir: Path) -> TrajectoryFilter:
+        """As a filter for the listing of a job."""
+        if self.step is None:
+            return self.where
+        return replace(self.where, keys=keys_of_step(job_dir, self.step))
 
 
 @dataclass(frozen=True)
 class TrajectoryQuery:
     """A page of trajectories: which, in what order, and where it begins."""
 
-    where: TrajectoryFilter
+    where: TrajectorySelection
     sort: TrajectoryOrder
     descending: bool
     after: str | None
     limit: int
 
 
-async def _trajectory_query(
-    sort: Annotated[
-        TrajectoryOrder, Query(description="What trajectories are listed by.")
-    ] = TrajectoryOrder.FINISHED,
-    order: Annotated[Direction, Query(description="desc: the largest or latest first.")] = "desc",
+async def _selection(
     min_reward: Reward = None,
     max_reward: Reward = None,
     min_length: Length = None,
@@ -47,9 +60,10 @@ async def _trajectory_query(
     ] = None,
     finish_reason: FinishReason | None = None,
     prompt: Annotated[int | None, Query(ge=0, description="Row of the prompts, from 0.")] = None,
-    after: After = None,
-    limit: Limit = DEFAULT_LIMIT,
-) -> TrajectoryQuery:
+    step: Annotated[
+        int | None, Query(ge=1, le=MAX_STEP, description="Training step that learned from them.")
+    ] = None,
+) -> TrajectorySelection:
     where = TrajectoryFilter(
         min_reward=min_reward,
         max_reward=max_reward,
@@ -59,6 +73,21 @@ async def _trajectory_query(
         finish_reason=finish_reason,
         prompt_index=prompt,
     )
+    return TrajectorySelection(where, step)
+
+
+Selection = Annotated[TrajectorySelection, Depends(_selection)]
+
+
+async def _trajectory_query(
+    where: Selection,
+    sort: Annotated[
+        TrajectoryOrder, Query(description="What trajectories are listed by.")
+    ] = TrajectoryOrder.FINISHED,
+    order: Annotated[Direction, Query(description="desc: the largest or latest first.")] = "desc",
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> TrajectoryQuery:
     return TrajectoryQuery(where, sort, order == "desc", after, limit)
 
 
@@ -69,7 +98,7 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
     """A page of the trajectories so far; raises `InvalidRequest` for an unknown ``after``."""
     try:
         places, has_more = open_listing(job_dir).page(
-            query.where,
+            query.where.within(job_dir),
             query.sort,
             descending=query.descending,
             after=query.after,

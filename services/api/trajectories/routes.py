@@ -7,14 +7,17 @@ from tokenizers import Tokenizer
 
 from services.api.context import Gateway, GatewayContext
 from services.api.trajectories.listing import (
+    Selection,
     Trajectories,
     get_trajectory,
     list_trajectories,
 )
+from services.api.trajectories.rewards import reward_histogram
 from services.api.trajectories.tokens import open_job_tokenizer, tokens_page
 from services.contracts.base import Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
 from services.contracts.jobs import JobKind
+from services.contracts.reward_histogram import MAX_BINS, RewardHistogram
 from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import Trajectory
 from services.contracts.trajectory_tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
@@ -24,6 +27,7 @@ from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.rollouts.log.updates import find_update
 
+Bins = Annotated[int, Query(ge=1, le=MAX_BINS, description="Bins of equal width.")]
 Start = Annotated[int, Query(ge=0, description="Position of the first token.")]
 Count = Annotated[int, Query(ge=1, le=MAX_TOKENS_PER_PAGE, description="Tokens at most.")]
 
@@ -51,6 +55,19 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
         """
         _job(gateway, job_id, kind)
         return list_trajectories(gateway.artifacts.job(job_id), query)
+
+    @router.get(
+        "/rewards",
+        name="reward_histogram",
+        summary="Show how the rewards of a job's trajectories are distributed",
+        responses=documented_errors(InvalidRequest, NotFound),
+    )
+    def rewards(
+        gateway: Gateway, _principal: Principal, job_id: str, where: Selection, bins: Bins = 20
+    ) -> RewardHistogram:
+        """Count the rewards so far, of all trajectories and of each of the latest steps."""
+        _job(gateway, job_id, kind)
+        return reward_histogram(gateway.artifacts.job(job_id), where, bins)
 
     @router.get(
         "/{trajectory_id}",

@@ -111,6 +111,19 @@ def keys_of_step(folder: Path, step: int) -> npt.NDArray[np.uint64]:
     return keys
 
 
+def steps_of(folder: Path, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The step that trained on each of these trajectories; 0 where none has."""
+    entries = _read(folder)
+    if not len(entries):
+        return np.zeros(len(keys), np.int64)
+    order = np.argsort(entries["key"], kind="stable")
+    known = entries["key"][order]
+    # The last entry of a key counts.
+    places = np.maximum(np.searchsorted(known, keys, side="right") - 1, 0)
+    steps = entries["step"][order][places].astype(np.int64)
+    return np.where(known[places] == keys, steps, 0)
+
+
 def _read(folder: Path) -> Entries:
     try:
         with open(folder / INDEX, "rb") as file:

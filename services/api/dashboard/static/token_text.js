@@ -10,12 +10,15 @@ const PART_OF_CHARACTER = "·";
 
 /**
  * The text of the tokens at `path`, with `chosen` as the first overlay; `onChoose` is told of
- * another. The arrow keys move from token to token.
+ * another, and `stepAddress` makes the address of a training step. The arrow keys move from token to
+ * token.
  */
 export class TokenText {
-  constructor(path, chosen, onChoose, signal) {
+  constructor(path, chosen, onChoose, signal, stepAddress) {
     this.path = path;
     this.signal = signal;
+    this.stepAddress = stepAddress;
+    this.step = h("p", { class: "quiet", hidden: true });
     this.tokens = [];
     this.next = 0;
     this.current = -1;
@@ -41,7 +44,7 @@ export class TokenText {
         onChoose(overlay);
         this.paint();
       }))),
-      this.legend, this.problem, this.list, this.more, this.told);
+      this.step, this.legend, this.problem, this.list, this.more, this.told);
   }
 
   /** The next page of tokens. */
@@ -60,6 +63,8 @@ export class TokenText {
     this.list.append(...page.data.map((token) => this.option(token)));
     this.next = page.next_start;
     this.more.hidden = this.next === null;
+    this.step.hidden = page.step === null;
+    this.step.replaceChildren("Learned from in ", h("a", { href: this.stepAddress(page.step) }, `step ${page.step}`), ".");
     this.more.textContent = `Show more of ${number(page.total)} tokens`;
     this.problem.textContent = page.text_error ? `The tokens are shown by their ids: ${page.text_error}` : "";
     this.paint();

@@ -3,14 +3,14 @@
 import { request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
 import { duration, number } from "../format.js";
+import { rewardHistogram } from "../reward_histogram.js";
 
 export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs" };
 
 const PAGE = 100;
-const BINS = 20;
 const SORTS = { finished: "when they ended", reward: "reward", length: "length", errors: "errors" };
 const REASONS = ["", "answered", "length", "reply_too_long", "calls_spent", "tool_error", "prompt_refused", "engine_failed", "internal_error"];
-const FILTERS = ["sort", "order", "min_reward", "max_reward", "finish_reason", "errors", "prompt"];
+const FILTERS = ["sort", "order", "min_reward", "max_reward", "min_length", "max_length", "finish_reason", "errors", "prompt", "step"];
 
 export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
@@ -26,6 +26,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   async function load(afresh) {
     problem.textContent = "";
     try {
+      if (afresh) showRewards(await request(withQuery(`${route}/rewards`, { ...filter, sort: "", order: "" }), { signal }));
       const page = await request(withQuery(route, { ...filter, after: afresh ? null : found.at(-1)?.id, limit: PAGE }), { signal });
       found = afresh ? page.data : [...found, ...page.data];
       more.hidden = !page.has_more;
@@ -34,8 +35,15 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
       return;
     }
     list.replaceChildren(table(`${found.length} trajectories`, columns(id), found, "No trajectory matches."));
-    histogram.replaceChildren(...rewards(found));
-    same.replaceChildren(sameBy(withQuery(route, filter), `temper traj ${id}`));
+    same.replaceChildren(
+      sameBy(withQuery(route, filter), command(id, filter)),
+      sameBy(withQuery(`${route}/rewards`, { ...filter, sort: "", order: "" })),
+    );
+  }
+
+  function showRewards(rewards) {
+    const addressOf = (step) => withQuery(location.pathname, { ...filter, step });
+    histogram.replaceChildren(...rewardHistogram(rewards, addressOf));
   }
 
   function change(name) {
@@ -57,9 +65,12 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
       field("Order", select({ desc: "largest or latest first", asc: "smallest or first" }, filter.order || "desc", change("order"))),
       field("Reward from", bound("min_reward")),
       field("to", bound("max_reward")),
+      field("Tokens from", bound("min_length")),
+      field("up to", bound("max_length")),
       field("Ended by", select(Object.fromEntries(REASONS.map((name) => [name, name.replaceAll("_", " ") || "any"])), filter.finish_reason, change("finish_reason"))),
       field("Errors", select({ "": "any", true: "with", false: "without" }, filter.errors, change("errors"))),
-      field("Prompt", bound("prompt"))),
+      field("Prompt", bound("prompt")),
+      field("Training step", bound("step"))),
     problem, histogram, list, more, same,
   );
   await load(true);
@@ -76,21 +87,10 @@ const columns = (id) => ({
   Answer: (one) => h("span", { class: "long" }, one.answer.slice(-160)),
 });
 
-/** A histogram of the rewards shown, with its numbers for those who cannot see it. */
-function rewards(found) {
-  const values = found.map((one) => one.reward).filter((value) => value !== null);
-  if (!values.length) return [];
-  const least = Math.min(...values);
-  const width = (Math.max(...values) - least) / BINS || 1;
-  const counts = new Array(BINS).fill(0);
-  for (const value of values) counts[Math.min(BINS - 1, Math.floor((value - least) / width))] += 1;
-  const most = Math.max(...counts);
-  const bars = counts.map((count, index) => {
-    const bar = h("div", { class: "bar", title: `${count} from ${number(least + index * width)}` });
-    bar.style.height = `${(100 * count) / most}%`;
-    return bar;
-  });
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const text = `Rewards of those shown: ${number(least)} to ${number(Math.max(...values))}, mean ${number(mean)}`;
-  return [h("div", { class: "histogram", role: "img", "aria-label": text }, bars), h("p", { class: "quiet" }, text)];
+/** The command that lists the same. */
+function command(id, filter) {
+  const flags = { errors: { true: "--errors", false: "--no-errors" }[filter.errors], asc: filter.order === "asc" ? "--asc" : null };
+  const options = { sort: "--sort", min_reward: "--min-reward", max_reward: "--max-reward", min_length: "--min-length", max_length: "--max-length", finish_reason: "--finish", prompt: "--prompt", step: "--step" };
+  const given = Object.entries(options).filter(([name]) => filter[name]).map(([name, option]) => `${option} ${filter[name]}`);
+  return ["temper traj", id, ...given, ...Object.values(flags).filter(Boolean)].join(" ");
 }

@@ -15,7 +15,8 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const other = beside ? await request(`${path}/${encodeURIComponent(beside)}`, { signal }) : null;
   const group = await request(`${path}?prompt=${one.prompt_index}&limit=100`, { signal });
   const chooseOverlay = (color) => setQuery({ beside, color });
-  const tokens = new TokenText(`${path}/${id}/tokens`, query.get("color"), chooseOverlay, signal);
+  const stepAddress = (step) => `/ui/jobs/${jobId}/trajectories?step=${step}`;
+  const tokens = new TokenText(`${path}/${id}/tokens`, query.get("color"), chooseOverlay, signal, stepAddress);
   const chart = h("div", { class: "chart" });
   place.append(
     h("h1", {}, id),
