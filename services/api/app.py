@@ -33,6 +33,7 @@ from services.api.merges.routes import models as model_merges
 from services.api.merges.routes import router as merges
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
+from services.api.notes.routes import router as notes
 from services.api.proxy import Upstream
 from services.api.rollouts.routes import router as rollouts
 from services.api.serving.forward import Inference
@@ -110,7 +111,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     registered = (models, model_merges, merges, model_exports, exports)
     training = (fine_tuning, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
-    others = (files, uploads, indexing, jobs, curves, artifacts, dashboard)
+    others = (files, uploads, indexing, jobs, curves, artifacts, notes, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)

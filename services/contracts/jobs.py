@@ -93,6 +93,7 @@ class Job(JobState):
     object: Literal["job"] = "job"
     kind: str
     priority: int = 0
+    notes: int = Field(default=0, description="Notes about the job and its trajectories.")
 
 
 class Event(Resource):

@@ -20,6 +20,7 @@ from temper.client.jobs import (
     Servings,
 )
 from temper.client.models import Models
+from temper.client.notes import Notes
 from temper.client.trajectories import Trajectories
 from temper.client.transport import Transport
 
@@ -49,6 +50,7 @@ class Temper:
         self.servings = Servings(self._transport)
         self.chat = Chat(self._transport)
         self.jobs = Jobs(self._transport)
+        self.notes = Notes(self._transport)
 
     @property
     def base_url(self) -> str:

@@ -182,8 +182,15 @@ class Showcase:
             values = np.array([[-3.0, 4.0, -2.5], [-0.5, 1.0, 1.5]], np.float32)
             updates.append(1, [first.id], [values])
             updates.append(2, [second.id], None)
+        for about in (None, first.id):
+            self._note(job_id, about)
         self._change(job_id, "succeeded", finished_at=time.time())
         return job_id
+
+    def _note(self, job_id: str, about: str | None) -> None:
+        body = {"text": HOSTILE, "trajectory_id": about}
+        answer = self._gateway.http.post(f"/v1/jobs/{job_id}/notes", json=body)
+        assert answer.status_code == 200, answer.text
 
     def _campaign(self) -> None:
         with self._database.write() as session:

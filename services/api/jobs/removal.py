@@ -23,6 +23,7 @@ from services.core.db.tables import (
     EventRow,
     JobRow,
     ModelRow,
+    NoteRow,
 )
 from services.core.jobs.store import get_job
 from services.core.registry import checkpoint_name
@@ -55,6 +56,7 @@ def remove_job(
     for model_id in models.all():
         remove_model(session, artifacts, model_id)
     session.execute(delete(EventRow).where(EventRow.job_id == job_id))
+    session.execute(delete(NoteRow).where(NoteRow.job_id == job_id))
     session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
     session.execute(delete(CampaignEffectRow).where(CampaignEffectRow.campaign_id == job_id))
     session.execute(delete(CampaignStepRow).where(CampaignStepRow.campaign_id == job_id))

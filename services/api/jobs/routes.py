@@ -7,6 +7,7 @@ from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.removal import remove_folder, remove_job
 from services.api.jobs.view import job_view
+from services.api.notes.service import count_job_notes
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, Job, JobKind, JobStatus, SubmittedRequest, Worker
@@ -48,14 +49,15 @@ def list_all(
     where = JobFilter(kind, status, metadata)
     with gateway.database.read() as session:
         jobs, has_more = list_jobs(session, where, after, limit)
-    return page_of([job_view(job) for job in jobs], has_more)
+        notes = count_job_notes(session, [job.id for job in jobs])
+    return page_of([job_view(job, notes.get(job.id, 0)) for job in jobs], has_more)
 
 
 @router.get("/jobs/{job_id}", summary="Show a job", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Show one job."""
     with gateway.database.read() as session:
-        return job_view(get_job(session, job_id))
+        return job_view(get_job(session, job_id), count_job_notes(session, [job_id]).get(job_id, 0))
 
 
 @router.get(

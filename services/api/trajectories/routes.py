@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 from tokenizers import Tokenizer
 
 from services.api.context import Gateway, GatewayContext
+from services.api.notes.service import count_trajectory_notes
 from services.api.trajectories.listing import (
     Selection,
     Trajectories,
@@ -54,7 +55,12 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
         A page continues after the trajectory ``after`` in the same order.
         """
         _job(gateway, job_id, kind)
-        return list_trajectories(gateway.artifacts.job(job_id), query)
+        page = list_trajectories(gateway.artifacts.job(job_id), query)
+        with gateway.database.read() as session:
+            notes = count_trajectory_notes(session, job_id, [each.id for each in page.data])
+        for each in page.data:
+            each.notes = notes.get(each.id, 0)
+        return page
 
     @router.get(
         "/rewards",

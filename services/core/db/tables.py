@@ -208,6 +208,20 @@ class CheckpointPermissionRow(Base):
     created_at: Mapped[float]
 
 
+class NoteRow(Base):
+    """What somebody wrote about a job, or about one of its trajectories."""
+
+    __tablename__ = "notes"
+    __table_args__ = (Index("notes_by_job", "job_id", "trajectory_id"),)
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"))
+    trajectory_id: Mapped[str | None] = mapped_column(String(200))
+    text: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[float]
+
+
 class UsageRow(Base):
     """What a key has used of a served model on a day (UTC, as ISO 8601 writes it)."""
 

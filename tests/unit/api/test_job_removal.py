@@ -8,8 +8,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from services.api.jobs.removal import Retention, remove_job
+from services.api.notes.service import create_note
 from services.contracts.errors import Conflict, NotFound
 from services.contracts.jobs import JobStatus
+from services.contracts.notes import CreateNote
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
@@ -19,6 +21,7 @@ from services.core.db.tables import (
     EventRow,
     JobRow,
     ModelRow,
+    NoteRow,
 )
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
@@ -88,11 +91,14 @@ def test_a_deleted_job_leaves_nothing(database: Database, artifacts: Artifacts) 
     register(database, job, "ft:tiny")
     give(database, "ft:tiny")
     give(database, f"{job.id}:step-5")
+    with database.write() as session:
+        create_note(session, job.id, CreateNote(text="x"))
 
     assert remove(database, artifacts, job) == artifacts.job(job.id)
 
     with database.read() as session:
-        for table in (JobRow, EventRow, CheckpointRow, CheckpointPermissionRow, ModelRow):
+        left = (JobRow, EventRow, NoteRow, CheckpointRow, CheckpointPermissionRow, ModelRow)
+        for table in left:
             assert session.scalar(select(func.count()).select_from(table)) == 0
         with pytest.raises(NotFound):
             get_job(session, job.id)

@@ -4,6 +4,7 @@ import { followEvents, latestEvents, poll, request } from "../api.js";
 import { Charts, Metrics } from "../curves.js";
 import { facts, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
+import { notesSection } from "../notes.js";
 import { StepTimes } from "../step_times.js";
 import { progress, status } from "./jobs.js";
 
@@ -44,6 +45,7 @@ export async function jobView({ place, signal }, id) {
     state,
     h("section", {}, h("h2", {}, "Curves"), charts.element),
     times.element,
+    notesSection(id, null, signal),
     h("section", {}, h("h2", {}, "Events ", connection), lines),
     h("section", {}, h("h2", {}, "Configuration and results"), details),
     h("section", {}, h("h2", {}, "Files"), files),

@@ -59,6 +59,7 @@ const COLUMNS = {
   Status: (job) => status(job),
   Progress: (job) => progress(job),
   Took: (job) => duration(took(job)),
+  Notes: (job) => job.notes || null,
   Created: (job) => time(job.created_at),
   Why: (job) => excerpt(job.error?.message ?? job.queue_reason),
 };

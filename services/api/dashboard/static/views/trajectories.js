@@ -82,6 +82,7 @@ const columns = (id) => ({
   Ended: (one) => one.finish_reason.replaceAll("_", " "),
   Tokens: (one) => number(one.response_tokens),
   Calls: (one) => (one.failed_calls ? `${one.tool_calls} (${one.failed_calls} failed)` : String(one.tool_calls)),
+  Notes: (one) => one.notes || null,
   Took: (one) => duration(one.seconds),
   Question: (one) => h("span", { class: "long" }, one.question.slice(0, 160)),
   Answer: (one) => h("span", { class: "long" }, one.answer.slice(-160)),

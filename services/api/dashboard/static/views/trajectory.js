@@ -4,6 +4,7 @@ import uPlot from "../vendor/uPlot.js";
 import { request } from "../api.js";
 import { facts, h, inline, sameBy, whole } from "../dom.js";
 import { duration, json, number } from "../format.js";
+import { notesSection } from "../notes.js";
 import { TokenText } from "../token_text.js";
 import { TRAJECTORY_ROUTES } from "./trajectories.js";
 
@@ -35,6 +36,7 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
     samples(group.data, jobId, one, other),
     h("h2", {}, other ? "Conversations" : "Conversation"),
     h("div", { class: "sides" }, conversation(one), other ? conversation(other) : null),
+    notesSection(jobId, id, signal),
     h("h2", {}, "Tokens"),
     tokens.element,
     chart,
