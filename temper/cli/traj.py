@@ -44,6 +44,7 @@ Errors = Annotated[bool | None, typer.Option(help="Only with, or only without, e
 Finish = Annotated[FinishReason | None, typer.Option(help="Only with this finish reason.")]
 Prompt = Annotated[int | None, typer.Option(min=0, help="Only from this prompt row, from 0.")]
 Step = Annotated[int | None, typer.Option(min=1, help="Only those that this step learned from.")]
+Containing = Annotated[str | None, typer.Option("--text", help="Only those in which it occurs.")]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number to list.")]
 
 
@@ -71,6 +72,7 @@ def traj(
     finish: Finish = None,
     prompt: Prompt = None,
     step: Step = None,
+    text: Containing = None,
     most: Most = 20,
     as_json: JsonOption = False,
 ) -> None:
@@ -85,6 +87,7 @@ def traj(
         finish_reason=finish,
         prompt=prompt,
         step=step,
+        text=text,
     )
     if sum(given is not None for given in (trajectory_id, best, worst, save)) > 1:
         raise typer.BadParameter("give one of TRAJECTORY, --best, --worst and --save")

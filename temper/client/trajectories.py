@@ -36,6 +36,7 @@ class TrajectoryFilter:
     finish_reason: FinishReason | None = None
     prompt: int | None = None
     step: int | None = None
+    text: str | None = None
 
     def query(self) -> dict[str, str]:
         """Return the query parameters."""

@@ -235,6 +235,31 @@ def test_a_trajectory_is_returned_in_full(http: httpx.Client, file_id: str, home
     assert http.get(f"/v1/fine_tuning/jobs/{job_id}/trajectories").status_code == 404
 
 
+def test_trajectories_are_searched_page_by_page(
+    http: httpx.Client, file_id: str, home: Path
+) -> None:
+    job_id = create(http, file_id)["id"]
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    with IndexedLog(folder) as log:
+        for prompt in range(6):
+            replies = [call(reply="Straße in Köln")] if prompt % 2 else []
+            log.append(trajectory(prompt, calls=replies))
+    path = f"/v1/rollouts/{job_id}/trajectories"
+
+    first = http.get(path, params={"text": "KÖLN", "order": "asc", "limit": 2}).json()
+    rest = http.get(path, params={"text": "köln", "order": "asc", "after": first["last_id"]}).json()
+
+    assert [each["prompt_index"] for each in first["data"]] == [1, 3]
+    assert (first["has_more"], first["last_id"]) == (True, "traj-3-0")
+    assert [each["prompt_index"] for each in rest["data"]] == [5]
+    assert rest["has_more"] is False
+    none = http.get(path, params={"text": "nowhere"}).json()
+    assert (none["data"], none["has_more"]) == ([], False)
+    question = http.get(path, params={"text": "Question 4"}).json()["data"]
+    assert [each["prompt_index"] for each in question] == [4]
+
+
 def test_the_trajectories_and_the_rewards_of_a_step_are_told(
     http: httpx.Client, training_file: str, home: Path
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 
+from services.api.trajectories.search import MOST_BYTES, MOST_SCANNED, contains
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import InvalidRequest, NotFound, Unavailable
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
@@ -44,6 +45,7 @@ class TrajectoryQuery:
     """A page of trajectories: which, in what order, and where it begins."""
 
     where: TrajectorySelection
+    text: str | None
     sort: TrajectoryOrder
     descending: bool
     after: str | None
@@ -85,10 +87,19 @@ async def _trajectory_query(
         TrajectoryOrder, Query(description="What trajectories are listed by.")
     ] = TrajectoryOrder.FINISHED,
     order: Annotated[Direction, Query(description="desc: the largest or latest first.")] = "desc",
+    text: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Only those in which it occurs. A page may have few of them, or none, and "
+            "more may follow behind its last_id.",
+        ),
+    ] = None,
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> TrajectoryQuery:
-    return TrajectoryQuery(where, sort, order == "desc", after, limit)
+    return TrajectoryQuery(where, text, sort, order == "desc", after, limit)
 
 
 Trajectories = Annotated[TrajectoryQuery, Depends(_trajectory_query)]
@@ -102,12 +113,31 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
             query.sort,
             descending=query.descending,
             after=query.after,
-            limit=query.limit,
+            limit=query.limit if query.text is None else MOST_SCANNED,
         )
     except LookupError:
         message = f"{str(query.after)[:80]!r} is not a trajectory of this job"
         raise InvalidRequest(message, param="after") from None
-    return page_of([summary_view(each) for each in _read(job_dir, places)], has_more)
+    if query.text is None:
+        return page_of([summary_view(each) for each in _read(job_dir, places)], has_more)
+    return _search(job_dir, places, has_more, query.text, query.limit)
+
+
+def _search(
+    job_dir: Path, places: list[LineSpan], has_more: bool, text: str, limit: int
+) -> Page[TrajectorySummary]:
+    """Up to ``limit`` trajectories in which a text occurs; the page ends with what was read last,
+    whether or not it does there."""
+    found: list[TrajectorySummary] = []
+    last_id, read = None, 0
+    for number, trajectory in enumerate(_read(job_dir, places), 1):
+        last_id, read = trajectory.id, read + places[number - 1].length
+        if contains(trajectory, text):
+            found.append(summary_view(trajectory))
+        if len(found) == limit or read >= MOST_BYTES:
+            has_more = has_more or number < len(places)
+            break
+    return page_of(found, has_more).model_copy(update={"last_id": last_id})
 
 
 def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:

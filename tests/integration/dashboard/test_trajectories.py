@@ -49,8 +49,13 @@ def test_trajectories_are_filtered_and_opened(page: Page, gateway: GatewayClient
     page.get_by_label("Reward from").press("Enter")
     expect(page.get_by_role("row")).to_have_count(2)
     expect(page).to_have_url(re.compile("min_reward=0.5"))
-    page.get_by_role("link", name="traj-0-0").click()
-    expect(page.get_by_text("question 0")).to_be_visible()
+    page.get_by_label("Reward from").fill("")
+    page.get_by_label("Reward from").press("Enter")
+    page.get_by_label("Text", exact=True).fill("ANSWER 1.0")
+    page.get_by_label("Text", exact=True).press("Enter")
+    expect(page.get_by_role("row")).to_have_count(2)
+    page.get_by_role("link", name="traj-1-0").click()
+    expect(page.get_by_text("question 1")).to_be_visible()
 
 
 def test_the_rewards_of_a_step_lead_to_its_trajectories(

@@ -160,6 +160,18 @@ def test_filters_become_query_parameters(gateway: ScriptedServer) -> None:
     ]
 
 
+def test_a_search_goes_on_over_pages_without_a_match(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
+) -> None:
+    nothing = Page[TrajectorySummary](data=[], has_more=True, last_id="traj-0-0")
+    found = Page[TrajectorySummary](data=[summary_view(made)])
+    gateway.on(PATH, lambda asked: answer(found if "after" in asked.query_params else nothing))
+
+    assert main(["traj", JOB, "--text", "Goethe"]) == 0
+
+    assert made.id in capsys.readouterr().out
+
+
 def test_json_output_is_the_trajectory_record(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
 ) -> None:

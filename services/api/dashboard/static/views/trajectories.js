@@ -10,7 +10,7 @@ export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fi
 const PAGE = 100;
 const SORTS = { finished: "when they ended", reward: "reward", length: "length", errors: "errors" };
 const REASONS = ["", "answered", "length", "reply_too_long", "calls_spent", "tool_error", "prompt_refused", "engine_failed", "internal_error"];
-const FILTERS = ["sort", "order", "min_reward", "max_reward", "min_length", "max_length", "finish_reason", "errors", "prompt", "step"];
+const FILTERS = ["sort", "order", "min_reward", "max_reward", "min_length", "max_length", "finish_reason", "errors", "prompt", "step", "text"];
 
 export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
@@ -21,23 +21,27 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const same = h("div");
   const problem = h("p", { class: "error", role: "alert" });
   const more = h("button", { type: "button", hidden: true, onclick: () => load(false) }, "Show more");
+  const ofAll = () => ({ ...filter, sort: "", order: "", text: "" }); // the histogram knows no texts
   let found = [];
+  let last = null;
 
   async function load(afresh) {
     problem.textContent = "";
     try {
-      if (afresh) showRewards(await request(withQuery(`${route}/rewards`, { ...filter, sort: "", order: "" }), { signal }));
-      const page = await request(withQuery(route, { ...filter, after: afresh ? null : found.at(-1)?.id, limit: PAGE }), { signal });
+      if (afresh) showRewards(await request(withQuery(`${route}/rewards`, ofAll()), { signal }));
+      const page = await request(withQuery(route, { ...filter, after: afresh ? null : last, limit: PAGE }), { signal });
       found = afresh ? page.data : [...found, ...page.data];
+      last = page.last_id;
       more.hidden = !page.has_more;
     } catch (error) {
       if (!signal.aborted) problem.textContent = error.message;
       return;
     }
-    list.replaceChildren(table(`${found.length} trajectories`, columns(id), found, "No trajectory matches."));
+    const none = more.hidden ? "No trajectory matches." : "None of those searched so far matches.";
+    list.replaceChildren(table(`${found.length} trajectories`, columns(id), found, none));
     same.replaceChildren(
       sameBy(withQuery(route, filter), command(id, filter)),
-      sameBy(withQuery(`${route}/rewards`, { ...filter, sort: "", order: "" })),
+      sameBy(withQuery(`${route}/rewards`, ofAll())),
     );
   }
 
@@ -58,6 +62,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
     return h("input", { type: "number", step: "any", value: filter[name], onchange: (event) => change(name)(event.target.value) });
   }
 
+  const text = h("input", { type: "search", maxlength: "200", value: filter.text, onchange: (event) => change("text")(event.target.value) });
   place.append(
     h("h1", {}, "Trajectories of ", h("a", { href: `/ui/jobs/${id}` }, id)),
     h("div", { class: "row", role: "search" },
@@ -70,7 +75,8 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
       field("Ended by", select(Object.fromEntries(REASONS.map((name) => [name, name.replaceAll("_", " ") || "any"])), filter.finish_reason, change("finish_reason"))),
       field("Errors", select({ "": "any", true: "with", false: "without" }, filter.errors, change("errors"))),
       field("Prompt", bound("prompt")),
-      field("Training step", bound("step"))),
+      field("Training step", bound("step")),
+      field("Text", text)),
     problem, histogram, list, more, same,
   );
   await load(true);
@@ -93,5 +99,7 @@ function command(id, filter) {
   const flags = { errors: { true: "--errors", false: "--no-errors" }[filter.errors], asc: filter.order === "asc" ? "--asc" : null };
   const options = { sort: "--sort", min_reward: "--min-reward", max_reward: "--max-reward", min_length: "--min-length", max_length: "--max-length", finish_reason: "--finish", prompt: "--prompt", step: "--step" };
   const given = Object.entries(options).filter(([name]) => filter[name]).map(([name, option]) => `${option} ${filter[name]}`);
-  return ["temper traj", id, ...given, ...Object.values(flags).filter(Boolean)].join(" ");
+  // In single quotes a shell takes everything as it is.
+  const quoted = filter.text ? [`--text '${filter.text.replaceAll("'", "'\\''")}'`] : [];
+  return ["temper traj", id, ...given, ...quoted, ...Object.values(flags).filter(Boolean)].join(" ");
 }
