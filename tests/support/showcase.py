@@ -245,7 +245,10 @@ ERROR = {
     "hint": HOSTILE,
     "rows": [{"row": 3, "message": HOSTILE}],
 }
-STEP_TIMES = {"step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2, "sync_seconds": 1}
+STEP_TIMES = {
+    **{"step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2, "sync_seconds": 1},
+    **{"rollout_model_seconds": 3, "rollout_tool_seconds": 1, "version": 1},
+}
 
 
 def _measured(model: str, right: int) -> dict[str, Any]:

@@ -120,13 +120,41 @@ def test_the_time_of_each_step_is_divided_into_its_parts(
         metrics.writelines(f"{json.dumps(step)}\n" for step in steps)
     open_view(page, gateway, f"/ui/jobs/{job_id}")
 
-    image = page.get_by_role("img", name="Steps 6 to 7; the longest took 10s.")
-    expect(image).to_be_visible()
-    label = image.get_attribute("aria-label") or ""
+    bars = page.get_by_role("list", name="Steps 6 to 7; the longest took 10s.")
+    expect(bars).to_be_visible()
+    label = bars.get_attribute("aria-label") or ""
     assert label.endswith("generating, with tools and rewards 55 %, update 35 %, other 10 %")
-    heights = [piece.bounding_box() for piece in image.locator(".stack").first.locator("div").all()]
+    heights = [piece.bounding_box() for piece in bars.locator(".stack").first.locator("span").all()]
     rollout, update, other = (box["height"] for box in heights if box)
     assert (round(rollout / other), round(update / other)) == (3, 1)
+
+
+def test_the_timeline_marks_policy_versions_and_leads_to_a_step(
+    page: Page, gateway: GatewayClient
+) -> None:
+    job_id = gateway.submit("succeed")
+    gateway.wait_until(job_id, "succeeded")
+    means = {"rollout_model_seconds": 3, "rollout_tool_seconds": 1}
+    steps = [
+        {"step": 6, "step_seconds": 10, "rollout_seconds": 8, "update_seconds": 2, "version": 6},
+        {"step": 7, "step_seconds": 5, "rollout_seconds": 4, "update_seconds": 1, "version": 7},
+    ]
+    with (gateway.home / "jobs" / job_id / "metrics.jsonl").open("a") as metrics:
+        metrics.writelines(f"{json.dumps(step | means)}\n" for step in steps)
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    timeline = page.get_by_role("list", name="The latest steps one after another")
+    expect(timeline.get_by_role("listitem")).to_have_text(["6 v6", "7 v7"])
+    first = timeline.get_by_role("link").first
+    assert first.get_attribute("aria-label") == (
+        "step 6: 10 s, then policy version 6\ngenerating 6 s\ntools 2 s\nupdate 2 s"
+    )
+    widths = [
+        box["width"] for each in timeline.get_by_role("link").all() if (box := each.bounding_box())
+    ]
+    assert widths[0] > 1.5 * widths[1]
+    first.press("Enter")
+    expect(page).to_have_url(re.compile(rf"/ui/jobs/{job_id}/trajectories\?step=6$"))
 
 
 def test_a_job_without_step_times_shows_none(page: Page, gateway: GatewayClient) -> None:

@@ -37,7 +37,7 @@ export async function jobView({ place, signal }, id) {
   const lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Events, newest last" });
   const charts = new Charts(signal);
   const metrics = new Metrics();
-  const times = new StepTimes(metrics);
+  const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
   charts.runs.set(id, metrics);
 
   place.append(
