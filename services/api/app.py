@@ -26,6 +26,7 @@ from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
 from services.api.jobs.artifacts import router as artifacts
+from services.api.jobs.attempts import router as attempts
 from services.api.jobs.curves import router as curves
 from services.api.jobs.removal import Retention
 from services.api.jobs.routes import router as jobs
@@ -111,7 +112,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     registered = (models, model_merges, merges, model_exports, exports)
     training = (fine_tuning, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
-    others = (files, uploads, indexing, jobs, curves, artifacts, notes, dashboard)
+    others = (files, uploads, indexing, jobs, curves, artifacts, attempts, notes, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)

@@ -15,6 +15,7 @@ from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import (
+    AttemptRow,
     CampaignEffectRow,
     CampaignRow,
     CampaignStepRow,
@@ -56,6 +57,7 @@ def remove_job(
     for model_id in models.all():
         remove_model(session, artifacts, model_id)
     session.execute(delete(EventRow).where(EventRow.job_id == job_id))
+    session.execute(delete(AttemptRow).where(AttemptRow.job_id == job_id))
     session.execute(delete(NoteRow).where(NoteRow.job_id == job_id))
     session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
     session.execute(delete(CampaignEffectRow).where(CampaignEffectRow.campaign_id == job_id))

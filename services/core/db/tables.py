@@ -133,6 +133,23 @@ class ResourceLeaseRow(Base):
     acquired_at: Mapped[float]
 
 
+class AttemptRow(Base):
+    """One claim of a job for work; what it ``became`` is null while it lasts."""
+
+    __tablename__ = "attempts"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    epoch: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    attempt: Mapped[int]
+    worker: Mapped[str] = mapped_column(String(200))
+    host: Mapped[str] = mapped_column(String(200))
+    devices: Mapped[list[str]] = mapped_column(JSON)
+    started_at: Mapped[float]
+    ended_at: Mapped[float | None]
+    became: Mapped[str | None] = mapped_column(String(20))
+    reason: Mapped[str | None] = mapped_column(Text)
+
+
 class WorkerRow(Base):
     """A worker process, as of its last heartbeat."""
 

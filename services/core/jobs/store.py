@@ -13,6 +13,7 @@ from services.contracts.failures import hint_of
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
+from services.core.jobs.attempts import end_attempt
 from services.core.jobs.events import Level, append_event, storable, storable_text
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
 from services.core.jobs.queues import add_wake_up
@@ -133,6 +134,8 @@ def move_job(
     if moved is None:
         raise LeaseLost(f"job {job.id} is no longer {job.status} in epoch {job.epoch}")
     append_event(session, job.id, message, level=level, data=data)
+    if job.status is JobStatus.RUNNING:
+        end_attempt(session, job, to, message)
     return get_job(session, job.id)
 
 

@@ -56,7 +56,7 @@ def test_a_running_job_is_live_and_can_be_cancelled(page: Page, gateway: Gateway
     expect(events.locator("li").nth(gateway_steps)).to_be_attached()
     page.get_by_role("button", name="cancel").click()
 
-    expect(page.get_by_text("cancelled", exact=True)).to_be_visible()
+    expect(page.locator(".status.cancelled")).to_be_visible()
     assert gateway.job(job_id)["status"] == "cancelled"
 
 
@@ -93,6 +93,19 @@ def test_a_job_is_cloned_with_changes(page: Page, gateway: GatewayClient) -> Non
     clone = page.url.rpartition("/")[2]
     made = gateway.http.get(f"/v1/fine_tuning/jobs/{clone}").json()
     assert (made["seed"], made["metadata"]) == (8, {"team": "red"})
+
+
+def test_a_job_shows_who_worked_on_it_and_how_that_ended(
+    page: Page, gateway: GatewayClient
+) -> None:
+    job_id = gateway.submit("fail")
+    gateway.wait_until(job_id, "failed")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    rows = page.get_by_role("region", name="Latest first").get_by_role("row")
+    expect(rows).to_have_count(2)
+    expect(rows.last).to_contain_text("cpu-")
+    expect(rows.last).to_contain_text("failedFailed: ")
 
 
 def test_several_jobs_are_drawn_over_each_other(page: Page, gateway: GatewayClient) -> None:

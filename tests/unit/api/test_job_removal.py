@@ -16,6 +16,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import (
+    AttemptRow,
     CheckpointPermissionRow,
     CheckpointRow,
     EventRow,
@@ -24,11 +25,16 @@ from services.core.db.tables import (
     NoteRow,
 )
 from services.core.ids import new_id
+from services.core.jobs.attempts import begin_attempt
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job, get_job, move_job
 
 DAY = 86_400.0
+TABLES = (
+    *(JobRow, AttemptRow, EventRow, NoteRow, CheckpointRow, CheckpointPermissionRow),
+    ModelRow,
+)
 
 
 @pytest.fixture
@@ -93,12 +99,12 @@ def test_a_deleted_job_leaves_nothing(database: Database, artifacts: Artifacts) 
     give(database, f"{job.id}:step-5")
     with database.write() as session:
         create_note(session, job.id, CreateNote(text="x"))
+        begin_attempt(session, job, "host", ["GPU-a"])
 
     assert remove(database, artifacts, job) == artifacts.job(job.id)
 
     with database.read() as session:
-        left = (JobRow, EventRow, NoteRow, CheckpointRow, CheckpointPermissionRow, ModelRow)
-        for table in left:
+        for table in TABLES:
             assert session.scalar(select(func.count()).select_from(table)) == 0
         with pytest.raises(NotFound):
             get_job(session, job.id)
