@@ -108,6 +108,27 @@ def test_a_job_shows_who_worked_on_it_and_how_that_ended(
     expect(rows.last).to_contain_text("failedFailed: ")
 
 
+def test_a_job_shows_what_differs_from_defaults_and_from_another(
+    page: Page, gateway: GatewayClient
+) -> None:
+    one = gateway.submit("succeed", seed=7, metadata={"team": "<b>blue</b>"})
+    other = gateway.submit("succeed", seed=8)
+    open_view(page, gateway, f"/ui/jobs/{one}")
+    page.get_by_text("What differs from the defaults").click()
+
+    differing = page.get_by_role("region", name="Differs from the default")
+    expect(differing.get_by_role("row").filter(has_text="seed")).to_contain_text("7")
+    expect(differing.get_by_role("row").filter(has_text="metadata")).to_contain_text("<b>blue</b>")
+    expect(differing.get_by_role("row").filter(has_text="priority")).to_have_count(0)
+    page.get_by_label("Other job").fill(other)
+    page.get_by_role("button", name="Compare").click()
+    expect(page).to_have_url(re.compile(f"against={other}$"))
+    rows = page.get_by_role("region", name=f"Differs from {other}").get_by_role("row")
+    expect(rows.filter(has_text="seed")).to_have_text("seed78")
+    page.reload()
+    expect(rows.filter(has_text="seed")).to_have_text("seed78")
+
+
 def test_several_jobs_are_drawn_over_each_other(page: Page, gateway: GatewayClient) -> None:
     first, second = gateway.submit("succeed"), gateway.submit("succeed")
     gateway.wait_until(first, "succeeded")

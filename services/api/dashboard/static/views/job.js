@@ -1,6 +1,7 @@
 // One job: state, actions, curves, events, configuration and files, live.
 
 import { followEvents, latestEvents, poll, request } from "../api.js";
+import { configurationSection } from "../configuration.js";
 import { Charts, Metrics } from "../curves.js";
 import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
@@ -28,7 +29,7 @@ const ACTIONS = {
   retry: ["failed"],
 };
 
-export async function jobView({ place, signal }, id) {
+export async function jobView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   const state = h("div", { "aria-live": "polite" });
   const details = h("div");
@@ -49,7 +50,8 @@ export async function jobView({ place, signal }, id) {
     notesSection(id, null, signal),
     h("section", {}, h("h2", {}, "Events ", connection), lines),
     h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`)),
-    h("section", {}, h("h2", {}, "Configuration and results"), details),
+    h("section", {}, h("h2", {}, "Configuration and results"), details,
+      configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
     h("section", {}, h("h2", {}, "Files"), files),
     sameBy(`/v1/jobs/${id}`, `temper show ${id}\ntemper logs --follow ${id}`),
   );
