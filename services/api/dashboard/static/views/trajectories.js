@@ -24,11 +24,12 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const ofAll = () => ({ ...filter, sort: "", order: "", text: "" }); // the histogram knows no texts
   let found = [];
   let last = null;
+  let latest = null;
 
   async function load(afresh) {
     problem.textContent = "";
     try {
-      if (afresh) showRewards(await request(withQuery(`${route}/rewards`, ofAll()), { signal }));
+      if (afresh) showRewards();
       const page = await request(withQuery(route, { ...filter, after: afresh ? null : last, limit: PAGE }), { signal });
       found = afresh ? page.data : [...found, ...page.data];
       last = page.last_id;
@@ -45,7 +46,12 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
     );
   }
 
-  function showRewards(rewards) {
+  /** Beside the list, which does not wait for it; of several that are asked for, the last is shown. */
+  async function showRewards() {
+    const asked = withQuery(`${route}/rewards`, ofAll());
+    latest = asked;
+    const rewards = await request(asked, { signal }).catch(() => null); // the list tells of the problem
+    if (rewards === null || latest !== asked) return;
     const addressOf = (step) => withQuery(location.pathname, { ...filter, step });
     histogram.replaceChildren(...rewardHistogram(rewards, addressOf));
   }
