@@ -14,6 +14,7 @@ from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
 from services.core.jobs.events import Level, append_event, storable, storable_text
+from services.core.jobs.files import names_file
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
 from services.core.jobs.queues import add_wake_up
 
@@ -25,6 +26,8 @@ class JobFilter:
     kind: str | None = None
     status: JobStatus | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    file: str | None = None
+    """An uploaded file that the request of the job names."""
 
 
 def create_job(session: Session, new: NewJob) -> Job:
@@ -78,6 +81,8 @@ def list_jobs(
     query = select(JobRow)
     if where.kind is not None:
         query = query.where(JobRow.kind == where.kind)
+    if where.file is not None:
+        query = query.where(names_file(where.file))
     if where.status is not None:
         query = query.where(JobRow.status == where.status.value)
     for key, value in where.metadata.items():
