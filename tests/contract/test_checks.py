@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from temper.cli.main import main
 from tests.support.processes import running, running_gateway
 from tests.support.waiting import wait_for
 
@@ -122,3 +123,23 @@ def test_the_jobs_of_a_file_are_listed(http: httpx.Client) -> None:
     assert [job["id"] for job in found] == [made["id"]]
     assert http.get("/v1/jobs", params={"file": other}).json()["data"] == []
     assert http.get("/v1/jobs", params={"file": "%"}).status_code == 400
+
+
+def test_the_command_line_shows_rows_and_names_those_that_cannot_be_used(
+    http: httpx.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TEMPER_API_URL", str(http.base_url))
+    good, bad = upload(http, [ROW]), upload(http, [ROW, {"messages": "no"}])
+
+    assert main(["files", "rows", bad, "-n", "1"]) == 0
+    shown = capsys.readouterr()
+    assert main(["files", "check", good]) == 0
+    valid = capsys.readouterr().out
+    assert main(["files", "check", bad]) == 1
+    findings = capsys.readouterr().out
+    assert main(["files", "check", good, "--method", "ppo"]) == 2
+
+    assert shown.out == f"1: {json.dumps(ROW)}\n"
+    assert f"temper files rows {bad} --after 1-" in shown.err
+    assert "1, all usable" in valid
+    assert "messages is 'no', not a list" in findings
