@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from services.api.batches.routes import router as batches
 from services.api.campaigns.routes import router as campaigns
+from services.api.checks.routes import router as checks
 from services.api.context import GatewayContext
 from services.api.dashboard.routes import router as dashboard
 from services.api.dashboard.sessions import BrowserSessions
@@ -18,6 +19,8 @@ from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
 from services.api.exports.routes import models as model_exports
 from services.api.exports.routes import router as exports
+from services.api.file_rows.reader import RowReader
+from services.api.file_rows.routes import router as file_rows
 from services.api.files.expiry import FileExpiry
 from services.api.files.routes import router as files
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
@@ -81,6 +84,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
                     await connections.enter_async_context(tool)
                 await connections.enter_async_context(context.inference.usage)
                 await connections.enter_async_context(context.inference)
+                await connections.enter_async_context(context.rows)
                 yield
         finally:
             await run_in_threadpool(context.dispatcher.stop)
@@ -110,9 +114,10 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     proxies = [tool_router(tool) for tool in tools]
     serving = (inference, key_usage, model_deployments, servings)
     registered = (models, model_merges, merges, model_exports, exports)
-    training = (fine_tuning, permissions, graders)
+    training = (fine_tuning, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
-    others = (files, uploads, indexing, jobs, curves, artifacts, attempts, notes, dashboard)
+    kept = (files, file_rows, uploads, artifacts, notes)
+    others = (*kept, indexing, jobs, curves, attempts, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)
@@ -146,6 +151,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         sessions=sessions,
         stream_places=BoundedSemaphore(settings.max_event_streams),
         inference=Inference(locator, UsageLog(database), settings),
+        rows=RowReader(),
     )
 
 

@@ -313,6 +313,32 @@ SEARCH: dict[str, Example] = {
 }
 
 
+CHECK: dict[str, Example] = {
+    "demonstrations": {
+        "summary": "Conversations to learn from, with lengths in the tokens of a model",
+        "value": {"training_file": "file-abc123", "model": "tiny-base"},
+    },
+    "preferences": {
+        "summary": "Pairs of answers for direct preference optimization",
+        "value": {"training_file": "file-abc123", "method": {"type": "dpo"}},
+    },
+}
+
+EXAMPLES: dict[str, Example] = {
+    "supervised": {"summary": "For supervised fine-tuning", "value": {"model": "tiny-base"}},
+    "last turn": {
+        "summary": "With a loss on the last answer alone, from row 101 on",
+        "value": {
+            "model": "tiny-base",
+            "method": {
+                "type": "supervised",
+                "supervised": {"hyperparameters": {"llamafactory": {"mask_history": True}}},
+            },
+            "after": "100",
+        },
+    },
+}
+
 MERGE: dict[str, Example] = {
     "default": {"summary": "A model named ft:...:merged:...", "value": {}},
     "named": {"summary": "With a suffix of your own", "value": {"suffix": "support-v2"}},

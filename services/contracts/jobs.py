@@ -33,6 +33,7 @@ class JobKind(StrEnum):
     ROLLOUT = "rollout"
     INDEXING = "indexing"
     BATCH = "batch"
+    CHECK = "check"
     MERGE = "merge"
     EXPORT = "export"
     CAMPAIGN = "campaign"

@@ -30,6 +30,7 @@ RESOURCES = {
     Kind.ROLLOUT.value: "/v1/rollouts",
     Kind.INDEXING.value: "/v1/indexing/jobs",
     Kind.BATCH.value: "/v1/batches",
+    Kind.CHECK.value: "/v1/checks",
     Kind.MERGE.value: "/v1/merges",
     Kind.EXPORT.value: "/v1/exports",
     Kind.CAMPAIGN.value: "/v1/campaigns",

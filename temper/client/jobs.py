@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page, Request
+from services.contracts.checks import Check, CreateCheck
 from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
 from services.contracts.evaluations import (
     CreateEvaluation,
@@ -224,6 +225,14 @@ class Indexing(JobResource[CreateIndexingJob, IndexingJob]):
     path = "/v1/indexing/jobs"
     resource = IndexingJob
     page_type = Page[IndexingJob]
+
+
+class Checks(JobResource[CreateCheck, Check]):
+    """``/v1/checks``."""
+
+    path = "/v1/checks"
+    resource = Check
+    page_type = Page[Check]
 
 
 class Merges(JobResource[CreateMerge, Merge]):

@@ -15,6 +15,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import (
     CampaignEffectRow,
     CampaignStepRow,
+    FileRow,
     JobRow,
     ModelRow,
     WorkerRow,
@@ -25,6 +26,7 @@ from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import create_job
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
+from tests.support.chat_templates.families import FAMILIES
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
 from tests.support.worded_tokenizer import write_worded_tokenizer
@@ -37,6 +39,7 @@ SCRIPT = "<script>document.title='broken'</script>"
 LONG = (f"{SCRIPT} reply \u202e" * 200_000)[:5_000_000]
 """A tool reply of 5 MB."""
 
+SHOWN_MODEL = "shown"
 CAMPAIGN_ID = "campaign-0123456789abcdef01234567"
 STEPS = 12
 FAR = 1e12
@@ -59,6 +62,7 @@ class Showcase:
         self._items = str(made.json()["id"])
         self.evaluations = [self._evaluation("0110"), self._evaluation("1111")]
         self.rollout = self._rollout()
+        self.file, self.check = self._data()
         self._campaign()
         self._machines()
         self._database.close()
@@ -87,6 +91,9 @@ class Showcase:
             "/ui/campaigns": "td",
             f"/ui/campaigns/{CAMPAIGN_ID}": "td",
             f"/ui/campaigns/{CAMPAIGN_ID}/loops/1": "h2",
+            "/ui/data": "td",
+            f"/ui/data/{self.file}?check={self.check}": "article pre",
+            f"/ui/data/{self.file}?show=training&model={SHOWN_MODEL}": ".learned",
             "/ui/models": "td",
             f"/ui/lineage?model={quote(HOSTILE, safe='')}": "td",
             "/ui/chat?model=base&other=other": "form",
@@ -191,6 +198,32 @@ class Showcase:
         body = {"text": HOSTILE, "trajectory_id": about}
         answer = self._gateway.http.post(f"/v1/jobs/{job_id}/notes", json=body)
         assert answer.status_code == 200, answer.text
+
+    def _data(self) -> tuple[str, str]:
+        """A file with hostile text in its name, its rows and what a check found; and a model whose
+        tokens they are shown in."""
+        folder = self._gateway.home / "models" / SHOWN_MODEL
+        folder.mkdir(parents=True)
+        FAMILIES["qwen3"].write(folder)
+        (folder / "model.safetensors").touch()
+        (folder / "config.json").write_text("{}")
+        http = self._gateway.http
+        made = http.post("/v1/models", json={"id": SHOWN_MODEL, "folder": SHOWN_MODEL})
+        assert made.status_code == 200, made.text
+        roles = ("user", "assistant")
+        rows: list[Any] = [
+            {"messages": [{"role": role, "content": said} for role in roles]}
+            for said in (HOSTILE, LONG)
+        ]
+        content = "".join(json.dumps(each) + "\n" for each in [*rows, {HOSTILE: HOSTILE}])
+        sent = {"file": ("rows.jsonl", content)}
+        file = http.post("/v1/files", data={"purpose": "fine-tune"}, files=sent).json()["id"]
+        check = http.post("/v1/checks", json={"training_file": file}).json()["id"]
+        self._change(check, "failed", error=ERROR)
+        with self._database.write() as session:
+            renamed = update(FileRow).where(FileRow.id == file).values(filename=HOSTILE)
+            session.execute(renamed)
+        return str(file), str(check)
 
     def _campaign(self) -> None:
         with self._database.write() as session:

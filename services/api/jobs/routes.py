@@ -1,6 +1,8 @@
 """/v1/jobs: jobs of every kind, and /v1/workers."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from services.api.context import Gateway
 from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
@@ -24,9 +26,15 @@ CREATED_AT = {
     JobKind.ROLLOUT: "/v1/rollouts",
     JobKind.INDEXING: "/v1/indexing/jobs",
     JobKind.BATCH: "/v1/batches",
+    JobKind.CHECK: "/v1/checks",
     JobKind.CAMPAIGN: "/v1/campaigns",
 }
 """Where jobs are posted, by their kinds."""
+
+NamedFile = Annotated[
+    str | None,
+    Query(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="Only jobs whose request names this file."),
+]
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=documented_errors(AuthenticationFailed))
 
@@ -42,11 +50,12 @@ def list_all(
     metadata: MetadataFilter,
     kind: JobKind | None = None,
     status: JobStatus | None = None,
+    file: NamedFile = None,
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[Job]:
     """List jobs of every kind, newest first."""
-    where = JobFilter(kind, status, metadata)
+    where = JobFilter(kind, status, metadata, file)
     with gateway.database.read() as session:
         jobs, has_more = list_jobs(session, where, after, limit)
         notes = count_job_notes(session, [job.id for job in jobs])

@@ -15,6 +15,7 @@ from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
 from services.core.jobs.attempts import end_attempt
 from services.core.jobs.events import Level, append_event, storable, storable_text
+from services.core.jobs.files import names_file
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
 from services.core.jobs.queues import add_wake_up
 
@@ -26,6 +27,8 @@ class JobFilter:
     kind: str | None = None
     status: JobStatus | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    file: str | None = None
+    """An uploaded file that the request of the job names."""
 
 
 def create_job(session: Session, new: NewJob) -> Job:
@@ -79,6 +82,8 @@ def list_jobs(
     query = select(JobRow)
     if where.kind is not None:
         query = query.where(JobRow.kind == where.kind)
+    if where.file is not None:
+        query = query.where(names_file(where.file))
     if where.status is not None:
         query = query.where(JobRow.status == where.status.value)
     for key, value in where.metadata.items():

@@ -1,5 +1,6 @@
 // Numbers, times and states as text.
 
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 
 /** Seconds as the two largest units, as in "1h 05m". */
@@ -24,6 +25,13 @@ export function number(value) {
   if (value === null || value === undefined) return "";
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
   return Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
+}
+
+/** A number of bytes in the largest unit that leaves at least 1. */
+export function bytes(count) {
+  const unit = Math.max(0, BYTE_UNITS.findLastIndex((_, power) => count >= 1024 ** power));
+  const value = count / 1024 ** unit;
+  return `${unit ? value.toFixed(value < 10 ? 1 : 0) : value} ${BYTE_UNITS[unit]}`;
 }
 
 const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;

@@ -18,6 +18,7 @@ const ROUTES = {
   rollout: "/v1/rollouts",
   indexing: "/v1/indexing/jobs",
   batch: "/v1/batches",
+  check: "/v1/checks",
   merge: "/v1/merges",
   export: "/v1/exports",
   campaign: "/v1/campaigns",
