@@ -96,6 +96,9 @@ class CreateEvaluation(JobRequest):
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Of the vLLM server of a local model."
     )
+    fresh: bool = Field(
+        default=False, description="Ask the model even if an equal evaluation has finished."
+    )
 
     @model_validator(mode="after")
     def _graded_as_the_benchmark(self) -> Self:
@@ -213,6 +216,12 @@ class Evaluation(JobState):
     sampling: Sampling
     samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
+    cached_from: str | None = Field(
+        default=None, description="The equal evaluation whose answers and grades these are."
+    )
+    not_cached: str | None = Field(
+        default=None, description="Why the model was asked; both are null until the end."
+    )
 
 
 ResultOrder = Literal["completion", "input"]

@@ -33,6 +33,9 @@ Samples = Annotated[int | None, typer.Option(help="Answers to each row, for pass
 Limit = Annotated[int | None, typer.Option(help="Take the first rows of each benchmark only.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Tokens of an answer at most.")]
 Temperature = Annotated[float | None, typer.Option(help="0 is greedy.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Ask the model even if an equal evaluation has finished.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON line for each evaluation.")]
 
 COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")
@@ -46,6 +49,7 @@ def evaluate(
     limit: Limit = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = None,
+    fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a model on benchmarks, wait for all of them, and print one table.
@@ -55,7 +59,7 @@ def evaluate(
     """
     given = {
         "model": model if base_url is None else {"base_url": base_url, "model": model},
-        **_set(samples_per_item=samples, max_samples=limit),
+        **_set(samples_per_item=samples, max_samples=limit, fresh=fresh or None),
     }
     if sampling := _set(max_tokens=max_tokens, temperature=temperature):
         given["sampling"] = sampling
@@ -96,6 +100,10 @@ def _finish(client: Temper, out: Output, job_id: str) -> Evaluation:
         out.json_line(evaluation)
     elif evaluation.error is not None:
         out.note(f"{job_id}: {evaluation.error.message}")
+    elif evaluation.cached_from is not None:
+        out.note(f"{job_id}: the answers of {evaluation.cached_from}")
+    elif evaluation.not_cached is not None:
+        out.note(f"{job_id}: the model was asked: {evaluation.not_cached}")
     return evaluation
 
 

@@ -131,7 +131,8 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
         case Evaluation():
             model = job.model if isinstance(job.model, str) else job.model.model
             metrics = _metrics_fields(job.metrics) if job.metrics else {}
-            return {"model": model, "file": job.file, "grader": job.grader.type, **metrics}
+            reuse = {"answers of": job.cached_from, "model asked": job.not_cached}
+            return {"model": model, "file": job.file, "grader": job.grader.type, **metrics, **reuse}
         case Rollout():
             return rollout_fields(job)
         case IndexingJob():

@@ -33,7 +33,8 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
 def evaluation_view(job: Job) -> Evaluation:
     """The wire view of an evaluation job."""
     request = CreateEvaluation.model_validate(job.request)
-    metrics = (job.result or {}).get("metrics")
+    result = job.result or {}
+    metrics, reuse = result.get("metrics"), result.get("reuse") or {}
     return Evaluation(
         model=request.model,
         file=request.file,
@@ -43,5 +44,7 @@ def evaluation_view(job: Job) -> Evaluation:
         sampling=request.sampling,
         samples_per_item=request.samples_per_item,
         metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
+        cached_from=reuse.get("cached_from"),
+        not_cached=reuse.get("not_cached"),
         **state_fields(job),
     )

@@ -73,7 +73,7 @@ async def evaluate(
         totals.add(row)
         answered[row.index * repeats + row.sample] = True
     if totals.samples:
-        reporter.message(f"{totals.samples} of {total} samples were answered in earlier attempts")
+        reporter.message(f"{totals.samples} of {total} samples were answered before")
     if totals.samples < total:
         async with engine as model, AsyncExitStack() as stack:
             grader = await RewardFactory(environment, stack).component(spec.grader, "grader")

@@ -21,6 +21,8 @@ from services.core.registry import get_source_file, source_of
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
+from services.evaluator.evaluation.earlier import reuse_spec
+from services.evaluator.evaluation.reuse import finished_reuse
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
 from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec, TrainingFile
 from services.evaluator.models import endpoint_key, model_of
@@ -52,7 +54,10 @@ class EvaluationHandler:
             find_runtime(self._settings.runtimes_folder, GRADING_RUNTIME)
         with database.read() as session:
             file = get_source_file(session, Artifacts(self._settings.home), request.file)
-        spec = EvaluationFileSpec(file=file, grader=request.grader, benchmark=_benchmark(request))
+            reuse = reuse_spec(session, job, request, job_dir, self._settings)
+        spec = EvaluationFileSpec(
+            file=file, grader=request.grader, benchmark=_benchmark(request), reuse=reuse
+        )
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
@@ -84,9 +89,11 @@ class EvaluationHandler:
         }
         return Launch(command, environment)
 
-    def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
-        """Keep the metrics; the single results stay in the job's folder."""
-        return EvaluationResult.model_validate(result).model_dump(mode="json")
+    def complete(self, _session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """Keep the metrics, and what makes them reusable; the results stay in the job's folder."""
+        kept = EvaluationResult.model_validate(result).model_dump(mode="json")
+        reuse = finished_reuse(Artifacts(self._settings.home).job(job.id))
+        return kept | {"reuse": reuse.model_dump(mode="json") if reuse else None}
 
 
 def _training(

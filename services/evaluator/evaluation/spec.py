@@ -11,6 +11,7 @@ from services.contracts.evaluations import JsonPrediction, Sampling
 from services.contracts.rewards import EvaluationGrader
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
+from services.evaluator.evaluation.reuse import ReuseSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 
 SPEC = "spec.json"
@@ -22,6 +23,7 @@ class EvaluationFileSpec(ValidationSpec):
     file: SourceFile
     grader: EvaluationGrader
     benchmark: Benchmark | None = None
+    reuse: ReuseSpec | None = None
 
 
 class _Strict(BaseModel):

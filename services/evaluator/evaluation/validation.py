@@ -12,8 +12,10 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
+from services.core.process.reporter import NEEDS_DEVICE, Reporter
 from services.datasets.record import RowError, counted
 from services.datasets.validate import FileValidation, validate
+from services.evaluator.evaluation.reuse import Reuse, decide, write_reuse
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFileSpec
 from services.rewards.chemistry.rows import read_question as read_chemistry
@@ -41,6 +43,23 @@ def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     return report
 
 
+def reuse_equal(spec: EvaluationFileSpec, _reports: JsonObject) -> JsonObject:
+    """Take over the rows of an equal evaluation: the work then needs no device."""
+    if spec.reuse is None:
+        return {}
+    reporter = Reporter(spec.reuse.validation_dir)
+    try:
+        reuse = decide(spec.reuse, reporter)
+    except OSError as error:
+        reuse = Reuse(parts=None, not_cached=f"its files cannot be read or copied: {error}")
+    write_reuse(spec.reuse.job_dir, reuse)
+    if reuse.cached_from is None:
+        reporter.message(f"The model is asked: {reuse.not_cached}")
+        return {}
+    reporter.message(f"The answers and grades of {reuse.cached_from} are reused")
+    return {NEEDS_DEVICE: False}
+
+
 def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationSample:
     """The sample as it is, with the tests or the question that its grader needs."""
     try:
@@ -65,4 +84,4 @@ def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationS
 
 
 if __name__ == "__main__":
-    validate(Path(sys.argv[1]), EvaluationFileSpec, check_samples)
+    validate(Path(sys.argv[1]), EvaluationFileSpec, check_samples, reuse_equal)

@@ -122,6 +122,25 @@ def test_measures_are_a_table_of_their_own(
     assert line.split() == ["gsm8k", "mol_opt/qed", "success", "0.6250", "8"]
 
 
+def test_reused_answers_are_told_and_a_fresh_run_can_be_asked_for(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, reuse in (
+        ("eval-1", {"cached_from": "eval-0"}),
+        ("eval-2", {"not_cached": "compared with eval-0: the model's weights differ"}),
+    ):
+        done = evaluation(name, "m", "f", 0.5, **reuse)
+        server.on(f"/v1/evaluations/{name}", JSONResponse(done.model_dump(mode="json")))
+
+    assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml"]) == 0
+
+    told = capsys.readouterr().err
+    assert "eval-1: the answers of eval-0" in told
+    assert "eval-2: the model was asked: compared with eval-0" in told
+    assert main(["eval", "m", "gsm8k=test.jsonl", "--fresh"]) == 0
+    assert [request.get("fresh", False) for request in submitted(server)] == [False, False, True]
+
+
 def test_a_failed_evaluation_fails_the_command_and_keeps_the_others(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
