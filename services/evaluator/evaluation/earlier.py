@@ -24,6 +24,7 @@ from services.core.checksums import FILE as CHECKSUMS
 from services.core.db.tables import JobRow
 from services.core.jobs.job import Job
 from services.core.operator_environment import GRADING_RUNTIME
+from services.core.process.reporter import Reporter
 from services.core.process.runtimes import RuntimeMissing, find_runtime
 from services.core.registry import ResolvedModel, require_file, resolve_model
 from services.core.worker.settings import WorkerSettings
@@ -38,7 +39,14 @@ from services.evaluator.evaluation.identity import (
     code_version,
     request_parts,
 )
-from services.evaluator.evaluation.reuse import EarlierEvaluation, ReuseSpec
+from services.evaluator.evaluation.results import RESULTS
+from services.evaluator.evaluation.reuse import (
+    EarlierEvaluation,
+    ReuseSpec,
+    read_reuse,
+    take_over,
+    write_reuse,
+)
 from services.evaluator.models import RUNTIME
 
 SAME_FILE = 500
@@ -92,6 +100,24 @@ def reuse_spec(
             "earlier": list(_earlier(session, job.id, content, artifacts)),
         }
     )
+
+
+def reuse_newest(
+    session: Session,
+    job: Job,
+    request: CreateEvaluation,
+    job_dir: Path,
+    settings: WorkerSettings,
+) -> None:
+    """Take over the rows of an equal evaluation that succeeded while this one waited."""
+    reuse = read_reuse(job_dir)
+    if reuse is None or reuse.parts is None or request.fresh or (job_dir / RESULTS).exists():
+        return
+    content, artifacts = str(reuse.parts[FILE]), Artifacts(settings.home)
+    found = take_over(reuse, list(_earlier(session, job.id, content, artifacts)), job_dir)
+    if found.cached_from is not None:
+        write_reuse(job_dir, found)
+        Reporter(job_dir).message(f"The answers and grades of {found.cached_from} are reused")
 
 
 def _model(

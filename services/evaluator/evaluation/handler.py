@@ -21,8 +21,8 @@ from services.core.registry import get_source_file, source_of
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
-from services.evaluator.evaluation.earlier import reuse_spec
-from services.evaluator.evaluation.reuse import finished_reuse
+from services.evaluator.evaluation.earlier import reuse_newest, reuse_spec
+from services.evaluator.evaluation.reuse import read_reuse
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
 from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec, TrainingFile
 from services.evaluator.models import endpoint_key, model_of
@@ -65,6 +65,7 @@ class EvaluationHandler:
         request = CreateEvaluation.model_validate(claim.job.request)
         settings = self._settings
         with database.read() as session:
+            reuse_newest(session, claim.job, request, job_dir, settings)
             spec = EvaluationSpec(
                 model=model_of(session, request.model, request.engine, settings),
                 samples=get_source_file(session, Artifacts(settings.home), request.file).path,
@@ -92,7 +93,7 @@ class EvaluationHandler:
     def complete(self, _session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Keep the metrics, and what makes them reusable; the results stay in the job's folder."""
         kept = EvaluationResult.model_validate(result).model_dump(mode="json")
-        reuse = finished_reuse(Artifacts(self._settings.home).job(job.id))
+        reuse = read_reuse(Artifacts(self._settings.home).job(job.id))
         return kept | {"reuse": reuse.model_dump(mode="json") if reuse else None}
 
 

@@ -18,6 +18,7 @@ from services.evaluator.evaluation.identity import (
     ADAPTER,
     CODE,
     WEIGHTS,
+    Parts,
     code_version,
     described,
     differences,
@@ -91,13 +92,20 @@ def decide(spec: ReuseSpec, reporter: Reporter) -> Reuse:
     found = Reuse(parts=parts, model_files=states)
     if spec.refusal is not None:
         return found.model_copy(update={"not_cached": spec.refusal})
-    return found.model_copy(update=_taken_over(spec, parts))
+    return take_over(found, spec.earlier, spec.job_dir)
 
 
-def _taken_over(spec: ReuseSpec, parts: dict[str, JsonValue]) -> dict[str, str]:
-    equal = [each for each in spec.earlier if not differences(parts, each.parts)]
+def take_over(reuse: Reuse, earlier: Sequence[EarlierEvaluation], job_dir: Path) -> Reuse:
+    """Copy the rows of an equal evaluation into the job's folder, or say why there are none."""
+    return reuse.model_copy(update=_taken_over(reuse.parts or {}, earlier, job_dir))
+
+
+def _taken_over(
+    parts: Parts, earlier: Sequence[EarlierEvaluation], job_dir: Path
+) -> dict[str, str | None]:
+    equal = [each for each in earlier if not differences(parts, each.parts)]
     if not equal:
-        return {"not_cached": _nearest(parts, spec.earlier)}
+        return {"not_cached": _nearest(parts, earlier)}
     graded = [each for each in equal if not each.errors]
     if not graded:
         newest = equal[0]
@@ -105,12 +113,12 @@ def _taken_over(spec: ReuseSpec, parts: dict[str, JsonValue]) -> dict[str, str]:
         return {"not_cached": f"{newest.id} is equal, but {rows} had no answer or no grade"}
     # One that asked the model itself is named rather than one that took its rows over.
     for each in sorted(graded, key=lambda each: each.cached_from is not None):
-        if _copy(each, spec.job_dir):
-            return {"cached_from": each.id}
+        if _copy(each, job_dir):
+            return {"cached_from": each.id, "not_cached": None}
     return {"not_cached": f"{graded[0].id} is equal, but its rows are gone"}
 
 
-def _nearest(parts: dict[str, JsonValue], earlier: Sequence[EarlierEvaluation]) -> str:
+def _nearest(parts: Parts, earlier: Sequence[EarlierEvaluation]) -> str:
     if not earlier:
         return "no earlier evaluation has succeeded"
     nearest = min(earlier, key=lambda each: len(differences(parts, each.parts)))
@@ -167,11 +175,11 @@ def write_reuse(job_dir: Path, reuse: Reuse) -> None:
     (job_dir / REUSE).write_text(reuse.model_dump_json())
 
 
-def finished_reuse(job_dir: Path) -> Reuse | None:
-    """The decision of a job that has ended; None for one that made none.
+def read_reuse(job_dir: Path) -> Reuse | None:
+    """The decision of a job; None for one that made none.
 
-    Without parts, so that nobody reuses the evaluation, if the model's files or the code changed
-    while it ran.
+    It lacks the parts, so that nothing is reused any more, if the model's files or the code have
+    changed since.
     """
     try:
         reuse = Reuse.model_validate_json((job_dir / REUSE).read_bytes())

@@ -13,6 +13,7 @@ from services.contracts.jobs import JobKind, JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
+from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job, get_job, move_job
@@ -87,10 +88,15 @@ class Evaluations:
         spec = EvaluationFileSpec.model_validate_json((folder / SPEC).read_bytes())
         return job, reuse_equal(spec, {}).get(NEEDS_DEVICE, True)
 
+    def start(self, job: Job) -> None:
+        """Prepare the work of a claimed job."""
+        claim = Claim(job, ClaimStage.WORK, ("cpu-host-0",))
+        self._handler.work(self._database, claim, self.job_dir(job.id))
+
     def job_dir(self, job_id: str) -> Path:
         return Artifacts(self.home).job(job_id)
 
-    def finished(self, job: Job, answers: str = "11-0") -> Evaluation:
+    def finished(self, job: Job, answers: str = "1101") -> Evaluation:
         """Let a job end with rows, its own if it has any; a hyphen has no answer."""
         path, totals = self.job_dir(job.id) / RESULTS, RunningTotals(seconds=5.0)
         if not path.exists():
@@ -288,6 +294,23 @@ def test_failed_rows_and_missing_rows_are_not_reused(evaluations: Evaluations) -
     assert evaluations.finished(job, "1").not_cached == (
         f"{whole.id} is equal, but its rows are gone"
     )
+
+
+def test_an_evaluation_that_waited_reuses_what_succeeded_meanwhile(
+    evaluations: Evaluations,
+) -> None:
+    first, _ = evaluations.validated()
+    waiting, needs_device = evaluations.validated()
+    fresh, _ = evaluations.validated(fresh=True)
+    assert needs_device
+    evaluations.finished(first)
+
+    evaluations.start(waiting)
+    evaluations.start(fresh)
+
+    done = evaluations.finished(waiting)
+    assert (done.cached_from, done.not_cached) == (first.id, None)
+    assert not (evaluations.job_dir(fresh.id) / RESULTS).exists()
 
 
 def test_an_evaluation_whose_model_changed_while_it_ran_is_not_reused(
