@@ -26,8 +26,15 @@ from services.evaluator.evaluation.identity import (
 from services.evaluator.evaluation.results import RESULTS
 
 REUSE = "reuse.json"
-_MODEL_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja", "*.tiktoken")
-_NO_MODEL_FILES = {"trainer_state.json"}
+_MODEL_FILES = (
+    *("*.safetensors", "*.bin", "*.pt", "*.gguf"),
+    *("*.json", "*.model", "*.txt", "*.jinja", "*.tiktoken"),
+)
+_TRAINING_STATE = {
+    *("trainer_state.json", "training_args.bin", "optimizer.pt", "optimizer.bin"),
+    *("scheduler.pt", "scheduler.bin"),
+}
+"""What a checkpoint holds beside the model."""
 
 
 class _Frozen(BaseModel):
@@ -120,7 +127,7 @@ def _taken_over(
 
 def _nearest(parts: Parts, earlier: Sequence[EarlierEvaluation]) -> str:
     if not earlier:
-        return "no earlier evaluation has succeeded"
+        return "no evaluation that can be reused has succeeded before"
     nearest = min(earlier, key=lambda each: len(differences(parts, each.parts)))
     return f"compared with {nearest.id}: {described(differences(parts, nearest.parts))}"
 
@@ -146,7 +153,7 @@ def _copy(source: EarlierEvaluation, job_dir: Path) -> bool:
 def _model_files(folder: Path) -> list[Path]:
     """The files of a folder that a model is loaded from."""
     found = {path for pattern in _MODEL_FILES for path in folder.glob(pattern)}
-    kept = {path for path in found if path.name not in _NO_MODEL_FILES and path.is_file()}
+    kept = {path for path in found if path.name not in _TRAINING_STATE and path.is_file()}
     return sorted(kept | set(code_files(folder)))
 
 

@@ -144,7 +144,7 @@ def test_an_equal_evaluation_has_the_rows_of_the_first_also_when_that_is_gone(
 ) -> None:
     evaluations.add_file("file-2", "0" * 64)
     first = evaluations.run("1101")
-    assert first.not_cached == "no earlier evaluation has succeeded"
+    assert first.not_cached == "no evaluation that can be reused has succeeded before"
 
     fields = {"file": "file-2", "max_concurrency": 3, "metadata": {"a": "b"}, "priority": 5}
     job, needs_device = evaluations.validated(**fields)
@@ -212,6 +212,22 @@ def test_what_changed_behind_equal_names_is_named(
     weights = evaluations.home / "models" / "base" / "model.safetensors"
     weights.write_bytes(b"more weights")
     assert evaluations.why() == f"{compared}the model's weights differ"
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        *(("tokenizer.json", True), ("chat_template.jinja", True), ("pytorch_model.bin", True)),
+        *(("README.md", False), ("optimizer.pt", False), ("trainer_state.json", False)),
+    ],
+)
+def test_every_file_that_a_model_is_loaded_from_counts(
+    evaluations: Evaluations, file: str, counts: bool
+) -> None:
+    evaluations.run()
+    (evaluations.home / "models" / "base" / file).write_text("{}")
+
+    assert (evaluations.run().cached_from is None) == counts
 
 
 def test_the_nearest_of_several_is_compared_with(evaluations: Evaluations) -> None:
@@ -320,4 +336,4 @@ def test_an_evaluation_whose_model_changed_while_it_ran_is_not_reused(
     (evaluations.home / "models" / "base" / "model.safetensors").write_bytes(b"more weights")
     evaluations.finished(job)
 
-    assert evaluations.why() == "no earlier evaluation has succeeded"
+    assert evaluations.why() == "no evaluation that can be reused has succeeded before"
