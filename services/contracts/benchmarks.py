@@ -25,6 +25,8 @@ QUESTION = "{question}"
 
 FieldPath = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 PlaceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+SplitName = Literal["search", "final"]
+"""A part of a benchmark's rows: one whose scores may guide work, and one for the final score."""
 
 
 class Benchmark(Request):
@@ -75,6 +77,15 @@ class Benchmark(Request):
         max_length=100_000,
         description="Python with the places of fields: the row's only piece of code in `tests`, "
         "for code_tests.",
+    )
+    subtasks: list[FieldPath] = Field(
+        default_factory=list,
+        max_length=5,
+        description="Dotted paths to the texts that name the sub-task of a row; each sub-task is "
+        "split by itself.",
+    )
+    shuffles: bool = Field(
+        default=False, description="Whether the rows of a sub-task are shuffled before a split."
     )
     grader: EvaluationGrader
 
@@ -147,7 +158,21 @@ def _panorama(task: Literal["par4pc", "pi4pc", "noc4pc"], *, reasons: bool = Fal
         answer="answer" if task == "noc4pc" else None,
         fields={"claim": "claim_number", **_PARTS[task]},
         prompt=f"Patent application:\n{QUESTION}\n\n{parts}Claim {{claim}} is examined. {asked}",
+        shuffles=True,
         grader=PanoramaGrader(task=task),
+    )
+
+
+ChemistryTask = Literal["mol_und", "mol_edit", "mol_opt", "reaction"]
+
+
+def _chemistry(*tasks: ChemistryTask) -> Benchmark:
+    return Benchmark(
+        question="query",
+        answer=None,
+        subtasks=["task", "subtask"],
+        shuffles=True,
+        grader=ChemistryGrader(tasks=list(tasks)),
     )
 
 
@@ -162,23 +187,11 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             prompt="{question}\n\n" + _BOXED_LETTER,
             grader=ChoiceGrader(options=4),
         ),
-        "chemcotbench_mol_und": Benchmark(
-            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_und"])
-        ),
-        "chemcotbench_mol_edit": Benchmark(
-            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_edit"])
-        ),
-        "chemcotbench_mol_opt": Benchmark(
-            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_opt"])
-        ),
-        "chemcotbench_reaction": Benchmark(
-            question="query", answer=None, grader=ChemistryGrader(tasks=["reaction"])
-        ),
-        "chemcotbench": Benchmark(
-            question="query",
-            answer=None,
-            grader=ChemistryGrader(tasks=["mol_und", "mol_edit", "mol_opt", "reaction"]),
-        ),
+        "chemcotbench_mol_und": _chemistry("mol_und"),
+        "chemcotbench_mol_edit": _chemistry("mol_edit"),
+        "chemcotbench_mol_opt": _chemistry("mol_opt"),
+        "chemcotbench_reaction": _chemistry("reaction"),
+        "chemcotbench": _chemistry("mol_und", "mol_edit", "mol_opt", "reaction"),
         "bfcl_simple": _FUNCTION_CALLS,
         "bfcl_multiple": _FUNCTION_CALLS,
         "bfcl_parallel": _FUNCTION_CALLS,

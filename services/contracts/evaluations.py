@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import Number, Request, Resource
-from services.contracts.benchmarks import Benchmark, benchmark_of
+from services.contracts.benchmarks import Benchmark, SplitName, benchmark_of
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
 from services.contracts.graders import ExactGrader, ScoreModelGrader
@@ -68,6 +68,11 @@ class CreateEvaluation(JobRequest):
         default=None,
         description="The data set that the file holds, in its published schema; it sets the "
         "prompts and the grader.",
+    )
+    split: SplitName | None = Field(
+        default=None,
+        description="Of each sub-task of n rows the first (`search`) or the last (`final`) "
+        "min(100, n // 2) only; `max_samples` takes the first of these.",
     )
     pass_threshold: Number | None = Field(
         default=None,
@@ -209,6 +214,7 @@ class Evaluation(JobState):
     file: str
     grader: EvaluationGrader
     benchmark: str | Benchmark | None = None
+    split: SplitName | None = None
     pass_threshold: float | None = None
     sampling: Sampling
     samples_per_item: int = 1

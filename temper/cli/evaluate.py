@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from services.contracts.benchmarks import SplitName
 from services.contracts.evaluations import Evaluation, EvaluationMetrics
 from temper.cli.exit_codes import ExitCode, of_job
 from temper.cli.follow import Follower, detachable
@@ -31,6 +32,10 @@ BaseUrl = Annotated[
 ]
 Samples = Annotated[int | None, typer.Option(help="Answers to each row, for pass@k and maj@n.")]
 Limit = Annotated[int | None, typer.Option(help="Take the first rows of each benchmark only.")]
+Split = Annotated[
+    SplitName | None,
+    typer.Option(help="Of each sub-task the first or the last half of the rows, 100 at most."),
+]
 MaxTokens = Annotated[int | None, typer.Option(help="Tokens of an answer at most.")]
 Temperature = Annotated[float | None, typer.Option(help="0 is greedy.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON line for each evaluation.")]
@@ -44,6 +49,7 @@ def evaluate(
     base_url: BaseUrl = None,
     samples: Samples = None,
     limit: Limit = None,
+    split: Split = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = None,
     as_json: AsJson = False,
@@ -55,7 +61,7 @@ def evaluate(
     """
     given = {
         "model": model if base_url is None else {"base_url": base_url, "model": model},
-        **_set(samples_per_item=samples, max_samples=limit),
+        **_set(samples_per_item=samples, max_samples=limit, split=split),
     }
     if sampling := _set(max_tokens=max_tokens, temperature=temperature):
         given["sampling"] = sampling
@@ -73,7 +79,7 @@ def evaluate(
     raise typer.Exit(_exit_code(evaluation for _, evaluation in done))
 
 
-def _set(**settings: float | None) -> dict[str, Any]:
+def _set(**settings: float | str | None) -> dict[str, Any]:
     """The settings that were given; the others keep what the benchmark says."""
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -174,3 +174,25 @@ def test_tests_that_cannot_be_run_are_named_by_row(tmp_path: Path) -> None:
     assert outcome.result["error"]["code"] == "invalid_evaluation_file"
     assert "row 2: tests" in outcome.result["error"]["message"]
     assert any("row 3: tests is missing" in line for line in outcome.messages("error"))
+
+
+def test_a_split_is_counted_by_sub_task_and_needs_two_rows(tmp_path: Path) -> None:
+    grader = {"type": "exact"}
+    benchmark = {"question": "q", "answer": "a", "subtasks": ["kind"], "grader": grader}
+    rows = [{"q": "Why?", "a": "So.", "kind": kind} for kind in ("a", "a", "a", "b", "b")]
+    spec = {"grader": grader, "benchmark": benchmark, "split": "search"}
+    module = "services.evaluator.evaluation.validation"
+
+    file = source(tmp_path / "a", rows, "asked.jsonl")
+    outcome = run_child(module, tmp_path, {**spec, "file": file})
+    assert outcome.messages("info") == [
+        "asked.jsonl: 5 rows, 5 messages, 5 golds; 2 in the search part"
+    ]
+
+    file = source(tmp_path / "b", [rows[0], rows[3]], "few.jsonl")
+    outcome = run_child(module, tmp_path, {**spec, "file": file})
+    assert outcome.result["error"]["message"] == "few.jsonl: a split needs two rows of a sub-task"
+
+    file = source(tmp_path / "c", [rows[0], {"q": "Why?", "a": "So."}], "torn.jsonl")
+    outcome = run_child(module, tmp_path, {**spec, "file": file})
+    assert outcome.result["error"]["message"] == "torn.jsonl: row 2: kind is missing"

@@ -39,6 +39,7 @@ def evaluation_view(job: Job) -> Evaluation:
         file=request.file,
         grader=request.grader,
         benchmark=request.benchmark,
+        split=request.split,
         pass_threshold=request.pass_threshold,
         sampling=request.sampling,
         samples_per_item=request.samples_per_item,

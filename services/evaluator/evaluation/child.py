@@ -6,7 +6,8 @@ may be killed at any time and restarted on the same folder.
 """
 
 import sys
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from itertools import islice
@@ -26,6 +27,7 @@ from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
 from services.datasets.record import UnreadableFile
+from services.datasets.splits import rows_of_part
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.evaluation.endpoint import open_engine
 from services.evaluator.evaluation.generation import ChatModel, Generation, Grading
@@ -59,16 +61,16 @@ async def evaluate(
     ``engine`` is entered only if samples are left. Safe to repeat on the same ``job_dir`` after a
     kill: graded samples are not asked again. Raises `TemperError`.
     """
-    items, repeats = _count(spec), spec.samples_per_item
-    total = items * repeats
+    rows, repeats = _rows(spec), spec.samples_per_item
+    total = len(rows) * repeats
     results_path = job_dir / RESULTS
-    prepare(results_path, items, repeats)
+    prepare(results_path, rows[-1] + 1, repeats)
     totals = RunningTotals(
         repeats,
         extracts=isinstance(spec.grader, EXTRACTING),
         seconds=seconds_of_earlier_attempts(job_dir),
     )
-    answered = bytearray(total)
+    answered = bytearray((rows[-1] + 1) * repeats)
     for row in read_rows(results_path):
         totals.add(row)
         answered[row.index * repeats + row.sample] = True
@@ -108,9 +110,11 @@ async def evaluate(
 
 
 def _samples(spec: EvaluationSpec) -> Iterator[EvaluationSample]:
-    return islice(
-        read_samples(spec.samples, gold_check(spec.grader), spec.benchmark), spec.max_samples
-    )
+    samples = read_samples(spec.samples, gold_check(spec.grader), spec.benchmark)
+    if spec.split is not None:
+        part = frozenset(rows_of_part(spec.samples, spec.benchmark, spec.split))
+        samples = (sample for sample in samples if sample.index in part)
+    return islice(samples, spec.max_samples)
 
 
 def _unanswered(spec: EvaluationSpec, answered: bytearray) -> Iterator[EvaluationSample]:
@@ -122,14 +126,15 @@ def _unanswered(spec: EvaluationSpec, answered: bytearray) -> Iterator[Evaluatio
                 yield replace(item, sample=sample)
 
 
-def _count(spec: EvaluationSpec) -> int:
+def _rows(spec: EvaluationSpec) -> Sequence[int]:
+    """The rows of the file that are evaluated, in its order; at least one."""
     try:
-        count = sum(1 for _ in _samples(spec))
+        rows = array("Q", (sample.index for sample in _samples(spec)))
     except UnreadableFile as error:
         raise InvalidRequest(error.message, param="file") from error
-    if not count:
+    if not rows:
         raise InvalidRequest("the file has no samples", param="file")
-    return count
+    return rows
 
 
 async def _run(context: ChildContext) -> JsonObject:

@@ -52,7 +52,12 @@ class EvaluationHandler:
             find_runtime(self._settings.runtimes_folder, GRADING_RUNTIME)
         with database.read() as session:
             file = get_source_file(session, Artifacts(self._settings.home), request.file)
-        spec = EvaluationFileSpec(file=file, grader=request.grader, benchmark=_benchmark(request))
+        spec = EvaluationFileSpec(
+            file=file,
+            grader=request.grader,
+            benchmark=_benchmark(request),
+            split=request.split,
+        )
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
@@ -65,6 +70,7 @@ class EvaluationHandler:
                 samples=get_source_file(session, Artifacts(settings.home), request.file).path,
                 grader=request.grader,
                 benchmark=_benchmark(request),
+                split=request.split,
                 training=_training(session, request, Artifacts(settings.home)),
                 pass_threshold=request.passing_score,
                 sampling=request.sampling,

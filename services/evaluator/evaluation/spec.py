@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.benchmarks import Benchmark
+from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import JsonPrediction, Sampling
 from services.contracts.rewards import EvaluationGrader
@@ -22,6 +22,7 @@ class EvaluationFileSpec(ValidationSpec):
     file: SourceFile
     grader: EvaluationGrader
     benchmark: Benchmark | None = None
+    split: SplitName | None = None
 
 
 class _Strict(BaseModel):
@@ -42,6 +43,7 @@ class EvaluationSpec(_Strict):
     samples: Path = Field(description="The file of prompts and golds.")
     grader: EvaluationGrader
     benchmark: Benchmark | None = Field(default=None, description="What the rows are of.")
+    split: SplitName | None = Field(default=None, description="Take this part of the rows only.")
     training: list[TrainingFile] = Field(
         default_factory=list, description="What the items are compared with."
     )

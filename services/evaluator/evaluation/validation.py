@@ -12,7 +12,8 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
-from services.datasets.record import RowError, counted
+from services.datasets.record import JsonValue, RowError, counted
+from services.datasets.splits import by_subtask, subtask_of
 from services.datasets.validate import FileValidation, validate
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFileSpec
@@ -25,11 +26,16 @@ from services.rewards.panorama.rows import read_question as read_panorama
 
 def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     """Check every row, and that the grader can use its golds."""
-    check = gold_check(spec.grader)
-    scan = file.scan(
-        lambda row: _gradable(parse_sample(row, 0, check, spec.benchmark), spec.grader),
-        spec.max_errors,
-    )
+    golds_of = gold_check(spec.grader)
+    subtasks: list[tuple[str, ...]] = []
+
+    def check(row: JsonValue) -> EvaluationSample:
+        sample = _gradable(parse_sample(row, 0, golds_of, spec.benchmark), spec.grader)
+        if spec.split is not None:
+            subtasks.append(subtask_of(row, spec.benchmark))
+        return sample
+
+    scan = file.scan(check, spec.max_errors)
     messages = golds = 0
     for sample in scan:
         messages += len(sample.messages)
@@ -37,7 +43,14 @@ def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     scan.report.raise_errors(file.filename, code="invalid_evaluation_file", param=file.param)
     report = {**asdict(scan.report), "messages": messages, "golds": golds}
     counts = (scan.report.rows, "row"), (messages, "message"), (golds, "gold")
-    file.message(", ".join(counted(number, noun) for number, noun in counts), **report)
+    text = ", ".join(counted(number, noun) for number, noun in counts)
+    if spec.split is not None:
+        number = len(by_subtask(subtasks, shuffles=False).part(spec.split))
+        if not number:
+            message = f"{file.filename}: a split needs two rows of a sub-task"
+            raise InvalidRequest(message, param=file.param)
+        text += f"; {number:,} in the {spec.split} part"
+    file.message(text, **report)
     return report
 
 
