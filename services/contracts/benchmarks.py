@@ -265,10 +265,23 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
 """Benchmarks by name, in the schemas in which their data are published."""
 
 
+_PANORAMA = ("panorama_par4pc", "panorama_pi4pc", "panorama_noc4pc")
+COMPOSITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"panorama": _PANORAMA, "panorama_cot": tuple(f"{name}_cot" for name in _PANORAMA)}
+)
+"""Names that stand for several benchmarks, each with a file of its own."""
+
+
 def benchmark_of(given: str | Benchmark) -> Benchmark:
     """A benchmark by its name or as it is; raises `ValueError` that lists the names there are."""
     if isinstance(given, Benchmark):
         return given
+    if given in COMPOSITES:
+        raise ValueError(
+            f"{given} is several benchmarks: give it in benchmarks, with files for each of "
+            f"{', '.join(COMPOSITES[given])}"
+        )
     if given not in BENCHMARKS:
-        raise ValueError(f"no benchmark {given!r}; there are {', '.join(sorted(BENCHMARKS))}")
+        known = ", ".join(sorted({*BENCHMARKS, *COMPOSITES}))
+        raise ValueError(f"no benchmark {given!r}; there are {known}")
     return BENCHMARKS[given]

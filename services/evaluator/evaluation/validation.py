@@ -16,7 +16,7 @@ from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.splits import by_subtask, subtask_of
 from services.datasets.validate import FileValidation, validate
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
-from services.evaluator.evaluation.spec import EvaluationFileSpec
+from services.evaluator.evaluation.spec import EvaluationFilesSpec
 from services.rewards.chemistry.rows import read_question as read_chemistry
 from services.rewards.code_tests import function_name, read_tests
 from services.rewards.function_calls.rows import read_question as read_functions
@@ -24,15 +24,17 @@ from services.rewards.interface import RewardFailed
 from services.rewards.panorama.rows import read_question as read_panorama
 
 
-def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
+def check_samples(spec: EvaluationFilesSpec, file: FileValidation) -> JsonObject:
     """Check every row, and that the grader can use its golds."""
-    golds_of = gold_check(spec.grader)
+    asked = spec.checked[file.param]
+    name = file.filename if asked.name is None else f"{asked.name}: {file.filename}"
+    golds_of = gold_check(asked.grader)
     subtasks: list[tuple[str, ...]] = []
 
     def check(row: JsonValue) -> EvaluationSample:
-        sample = _gradable(parse_sample(row, 0, golds_of, spec.benchmark), spec.grader)
-        if spec.split is not None:
-            subtasks.append(subtask_of(row, spec.benchmark))
+        sample = _gradable(parse_sample(row, 0, golds_of, asked.benchmark), asked.grader)
+        if asked.split is not None:
+            subtasks.append(subtask_of(row, asked.benchmark))
         return sample
 
     scan = file.scan(check, spec.max_errors)
@@ -40,16 +42,16 @@ def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
     for sample in scan:
         messages += len(sample.messages)
         golds += len(sample.gold)
-    scan.report.raise_errors(file.filename, code="invalid_evaluation_file", param=file.param)
+    scan.report.raise_errors(name, code="invalid_evaluation_file", param=file.param)
     report = {**asdict(scan.report), "messages": messages, "golds": golds}
     counts = (scan.report.rows, "row"), (messages, "message"), (golds, "gold")
     text = ", ".join(counted(number, noun) for number, noun in counts)
-    if spec.split is not None:
-        number = len(by_subtask(subtasks, shuffles=False).part(spec.split))
+    if asked.split is not None:
+        number = len(by_subtask(subtasks, shuffles=False).part(asked.split))
         if not number:
-            message = f"{file.filename}: a split needs two rows of a sub-task"
+            message = f"{name}: a split needs two rows of a sub-task"
             raise InvalidRequest(message, param=file.param)
-        text += f"; {number:,} in the {spec.split} part"
+        text += f"; {number:,} in the {asked.split} part"
     file.message(text, **report)
     return report
 
@@ -78,4 +80,4 @@ def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationS
 
 
 if __name__ == "__main__":
-    validate(Path(sys.argv[1]), EvaluationFileSpec, check_samples)
+    validate(Path(sys.argv[1]), EvaluationFilesSpec, check_samples)
