@@ -13,6 +13,7 @@ from services.contracts.graders import (
     ChoiceGrader,
     FunctionCallsGrader,
     MathGrader,
+    MetricsVariant,
     NumericGrader,
     PanoramaGrader,
     TokenF1Grader,
@@ -285,3 +286,16 @@ def benchmark_of(given: str | Benchmark) -> Benchmark:
         known = ", ".join(sorted({*BENCHMARKS, *COMPOSITES}))
         raise ValueError(f"no benchmark {given!r}; there are {known}")
     return BENCHMARKS[given]
+
+
+def graded_by(given: str | Benchmark, metrics: MetricsVariant) -> EvaluationGrader:
+    """The grader of a benchmark with these definitions of its measures.
+
+    Raises `ValueError` like `benchmark_of`, and for a benchmark that has no other definitions.
+    """
+    grader = benchmark_of(given).grader
+    if metrics == "official":
+        return grader
+    if not isinstance(grader, ChemistryGrader | PanoramaGrader):
+        raise ValueError(f"metrics: {metrics} is for panorama and chemcotbench only")
+    return grader.model_copy(update={"metrics": metrics})

@@ -13,10 +13,10 @@ from pydantic import (
 )
 
 from services.contracts.base import JsonObject, Number, Request, Resource
-from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, benchmark_of
+from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, graded_by
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
-from services.contracts.graders import ExactGrader, ScoreModelGrader
+from services.contracts.graders import ExactGrader, MetricsVariant, ScoreModelGrader
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
 from services.contracts.rewards import EvaluationGrader
@@ -78,6 +78,7 @@ class BenchmarkEntry(Request):
     )
     grader: EvaluationGrader | None = None
     benchmark: BenchmarkName | Benchmark | None = None
+    metrics: MetricsVariant | None = None
     split: SplitName | None = None
     pass_threshold: Number | None = None
     sampling: Sampling | None = Field(
@@ -138,6 +139,11 @@ class CreateEvaluation(JobRequest):
         max_length=MAX_BENCHMARKS,
         description="Several benchmarks, in place of file and benchmark; the other settings are "
         "those of the benchmarks that have none of their own.",
+    )
+    metrics: MetricsVariant = Field(
+        default="official",
+        description="`fork`: the measures of panorama and chemcotbench as RD-Agent's fork of "
+        "OpenCompass defines them, for comparison with its tables.",
     )
     split: SplitName | None = Field(
         default=None,
@@ -238,8 +244,11 @@ class CreateEvaluation(JobRequest):
 
     @model_validator(mode="after")
     def _graded_as_the_benchmark(self) -> Self:
-        if self.benchmark is not None:
-            grader = benchmark_of(self.benchmark).grader
+        if self.benchmark is None:
+            if self.metrics != "official" and self.benchmarks is None:
+                raise ValueError("metrics are those of a benchmark, which is missing")
+        else:
+            grader = graded_by(self.benchmark, self.metrics)
             if "grader" in self.model_fields_set and self.grader != grader:
                 raise ValueError("benchmark sets the grader: give one of them")
             self.grader = grader

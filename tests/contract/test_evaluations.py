@@ -91,6 +91,20 @@ def test_a_benchmark_at_fault_is_named(http: httpx.Client, file_id: str) -> None
     assert refused({"name": "x", "file": file_id, "grader": callable_grader})["message"]
 
 
+def test_measures_of_the_fork_are_asked_for_by_benchmark(http: httpx.Client, file_id: str) -> None:
+    made = create(http, file_id, benchmark="panorama_par4pc", metrics="fork")
+    assert made["grader"]["metrics"] == "fork"
+    assert http.get(f"/v1/evaluations/{made['id']}").json()["grader"] == made["grader"]
+    chemistry = {"benchmark": "chemcotbench", "metrics": "fork", "file": file_id}
+    body = {"model": "base", "benchmarks": [chemistry, {"benchmark": "gsm8k", "file": file_id}]}
+    several = http.post("/v1/evaluations", json=body).json()["benchmarks"]
+    assert several[0]["grader"]["metrics"] == "fork"
+
+    refused = http.post("/v1/evaluations", json={**body, "metrics": "fork"})
+    assert refused.status_code == 400
+    assert "gsm8k: metrics: fork is for panorama and chemcotbench only" in refused.text
+
+
 def test_evaluations_are_paged_and_filtered_by_metadata(http: httpx.Client, file_id: str) -> None:
     label = uuid.uuid4().hex
     ids = [create(http, file_id, metadata={"suite": label})["id"] for _ in range(3)]
