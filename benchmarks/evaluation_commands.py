@@ -26,7 +26,13 @@ from services.core.artifacts import SourceFile
 from services.core.process.reporter import RESULT
 from services.datasets.validate import validation_command
 from services.evaluator.evaluation.handler import EVALUATION_CHILD, VALIDATION_CHILD
-from services.evaluator.evaluation.spec import SPEC, EvaluationFileSpec, EvaluationSpec
+from services.evaluator.evaluation.spec import (
+    SPEC,
+    BenchmarkSpec,
+    EvaluationFile,
+    EvaluationFilesSpec,
+    EvaluationSpec,
+)
 from services.evaluator.serving import RemoteEndpoint
 
 LATENCIES = (0.0, 0.1)
@@ -56,13 +62,17 @@ def evaluate(folder: Path, port: int) -> float:
         tempfile.TemporaryDirectory(dir=folder) as work,
     ):
         file = SourceFile(path=items, filename=ITEMS)
-        spec = EvaluationFileSpec(file=file, grader=NumericGrader())
+        spec = EvaluationFilesSpec(
+            checked={"file": EvaluationFile(file=file, grader=NumericGrader())}
+        )
         seconds = seconds_of(validation_command(VALIDATION_CHILD, spec, Path(validation)))
         evaluation = EvaluationSpec(
             model=RemoteEndpoint.model_validate(endpoint),
-            samples=items,
-            grader=NumericGrader(),
-            sampling=Sampling(max_tokens=64),
+            benchmarks=[
+                BenchmarkSpec(
+                    samples=items, grader=NumericGrader(), sampling=Sampling(max_tokens=64)
+                )
+            ],
             max_concurrency=AT_ONCE,
         )
         (Path(work) / SPEC).write_text(evaluation.model_dump_json())

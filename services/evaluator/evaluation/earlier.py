@@ -1,7 +1,8 @@
 """What an evaluation may reuse, as far as the database tells."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def reuse_spec(
         checksums=settings.home / CHECKSUMS,
         parts=None,
     )
-    content = require_file(session, request.file).sha256
+    content = _content(session, request)
     model = _model(session, request, settings)
     refusal = model if isinstance(model, str) else _refusal(request, model)
     if refusal is not None or isinstance(model, str):
@@ -88,7 +89,7 @@ def reuse_spec(
         ENGINE: _version(settings, RUNTIME),
         GRADING: (
             _version(settings, GRADING_RUNTIME)
-            if isinstance(request.grader, ChemistryGrader)
+            if any(isinstance(each.grader, ChemistryGrader) for each in _asked(request))
             else None
         ),
     }
@@ -142,11 +143,23 @@ def _refusal(request: CreateEvaluation, model: ResolvedModel) -> str | None:
     """Why the answers of this evaluation are never reused."""
     if model.weights.hub_id and not _COMMIT.fullmatch(model.weights.revision or ""):
         return "the hub's revision may move; register the model with a commit to change that"
-    if request.sampling.temperature > 0 and request.sampling.seed is None:
+    samplings = [each.sampling for each in _asked(request)]
+    if any(each.temperature > 0 and each.seed is None for each in samplings):
         return "without sampling.seed answers differ from run to run"
-    if _asks_a_judge(request.grader):
+    if any(_asks_a_judge(each.grader) for each in _asked(request)):
         return "its judge may change behind its URL"
     return None
+
+
+def _asked(request: CreateEvaluation) -> Collection[CreateEvaluation]:
+    return request.by_benchmark().values()
+
+
+def _content(session: Session, request: CreateEvaluation) -> str:
+    """The checksum of the file, or one of those of several."""
+    references = request.file_references.items()
+    found = [require_file(session, file, place).sha256 for place, file in references]
+    return found[0] if len(found) == 1 else sha256("\n".join(found).encode()).hexdigest()
 
 
 def _asks_a_judge(grader: EvaluationGrader) -> bool:
@@ -179,11 +192,12 @@ def _earlier(
     for found, result in rows:
         reuse: dict[str, Any] = (result or {}).get("reuse") or {}
         if reuse.get("parts") is not None:
+            outcomes = (result.get("benchmarks") or {"": result["metrics"]}).values()
             yield EarlierEvaluation(
                 id=found,
                 folder=artifacts.job(found),
                 parts=reuse["parts"],
-                rows=result["metrics"]["samples"],
-                errors=result["metrics"]["errors"],
+                rows=sum(each["samples"] for each in outcomes),
+                errors=sum(each["errors"] for each in outcomes),
                 cached_from=reuse.get("cached_from"),
             )

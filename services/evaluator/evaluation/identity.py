@@ -43,14 +43,22 @@ _SHOWN = 5
 
 
 def request_parts(request: CreateEvaluation) -> dict[str, JsonValue]:
-    """The parts that the request tells: a field that is not known to be unrelated is one."""
+    """The parts that the request tells, those of each of several benchmarks behind its name."""
+    parts: dict[str, JsonValue] = {}
+    for name, each in request.by_benchmark().items():
+        parts |= _flat(_fields(each), "" if name is None else f"{name}.")
+    return parts
+
+
+def _fields(request: CreateEvaluation) -> dict[str, Any]:
+    """The fields that change answers or grades: one that is not known to be unrelated does."""
     fields = request.model_dump(mode="json", exclude=_UNRELATED)
     fields["pass_threshold"] = request.passing_score
     fields["engine"] = {name: fields["engine"][name] for name in _ENGINE_OPTIONS}
     if request.benchmark is not None:
         # The name of a benchmark says nothing about its prompt, which a version may change.
         fields["benchmark"] = benchmark_of(request.benchmark).model_dump(mode="json")
-    return dict(_flat(fields))
+    return fields
 
 
 def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, JsonValue]]:

@@ -23,8 +23,9 @@ from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC
 from services.evaluator.evaluation import reuse as reuse_module
 from services.evaluator.evaluation.handler import EvaluationHandler
+from services.evaluator.evaluation.identity import differences, request_parts
 from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals
-from services.evaluator.evaluation.spec import EvaluationFileSpec
+from services.evaluator.evaluation.spec import EvaluationFilesSpec
 from services.evaluator.evaluation.validation import reuse_equal
 
 REMOTE = {"base_url": "http://127.0.0.1:9/v1", "model": "adder"}
@@ -85,7 +86,7 @@ class Evaluations:
         folder = self.job_dir(job.id) / "validation"
         folder.mkdir(parents=True)
         self._handler.validation(self._database, job, folder)
-        spec = EvaluationFileSpec.model_validate_json((folder / SPEC).read_bytes())
+        spec = EvaluationFilesSpec.model_validate_json((folder / SPEC).read_bytes())
         return job, reuse_equal(spec, {}).get(NEEDS_DEVICE, True)
 
     def start(self, job: Job) -> None:
@@ -228,6 +229,21 @@ def test_every_file_that_a_model_is_loaded_from_counts(
     (evaluations.home / "models" / "base" / file).write_text("{}")
 
     assert (evaluations.run().cached_from is None) == counts
+
+
+def test_differences_of_one_of_several_benchmarks_are_named_with_it() -> None:
+    sums: dict[str, Any] = {"name": "sums", "file": "file-1"}
+    request = CreateEvaluation.model_validate(
+        {"model": "base", "benchmarks": [sums, {"name": "cities", "file": "file-2"}]}
+    )
+    sums["sampling"] = {"max_tokens": 5}
+    other = CreateEvaluation.model_validate(
+        {"model": "base", "benchmarks": [sums, {"name": "cities", "file": "file-2"}]}
+    )
+
+    different = differences(request_parts(request), request_parts(other))
+
+    assert different == ["sums.sampling.max_tokens"]
 
 
 def test_the_nearest_of_several_is_compared_with(evaluations: Evaluations) -> None:
