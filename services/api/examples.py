@@ -129,6 +129,17 @@ EVALUATION: dict[str, Example] = {
             "max_concurrency": 16,
         },
     },
+    "several": {
+        "summary": "Several benchmarks, whose answers one engine gives",
+        "value": {
+            "model": "tiny-base",
+            "benchmarks": [
+                {"benchmark": "gsm8k", "file": "file-abc123", "split": "final"},
+                {"name": "capitals", "file": "file-abc124", "grader": {"type": "exact"}},
+            ],
+            "sampling": {"max_tokens": 256},
+        },
+    },
 }
 
 

@@ -113,7 +113,7 @@ class CampaignWorker:
         path = Artifacts(self._settings.home).file(request.file)
         error = None
         try:
-            divide(read_items(path, request), request.final_share)
+            divide(read_items(path, request), request)
         except (TemperError, OSError) as problem:
             error = JobError(code=InvalidRequest.code, message=str(problem), param="file")
         with self._database.write() as session:

@@ -142,6 +142,12 @@ class CreateCampaign(Request):
     )
     higher_is_better: StrictBool = True
     final_share: Number = Field(default=0.5, ge=0.1, le=0.9)
+    splits: Literal["by_question", "published"] = Field(
+        default="by_question",
+        description="`by_question`: a share of the questions, by their hashes, is the final part. "
+        "`published`: the parts that an evaluation with `split` has; equal questions may be in "
+        "both.",
+    )
     sampling: Sampling = Field(default_factory=Sampling)
     system_prompt: str | None = Field(default=None, max_length=100_000)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
@@ -200,6 +206,13 @@ class CreateCampaign(Request):
             if "grader" in self.model_fields_set and self.grader != grader:
                 raise ValueError("benchmark sets the grader: give one of them")
             self.grader = grader
+        return self
+
+    @model_validator(mode="after")
+    def _one_division(self) -> Self:
+        default = type(self).model_fields["final_share"].default
+        if self.splits == "published" and self.final_share != default:
+            raise ValueError("published splits have no final_share: give one of them")
         return self
 
     @model_validator(mode="after")

@@ -16,8 +16,7 @@ from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import JobId
 from temper.cli.leaderboard import table
-from temper.cli.measures import COLUMNS as MEASURE_COLUMNS
-from temper.cli.measures import measure_rows
+from temper.cli.outcomes import MEASURE_COLUMNS, measure_rows, show_outcomes
 from temper.cli.output import JsonOption, Output
 
 app = typer.Typer(help="What evaluations need and found.")
@@ -48,6 +47,9 @@ Alpha = Annotated[float, typer.Option(help="The two-sided level of the test.")]
 
 Only = Annotated[ResultOutcome | None, typer.Option(help="Only rows that ended so.")]
 Text = Annotated[str | None, typer.Option(help="Only answers with this text.")]
+OfBenchmark = Annotated[
+    str | None, typer.Option("--benchmark", help="Only rows of this one of several.")
+]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of rows.")]
 
 
@@ -72,11 +74,22 @@ def compare(
 
 def show_comparison(found: EvaluationComparison, out: Output) -> None:
     """Print differences, intervals and p-values, and the items that changed."""
-    columns = ("CANDIDATE", "ITEMS", "A", "B", "B - A", "95 % INTERVAL", "P", "P (HOLM)")
+    columns = (
+        "CANDIDATE",
+        "BENCHMARK",
+        "ITEMS",
+        "A",
+        "B",
+        "B - A",
+        "95 % INTERVAL",
+        "P",
+        "P (HOLM)",
+    )
     out.table(columns, map(_row, found.comparisons))
     for each in found.comparisons:
         out.line("")
-        out.line(f"{each.candidate} ({each.test})", "bold")
+        benchmark = f"{each.benchmark}, " if each.benchmark else ""
+        out.line(f"{each.candidate} ({benchmark}{each.test})", "bold")
         out.line(f"gained {each.gained}{_listed(each.gained_items)}")
         out.line(f"lost {each.lost}{_listed(each.lost_items)}")
         if each.baseline_errors or each.candidate_errors:
@@ -89,6 +102,7 @@ def _row(each: PairedComparison) -> tuple[str, ...]:
     low, high = each.ci95
     return (
         each.candidate,
+        each.benchmark or "",
         str(each.items),
         f"{each.baseline_mean:.4f}",
         f"{each.candidate_mean:.4f}",
@@ -111,20 +125,26 @@ def show(
     job_id: JobId,
     only: Only = None,
     text: Text = None,
+    benchmark: OfBenchmark = None,
     most: Most = 20,
     as_json: JsonOption = False,
 ) -> None:
     """Show the metrics of an evaluation and its rows: gold, answer, or why there is no grade."""
     out = Output(as_json)
     with connect() as client:
-        rows = client.evaluations.results(job_id, outcome=only, text=text, order="input", most=most)
+        rows = client.evaluations.results(
+            job_id, outcome=only, text=text, benchmark=benchmark, order="input", most=most
+        )
         evaluation = client.evaluations.get(job_id)
     if as_json:
         out.document(rows)
         return
     out.fields(job_fields(evaluation))
     out.line("")
-    if measures := list(measure_rows(evaluation.metrics)):
+    if evaluation.benchmarks is not None:
+        show_outcomes(out, evaluation)
+        out.line("")
+    elif measures := list(measure_rows(evaluation.metrics)):
         out.table(MEASURE_COLUMNS, measures)
         out.line("")
     out.table(("ROW", "OUTCOME", "GOLD", "COMPARED"), map(_result_row, rows.data))
@@ -136,6 +156,8 @@ def _result_row(result: SampleResult) -> tuple[str, ...]:
     outcome = "failed" if result.correct is None else "correct" if result.correct else "wrong"
     compared = result.error or result.extracted or result.answer or ""
     row = f"{result.index}.{result.sample}" if result.sample else str(result.index)
+    if result.benchmark is not None:
+        row = f"{result.benchmark} {row}"
     return row, outcome, _short(" | ".join(result.gold)), _short(compared)
 
 

@@ -2,7 +2,12 @@
 
 from rich.text import Text
 
-from services.contracts.evaluations import Evaluation, EvaluationMetrics, ItemEstimate
+from services.contracts.evaluations import (
+    BenchmarkOutcome,
+    Evaluation,
+    EvaluationMetrics,
+    ItemEstimate,
+)
 from services.contracts.exports import Export
 from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob
@@ -130,9 +135,7 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
                 "tuned model": job.fine_tuned_model,
             }
         case Evaluation():
-            model = job.model if isinstance(job.model, str) else job.model.model
-            metrics = _metrics_fields(job.metrics) if job.metrics else {}
-            return {"model": model, "file": job.file, "grader": job.grader.type, **metrics}
+            return _evaluation_fields(job)
         case Rollout():
             return rollout_fields(job)
         case IndexingJob():
@@ -176,6 +179,21 @@ def _build_fields(metrics: IndexBuildMetrics) -> dict[str, str | None]:
     }
 
 
+def _evaluation_fields(job: Evaluation) -> dict[str, str | None]:
+    model = job.model if isinstance(job.model, str) else job.model.model
+    reuse = {"answers of": job.cached_from, "model asked": job.not_cached}
+    if job.benchmarks is not None:
+        return {"model": model, **_accuracies(job.benchmarks), **reuse}
+    return {
+        "model": model,
+        "file": job.file,
+        "split": job.split,
+        "grader": job.grader.type if job.grader else None,
+        **(_metrics_fields(job.metrics) if job.metrics else {}),
+        **reuse,
+    }
+
+
 def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
     low, high = metrics.ci95
     return {
@@ -187,6 +205,16 @@ def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
         "in training files": in_training_files(metrics),
         "tokens/s": number(metrics.tokens_per_second),
     }
+
+
+def _accuracies(benchmarks: list[BenchmarkOutcome]) -> dict[str, str | None]:
+    """The file and the accuracy of each benchmark."""
+    fields: dict[str, str | None] = {}
+    for each in benchmarks:
+        split = f", {each.split} part" if each.split else ""
+        accuracy = _metrics_fields(each.metrics)["accuracy"] if each.metrics else "no result"
+        fields[f"benchmark {each.name}"] = f"{accuracy} on {each.file}{split}"
+    return fields
 
 
 def _estimate(found: ItemEstimate) -> str:

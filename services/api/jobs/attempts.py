@@ -23,7 +23,7 @@ router = APIRouter(
 @router.get(
     "", summary="List the attempts at a job", responses=documented_errors(InvalidRequest, NotFound)
 )
-def list_all(
+def list_job_attempts(
     gateway: Gateway,
     _principal: Principal,
     job_id: str,

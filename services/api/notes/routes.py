@@ -28,7 +28,7 @@ About = Annotated[str | None, Query(max_length=200, description="Only about this
     summary="Write a note about a job or a trajectory",
     responses=documented_errors(InvalidRequest, NotFound, Conflict),
 )
-def create(gateway: Gateway, creation: Creation, job_id: str, body: CreateNote) -> Note:
+def create_job_note(gateway: Gateway, creation: Creation, job_id: str, body: CreateNote) -> Note:
     """Write a note about a job, or about one of its trajectories. It stays until it or the job is
     deleted."""
     check_subject(gateway.database, gateway.artifacts, job_id, body.trajectory_id)
@@ -43,7 +43,7 @@ def create(gateway: Gateway, creation: Creation, job_id: str, body: CreateNote) 
 @router.get(
     "", summary="List the notes of a job", responses=documented_errors(InvalidRequest, NotFound)
 )
-def list_all(
+def list_job_notes(
     gateway: Gateway,
     _principal: Principal,
     job_id: str,
@@ -58,7 +58,7 @@ def list_all(
 
 
 @router.delete("/{note_id}", summary="Delete a note", responses=documented_errors(NotFound))
-def delete(gateway: Gateway, _principal: Principal, job_id: str, note_id: str) -> Deleted:
+def delete_job_note(gateway: Gateway, _principal: Principal, job_id: str, note_id: str) -> Deleted:
     """Delete a note."""
     with gateway.database.write() as session:
         remove_note(session, job_id, note_id)

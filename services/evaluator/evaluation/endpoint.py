@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import Sampling
 from services.core.process.reporter import Reporter
-from services.evaluator.evaluation.spec import EvaluationSpec
+from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.failures import RequestFailure
 from services.evaluator.serving import LocalModel, served
 from services.inference.clients.chat import ChatRequest, InferenceClient
@@ -45,13 +44,13 @@ SLOWEST_TOKENS_PER_SECOND = 10.0
 
 
 class Endpoint:
-    """Asks one model of one server with the sampling of the evaluation."""
+    """Asks one model of one server with the sampling of a benchmark."""
 
     def __init__(
         self,
         client: InferenceClient,
         model: str,
-        spec: EvaluationSpec,
+        spec: BenchmarkSpec,
         stop_token_ids: Sequence[int] = (),
     ) -> None:
         self._client = client
@@ -86,16 +85,31 @@ class Endpoint:
             latency_seconds=completion.latency_seconds,
         )
 
+
+class Engine:
+    """The engine of an evaluation: asks one model of one server for all benchmarks."""
+
+    def __init__(
+        self, client: InferenceClient, model: str, stop_token_ids: Sequence[int] = ()
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._stop_token_ids = stop_token_ids
+
+    def asked_by(self, spec: BenchmarkSpec) -> Endpoint:
+        """The model as a benchmark asks it."""
+        return Endpoint(self._client, self._model, spec, self._stop_token_ids)
+
     async def watch(self) -> None:
         """Never return: a remote server has no process to watch."""
         await asyncio.Event().wait()
 
 
 def connect(
-    base_url: str, api_key: str | None, sampling: Sampling, connections: int
+    base_url: str, api_key: str | None, max_tokens: int, connections: int
 ) -> InferenceClient:
     """A client whose timeouts allow for answers of this length."""
-    attempt_seconds = QUEUE_SECONDS + sampling.max_tokens / SLOWEST_TOKENS_PER_SECOND
+    attempt_seconds = QUEUE_SECONDS + max_tokens / SLOWEST_TOKENS_PER_SECOND
     patience = model_retries(deadline_seconds=3 * attempt_seconds)
     return InferenceClient(
         base_url,
@@ -109,7 +123,7 @@ def connect(
 
 def open_engine(
     spec: EvaluationSpec, job_dir: Path, reporter: Reporter, endpoint_key: str | None
-) -> AbstractAsyncContextManager[Endpoint]:
+) -> AbstractAsyncContextManager[Engine]:
     """The model of the evaluation, ready inside the block.
 
     ``endpoint_key`` is sent to a remote endpoint only. Entering raises ``JobFailed`` with the code
@@ -123,34 +137,34 @@ def open_engine(
 @asynccontextmanager
 async def _remote(
     base_url: str, model: str, key: str | None, spec: EvaluationSpec
-) -> AsyncIterator[Endpoint]:
-    async with connect(base_url, key, spec.sampling, spec.max_concurrency) as client:
-        yield Endpoint(client, model, spec)
+) -> AsyncIterator[Engine]:
+    async with connect(base_url, key, _longest(spec), spec.max_concurrency) as client:
+        yield Engine(client, model)
 
 
 @asynccontextmanager
 async def _served(
     model: LocalModel, spec: EvaluationSpec, job_dir: Path, reporter: Reporter
-) -> AsyncIterator[Endpoint]:
+) -> AsyncIterator[Engine]:
     if model.path is not None:
-        check_template_reads(model.path, spec.chat_template_kwargs)
+        for each in spec.benchmarks:
+            check_template_reads(model.path, each.chat_template_kwargs)
     async with (
         served(model, job_dir, reporter) as (server, name),
-        connect(server.base_url, server.api_key, spec.sampling, spec.max_concurrency) as client,
+        connect(server.base_url, server.api_key, _longest(spec), spec.max_concurrency) as client,
     ):
-        yield _ServedEndpoint(client, name, spec, model, server)
+        yield _ServedEngine(client, name, model, server)
 
 
-class _ServedEndpoint(Endpoint):
+def _longest(spec: EvaluationSpec) -> int:
+    return max(each.sampling.max_tokens for each in spec.benchmarks)
+
+
+class _ServedEngine(Engine):
     def __init__(
-        self,
-        client: InferenceClient,
-        name: str,
-        spec: EvaluationSpec,
-        model: LocalModel,
-        server: VllmServer,
+        self, client: InferenceClient, name: str, model: LocalModel, server: VllmServer
     ) -> None:
-        super().__init__(client, name, spec, model.stop_token_ids)
+        super().__init__(client, name, model.stop_token_ids)
         self._server = server
 
     async def watch(self) -> None:
