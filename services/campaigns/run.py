@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +28,7 @@ from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Cause, Interrupted, Waiting
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import ROLE_OF_STEP, CampaignLlm, CreateCampaign, StepName
-from services.contracts.errors import NotFound
+from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
@@ -36,7 +36,7 @@ from services.core.jobs.campaign_steps import position, request_key
 from services.core.jobs.claims import Claim, check_claim
 from services.core.jobs.events import append_event, storable
 from services.core.jobs.job import Job
-from services.core.jobs.store import get_job
+from services.core.jobs.store import get_job, request_cancel
 from services.core.worker.run import Lease
 
 POLL_SECONDS = 0.2
@@ -189,14 +189,22 @@ class CampaignRun:
         self.log.write_progress(self._place, self._effects)
         return effect
 
-    def create_job(self, key: str, path: str, body: JsonObject, seconds: int | None = None) -> str:
+    def create_job(
+        self,
+        key: str,
+        path: str,
+        body: JsonObject,
+        seconds: int | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> str:
         """Create a job once, that fails after ``seconds``; return its id."""
+        labels = {"campaign": self.id, "loop": str(self._place.loop), **(labels or {})}
         common = {
             "gpus": self.request.gpus,
             "devices": self.request.devices,
             "deadline_seconds": seconds,
             "priority": self.request.priority,
-            "metadata": {"campaign": self.id, "loop": str(self._place.loop)},
+            "metadata": labels,
         }
 
         async def make() -> Effect:
@@ -218,14 +226,26 @@ class CampaignRun:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
-    def finished_job(self, job_id: str) -> Job:
-        """The job once it has ended; before, raises `Waiting`, or `BudgetSpent`."""
+    def finished_job(self, job_id: str, *, run_seconds: float | None = None) -> Job:
+        """The job once it has ended; before, raises `Waiting`, or `BudgetSpent`.
+
+        One that has run for ``run_seconds`` is cancelled.
+        """
         with self.database.read() as session:
             job = get_job(session, job_id)
         if not job.status.is_final:
             self._check_budget()
+            ran = 0.0 if job.started_at is None else time.time() - job.started_at
+            if run_seconds is not None and ran >= run_seconds:
+                self._cancel(job_id)
             raise Waiting(f"waiting for {job_id}", job_id)
         return job
+
+    def _cancel(self, job_id: str) -> None:
+        with self.database.write() as session:
+            check_claim(session, self._claim)
+            with contextlib.suppress(Conflict):  # it has just ended
+                request_cancel(session, job_id)
 
     def await_others(self) -> None:
         """Raise `Waiting` while a campaign that this one comes after has not ended."""

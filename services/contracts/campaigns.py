@@ -102,6 +102,12 @@ class CampaignTimeLimits(Request):
 
     debug_script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
     script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
+    trial: Number = Field(
+        default=1800.0,
+        ge=1.0,
+        le=315_360_000,
+        description="Of the training on debug rows, counted from its start.",
+    )
     training: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
     evaluation: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
 

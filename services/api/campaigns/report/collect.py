@@ -110,7 +110,8 @@ def _jobs_of(session: Session, campaign_id: str) -> _Jobs:
     jobs = _Jobs()
     for effect, row in session.execute(query):
         jobs.rows.append(row)
-        if row.kind == JobKind.FINE_TUNING.value and not effect.key.startswith(REWOUND):
+        is_training = row.kind == JobKind.FINE_TUNING.value and effect.step == StepName.RUNNING
+        if is_training and not effect.key.startswith(REWOUND):
             jobs.trainings[effect.loop] = row
     return jobs
 
