@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import copy
 import hashlib
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,13 +27,14 @@ from services.campaigns.gateway import Gateway
 from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Cause, Interrupted, Waiting
+from services.campaigns.steps import Output, Steps
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import ROLE_OF_STEP, CampaignLlm, CreateCampaign, StepName
 from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
-from services.core.jobs.campaign_steps import position, request_key
+from services.core.jobs.campaign_steps import request_key
 from services.core.jobs.claims import Claim, check_claim
 from services.core.jobs.events import append_event, storable
 from services.core.jobs.job import Job
@@ -44,7 +46,6 @@ CONTROL_SECONDS = 1.0
 STEPS_OF_LOOP = len(StepName) - 1
 
 Value = TypeVar("Value")
-Output = TypeVar("Output", bound=BaseModel)
 
 
 class CampaignRun:
@@ -68,15 +69,18 @@ class CampaignRun:
         self._claim = claim
         self._lease = Lease(database, claim, settings.lease_seconds, deadline)
         self._stopping = stopping
+        self._abandoned = threading.Event()
+        self._calls = threading.Lock()
         self._checked = 0.0
         with database.read() as session:
             used = tokens_used(session, self.id)
             waiting = session.get(CampaignRow, self.id)
             self._rewinds = 0 if waiting is None else waiting.rewinds
-            steps = session.scalars(
+            rows = session.scalars(
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
-            self._steps = {(row.loop, row.name): row.output for row in steps}
+            outputs = {(row.loop, row.name): row.output for row in rows}
+        self.steps = Steps(self.request, outputs)
         self.budget = Budget(self.request, claim.job.started_at, used)
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
@@ -87,24 +91,28 @@ class CampaignRun:
         )
         self._complete_log()
 
+    def branch(self) -> "CampaignRun":
+        """The same for another thread, which is at another step."""
+        return copy.copy(self)
+
+    def abandon(self) -> None:
+        """Have all branches raise `Interrupted` where they next look."""
+        self._abandoned.set()
+
     @property
     def has_begun(self) -> bool:
         """Whether its first step has begun."""
-        return bool(self._steps)
+        return self.steps.has_begun(0, StepName.BASE)
 
     def _complete_log(self) -> None:
-        """Write what a worker that was killed may have left out: the last finished step."""
+        """Write what a worker that was killed may have left out."""
         self.log.begin(self._claim.job.request)
-        finished = [
-            Place(self.id, loop, StepName(name))
-            for (loop, name), output in self._steps.items()
-            if output is not None
-        ]
-        last = max(finished, key=lambda each: position(each.loop, each.step), default=None)
-        if last is not None and not self.log.holds(last):
-            with self.database.read() as session:
-                effects = effects_of(session, last)
-            self.log.write_step(last, self._steps[last.loop, last.step.value] or {}, effects)
+        for loop, name in self.steps.finished():
+            place = Place(self.id, loop, name)
+            if not self.log.holds(place):
+                with self.database.read() as session:
+                    effects = effects_of(session, place)
+                self.log.write_step(place, self.steps.outputs(name)[loop], effects)
 
     @property
     def llm(self) -> CampaignLlm:
@@ -120,27 +128,32 @@ class CampaignRun:
 
     def finished(self, loop: int, name: StepName, kind: type[Output]) -> Output:
         """The output of a finished step."""
-        return kind.model_validate(self._steps[loop, name.value])
+        return self.steps.output(loop, name, kind)
 
     def step(
         self, loop: int, name: StepName, kind: type[Output], do: Callable[[], Output]
     ) -> Output:
-        """The output of a step, which runs unless it has finished before."""
-        if self._steps.get((loop, name.value)) is not None:
+        """The output of a step, which runs unless it has finished before.
+
+        Raises `OutOfTurn` for one that may not begin yet.
+        """
+        if self.steps.is_finished(loop, name):
             return self.finished(loop, name, kind)
-        if loop and name is not StepName.RECORD:  # a verdict is always recorded
-            self.budget.check_steps(position(loop, name) - 1)
         self._place = Place(self.id, loop, name)
+        with self.steps.lock:
+            if not self.steps.has_begun(loop, name):
+                self._begin()
         with self.database.read() as session:
             self._effects = effects_of(session, self._place)
-        if (loop, name.value) not in self._steps:
-            self._begin()
         output = do()
         self._finish(output)
         return output
 
     def _begin(self) -> None:
         place = self._place
+        if place.loop and place.step is not StepName.RECORD:  # a verdict is always recorded
+            self.budget.check_steps(self.steps.begun)
+        self.steps.check_turn(place.step)
         with self.database.write() as session:
             check_claim(session, self._claim)
             row = CampaignStepRow(
@@ -148,7 +161,7 @@ class CampaignRun:
             )
             session.add(row)
             append_event(session, self.id, f"Loop {place.loop}: {place.step.value}")
-        self._steps[place.loop, place.step.value] = None
+        self.steps.begin(place.loop, place.step)
 
     def _finish(self, output: BaseModel) -> None:
         place = self._place
@@ -164,7 +177,7 @@ class CampaignRun:
             total = 1 + min(total, limits.steps or total)
             progress = update(JobRow).where(JobRow.id == self.id)
             session.execute(progress.values(step=done, total_steps=total))
-        self._steps[place.loop, place.step.value] = content
+        self.steps.finish(place.loop, place.step, content)
         self.log.write_step(place, content, self._effects)
 
     def once(
@@ -253,6 +266,28 @@ class CampaignRun:
             with contextlib.suppress(NotFound):  # it was deleted, which only ended ones can be
                 self.finished_job(campaign)
 
+    def has_ended(self, job_id: str) -> bool:
+        """Whether a job has ended, or is not there any more."""
+        with self.database.read() as session:
+            try:
+                return get_job(session, job_id).status.is_final
+            except NotFound:
+                return True
+
+    @contextlib.contextmanager
+    def paying(self) -> Iterator[None]:
+        """The LLM is called within the block: by one branch at a time if its budget is limited, so
+        that only one call can exceed the limit."""
+        if not self.budget.bounds_llm:
+            yield
+            return
+        while not self._calls.acquire(timeout=POLL_SECONDS):
+            self._check()
+        try:
+            yield
+        finally:
+            self._calls.release()
+
     def note(self, message: str) -> None:
         """Append an event."""
         with self.database.write() as session:
@@ -289,7 +324,7 @@ class CampaignRun:
 
         A pause waits for the end of an effect (``pausing``).
         """
-        if self._stopping.is_set():
+        if self._stopping.is_set() or self._abandoned.is_set():
             raise Interrupted(Cause.STOPPING)
         try:
             self._lease.renew_if_due()

@@ -110,7 +110,7 @@ def test_settings_are_accepted_once_a_few_steps_on_the_longest_debug_rows_have_s
     claim = campaign.claim()
     with pytest.raises(Waiting) as waiting:
         coding(campaign, gateway, campaign.run_of(claim))
-    assert waiting.value.job_id == TRIAL
+    assert waiting.value.jobs == (TRIAL,)
     (training,) = gateway.trainings
     assert training["metadata"] == {"campaign": campaign.id, "loop": "1", "purpose": "trial"}
     settings = training["method"]["supervised"]["hyperparameters"]
