@@ -4,6 +4,7 @@ A campaign waits when all of them do. Which loops there are, and how far each is
 the steps in the database: a worker that takes the campaign up goes on with the same ones.
 """
 
+import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
@@ -12,6 +13,8 @@ from services.campaigns.signals import BudgetSpent, Interrupted, OutOfTurn, Wait
 from services.contracts.campaigns import Limit, StepName
 
 TICK_SECONDS = 0.2
+LOOK_SECONDS = 1.0
+"""Between looks at the jobs of loops that rest while others run."""
 
 TakeLoop = Callable[[CampaignRun, int], Limit | None]
 """Takes all steps of a loop; returns the limit of the budget that it met at its end."""
@@ -35,6 +38,7 @@ class _Branches:
         self._threads = threads
         self._running: dict[Future[Limit | None], int] = {}
         self._resting: dict[int, Waiting] = {}
+        self._looked = time.monotonic()
         self._ended_by: Limit | None = None
         self._interrupted: Interrupted | None = None
         self._failure: BaseException | None = None
@@ -67,15 +71,23 @@ class _Branches:
             and loop not in is_open
             and not steps.is_under_way(StepName.PROPOSAL)
         ):
-            self._start(loop)
+            try:
+                self._run.budget.check_llm()
+            except BudgetSpent as spent:
+                self._ended_by = spent.limit
+            else:
+                self._start(loop)
 
     def _wake(self) -> None:
         """Start what has rested until something that has come about."""
+        looks = time.monotonic() - self._looked >= LOOK_SECONDS
+        if looks:
+            self._looked = time.monotonic()
         for loop, waiting in list(self._resting.items()):
             if isinstance(waiting, OutOfTurn):
                 ready = self._run.steps.changes != waiting.changes
             else:
-                ready = any(self._run.has_ended(job) for job in waiting.jobs)
+                ready = looks and any(self._run.has_ended(job) for job in waiting.jobs)
             if ready:
                 del self._resting[loop]
                 self._start(loop)

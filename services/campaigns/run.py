@@ -7,7 +7,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -79,8 +79,8 @@ class CampaignRun:
             rows = session.scalars(
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
-            outputs = {(row.loop, row.name): row.output for row in rows}
-        self.steps = Steps(self.request, outputs)
+            steps = sorted(rows, key=lambda row: row.finished_at or 0.0)
+        self.steps = Steps(self.request, {(row.loop, row.name): row.output for row in steps})
         self.budget = Budget(self.request, claim.job.started_at, used)
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
@@ -89,7 +89,7 @@ class CampaignRun:
             claim.job.created_at,
             conversations=self.request.log_conversations,
         )
-        self._complete_log()
+        self._complete_log(steps)
 
     def branch(self) -> "CampaignRun":
         """The same for another thread, which is at another step."""
@@ -104,15 +104,15 @@ class CampaignRun:
         """Whether its first step has begun."""
         return self.steps.has_begun(0, StepName.BASE)
 
-    def _complete_log(self) -> None:
+    def _complete_log(self, steps: Sequence[CampaignStepRow]) -> None:
         """Write what a worker that was killed may have left out."""
         self.log.begin(self._claim.job.request)
-        for loop, name in self.steps.finished():
-            place = Place(self.id, loop, name)
-            if not self.log.holds(place):
+        for row in steps[-self.request.branches :]:  # each loop under way may lack one
+            place = Place(self.id, row.loop, StepName(row.name))
+            if row.output is not None and not self.log.holds(place):
                 with self.database.read() as session:
                     effects = effects_of(session, place)
-                self.log.write_step(place, self.steps.outputs(name)[loop], effects)
+                self.log.write_step(place, row.output, effects)
 
     @property
     def llm(self) -> CampaignLlm:
@@ -202,6 +202,18 @@ class CampaignRun:
         self.log.write_progress(self._place, self._effects)
         return effect
 
+    def pay_once(self, key: str, make: Callable[[], Awaitable[Effect]]) -> Effect:
+        """The same for a call of the LLM: of one loop at a time where the budget limits tokens or
+        cost, so that only one call can exceed the limit."""
+        if key in self._effects or not self.budget.bounds_llm:
+            return self.once(key, make, long=True)
+        while not self._calls.acquire(timeout=POLL_SECONDS):
+            self._check()
+        try:
+            return self.once(key, make, long=True)
+        finally:
+            self._calls.release()
+
     def create_job(
         self,
         key: str,
@@ -273,20 +285,6 @@ class CampaignRun:
                 return get_job(session, job_id).status.is_final
             except NotFound:
                 return True
-
-    @contextlib.contextmanager
-    def paying(self) -> Iterator[None]:
-        """The LLM is called within the block: by one branch at a time if its budget is limited, so
-        that only one call can exceed the limit."""
-        if not self.budget.bounds_llm:
-            yield
-            return
-        while not self._calls.acquire(timeout=POLL_SECONDS):
-            self._check()
-        try:
-            yield
-        finally:
-            self._calls.release()
 
     def note(self, message: str) -> None:
         """Append an event."""

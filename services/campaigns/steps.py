@@ -81,15 +81,6 @@ class Steps:
             }
         return dict(sorted(found.items()))
 
-    def finished(self) -> list[tuple[int, StepName]]:
-        """All finished steps."""
-        with self.lock:
-            return [
-                (loop, StepName(name))
-                for (loop, name), output in self._outputs.items()
-                if output is not None
-            ]
-
     def check_turn(self, name: StepName) -> None:
         """Raise `OutOfTurn` while as many loops as may be are at this step."""
         under_way = self._under_way(name)
