@@ -105,7 +105,7 @@ class _Branches:
             self._interrupted = self._interrupted or interrupted
         except BaseException as failure:
             self._failure = self._failure or failure
-            self._run.abandon()
+            self._run.control.abandon()
 
     def _end(self) -> Limit:
         if self._failure is not None:

@@ -1,6 +1,5 @@
 """One claim of a campaign: runs its steps, and does what they do outside once."""
 
-import asyncio
 import contextlib
 import copy
 import hashlib
@@ -9,12 +8,12 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import select, update
 
 from services.campaigns.budget import Budget
+from services.campaigns.control import Control
 from services.campaigns.effects import (
     Effect,
     Place,
@@ -26,13 +25,13 @@ from services.campaigns.effects import (
 from services.campaigns.gateway import Gateway
 from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.signals import Cause, Interrupted, Waiting
+from services.campaigns.signals import Waiting
 from services.campaigns.steps import Output, Steps
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import ROLE_OF_STEP, CampaignLlm, CreateCampaign, StepName
 from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
-from services.core.db.engine import DATABASE_AWAY, Database
+from services.core.db.engine import Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
 from services.core.jobs.campaign_steps import request_key
 from services.core.jobs.claims import Claim, check_claim
@@ -41,11 +40,7 @@ from services.core.jobs.job import Job
 from services.core.jobs.store import get_job, request_cancel
 from services.core.worker.run import Lease
 
-POLL_SECONDS = 0.2
-CONTROL_SECONDS = 1.0
 STEPS_OF_LOOP = len(StepName) - 1
-
-Value = TypeVar("Value")
 
 
 class CampaignRun:
@@ -67,15 +62,13 @@ class CampaignRun:
         self.artifacts = Artifacts(settings.home)
         self.gateway = Gateway(settings)
         self._claim = claim
-        self._lease = Lease(database, claim, settings.lease_seconds, deadline)
-        self._stopping = stopping
-        self._abandoned = threading.Event()
+        lease = Lease(database, claim, settings.lease_seconds, deadline)
+        self.control = Control(lease, stopping)
         self._calls = threading.Lock()
-        self._checked = 0.0
         with database.read() as session:
             used = tokens_used(session, self.id)
-            waiting = session.get(CampaignRow, self.id)
-            self._rewinds = 0 if waiting is None else waiting.rewinds
+            own = session.get(CampaignRow, self.id)
+            self._rewinds = 0 if own is None else own.rewinds
             rows = session.scalars(
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
@@ -94,10 +87,6 @@ class CampaignRun:
     def branch(self) -> "CampaignRun":
         """The same for another thread, which is at another step."""
         return copy.copy(self)
-
-    def abandon(self) -> None:
-        """Have all branches raise `Interrupted` where they next look."""
-        self._abandoned.set()
 
     @property
     def has_begun(self) -> bool:
@@ -189,9 +178,9 @@ class CampaignRun:
         """
         if key in self._effects:
             return self._effects[key]
-        self._check(pausing=True)
+        self.control.check(pausing=True)
         self._check_budget()
-        effect = self._attend(make, long=long)
+        effect = self.control.attend(make, self.budget.check_hours if long else None)
         with self.database.write() as session:
             check_claim(session, self._claim)
             record_effect(session, self._place, key, len(self._effects), effect)
@@ -207,8 +196,7 @@ class CampaignRun:
         cost, so that only one call can exceed the limit."""
         if key in self._effects or not self.budget.bounds_llm:
             return self.once(key, make, long=True)
-        while not self._calls.acquire(timeout=POLL_SECONDS):
-            self._check()
+        self.control.acquire(self._calls)
         try:
             return self.once(key, make, long=True)
         finally:
@@ -299,44 +287,3 @@ class CampaignRun:
             with self.database.read() as session:
                 seconds = gpu_seconds_used(session, self.id)
             self.budget.check_gpu_hours(seconds)
-
-    def _attend(self, make: Callable[[], Awaitable[Value]], *, long: bool) -> Value:
-        """Wait for something outside while the lease is kept; interrupted, it is cancelled."""
-
-        async def attended() -> Value:
-            work = asyncio.ensure_future(make())
-            try:
-                while not (await asyncio.wait({work}, timeout=POLL_SECONDS))[0]:
-                    self._check()
-                    if long:
-                        self.budget.check_hours()
-                return work.result()
-            finally:
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
-
-        return asyncio.run(attended())
-
-    def _check(self, *, pausing: bool = False) -> None:
-        """Keep the lease; raise `Interrupted` for what was asked of the campaign meanwhile.
-
-        A pause waits for the end of an effect (``pausing``).
-        """
-        if self._stopping.is_set() or self._abandoned.is_set():
-            raise Interrupted(Cause.STOPPING)
-        try:
-            self._lease.renew_if_due()
-            if not pausing and time.monotonic() - self._checked < CONTROL_SECONDS:
-                return
-            self._checked = time.monotonic()
-            job, overdue = self._lease.check()
-        except DATABASE_AWAY:
-            if self._lease.expired:
-                raise
-            return
-        if job.cancel_requested_at is not None:
-            raise Interrupted(Cause.CANCELLED)
-        if overdue:
-            raise Interrupted(Cause.OVERDUE)
-        if pausing and job.pause_requested_at is not None:
-            raise Interrupted(Cause.PAUSED)
