@@ -1,5 +1,6 @@
 """The budget of a campaign: what it has used, and the limit that ends it."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -27,17 +28,19 @@ class Budget:
         self._prices = {role: request.llm_for(role).price for role in LlmRole}
         self._started_at = started_at
         self._used = dict(used)
+        self._lock = threading.Lock()
 
     def add(self, role: LlmRole, prompt_tokens: int, completion_tokens: int) -> None:
         """Count the tokens of a call of the LLM."""
-        used = self._used.get(role, TokenUsage(0, 0))
-        total = TokenUsage(used.prompt + prompt_tokens, used.completion + completion_tokens)
-        self._used[role] = total
+        with self._lock:
+            used = self._used.get(role, TokenUsage(0, 0))
+            total = TokenUsage(used.prompt + prompt_tokens, used.completion + completion_tokens)
+            self._used[role] = total
 
     @property
     def tokens(self) -> int:
         """All tokens of the LLM."""
-        return sum(used.prompt + used.completion for used in self._used.values())
+        return sum(used.prompt + used.completion for used in list(self._used.values()))
 
     @property
     def cost(self) -> float | None:
@@ -61,6 +64,11 @@ class Budget:
     def bounds_gpu_hours(self) -> bool:
         """Whether `check_gpu_hours` has a limit to check."""
         return self._limits.gpu_hours is not None
+
+    @property
+    def bounds_llm(self) -> bool:
+        """Whether `check_llm` has a limit to check."""
+        return self._limits.llm_tokens is not None or self._limits.cost is not None
 
     def check_steps(self, before: int) -> None:
         """Raise `BudgetSpent` when no step may follow the ``before`` steps of loops."""

@@ -11,6 +11,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.script import check_script, read_rows, run_script
 from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import TrainingSettings, read_settings
+from services.campaigns.trial import try_training
 from services.contracts.campaigns import Failure
 
 _BLOCK = re.compile(r"```(python|yaml)[ \t]*\n(.*?)```", re.DOTALL)
@@ -67,5 +68,6 @@ def _check(
     check_script(script)
     checked = read_settings(settings)
     data = run_script(run, f"debug-{attempt}", script, debug=True)
-    read_rows(data, items)
+    rows = read_rows(data, items).first(run.request.training_rows)
+    try_training(run, attempt, checked.hyperparameters, rows)
     return checked

@@ -48,7 +48,14 @@ class Gateway:
         form = {"purpose": purpose.value}
         return await self._post("/v1/files", key, data=form, files={"file": (filename, content)})
 
+    async def delete(self, path: str, key: str) -> None:
+        """Delete something; raises `GatewayRefused` also when it is not there."""
+        await self._send("DELETE", path, key)
+
     async def _post(self, path: str, key: str, **content: object) -> str:
+        return await self._send("POST", path, key, **content)
+
+    async def _send(self, method: str, path: str, key: str, **content: object) -> str:
         headers = {**self._headers, "Idempotency-Key": key}
         # The operator's own service: no proxy of the environment lies between.
         async with httpx.AsyncClient(
@@ -58,7 +65,7 @@ class Gateway:
                 if attempt:
                     await asyncio.sleep(FIRST_PAUSE_SECONDS * 2**attempt)
                 try:
-                    answer = await http.post(path, headers=headers, **content)  # type: ignore[arg-type]
+                    answer = await http.request(method, path, headers=headers, **content)  # type: ignore[arg-type]
                 except httpx.TransportError as error:
                     reason = f"{self._url} was not reached: {error}"
                     continue

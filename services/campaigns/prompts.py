@@ -3,8 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from services.campaigns.history import Tried
-from services.campaigns.records import Code, Measurement
+from services.campaigns.records import Code, Measurement, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.script import DATA, SCRIPT
 from services.contracts.campaigns import CreateCampaign
@@ -46,16 +45,24 @@ def _first_rows(run: CampaignRun, file: str) -> str:
 
 
 def state_text(
-    best: int, score: float | None, measured: Measurement, loops: Sequence[Tried]
+    parent: int, best: int, score: float | None, measured: Measurement, lessons: Sequence[str]
 ) -> str:
-    """The best model so far, its wrong samples, and the lessons of all attempts."""
+    """The model to start from, its wrong samples, and the lessons of all attempts."""
     wrong = "\n".join(sample.model_dump_json() for sample in measured.wrong)
-    lessons = "\n".join(loop.lesson() for loop in loops[-LESSONS:])
+    said = "\n".join(lessons)
     scored = "no score for any sample" if score is None else f"score {score:.4f}"
+    place = "The best model so far" if parent == best else "The model that you start from"
+    other = "" if parent == best else f" The best model so far is that of loop {best}."
     return (
-        f"The best model so far is that of loop {best} with {scored}.\n"
-        f"Samples it answers wrongly:\n{wrong or 'none'}\n\nEarlier loops:\n{lessons or 'none'}"
+        f"{place} is that of loop {parent} with {scored}.{other}\n"
+        f"Samples it answers wrongly:\n{wrong or 'none'}\n\nEarlier loops:\n{said or 'none'}"
     )
+
+
+def under_way_text(loop: int, proposal: Proposal) -> str:
+    """One line on a loop that has no verdict yet, so that another one tries something else."""
+    begin = f"Loop {loop} (from loop {proposal.parent}): under way."
+    return f"{begin} Hypothesis: {proposal.hypothesis}"
 
 
 def code_text(code: Code | None) -> str:

@@ -3,6 +3,7 @@
 import ast
 import base64
 import json
+import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,8 +135,8 @@ def _kept(run: CampaignRun, source: str, arguments: list[str]) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A whole copy, or none: the worker may be killed meanwhile."""
-    partial = target.with_suffix(".partial")
+    """A whole copy, or none: the worker may be killed meanwhile, and another loop copy too."""
+    partial = target.with_suffix(f".{secrets.token_hex(4)}.partial")
     shutil.copyfile(source, partial)
     partial.replace(target)
 

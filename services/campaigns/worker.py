@@ -5,6 +5,7 @@ import os
 import secrets
 import socket
 import threading
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from celery.signals import worker_ready, worker_shutting_down
@@ -151,9 +152,9 @@ class CampaignWorker:
         try:
             result = advance(run)
         except Waiting as waiting:
-            self._release(claim, run, waiting.reason, waiting.job_id)
+            self._release(claim, run, waiting.reason, waiting.jobs)
         except GatewayAway as away:
-            self._release(claim, run, f"waiting for the gateway: {away.message}", None)
+            self._release(claim, run, f"waiting for the gateway: {away.message}", ())
         except Interrupted as interrupted:
             self._interrupt(claim, interrupted.cause)
         except (LeaseLost, *DATABASE_AWAY):
@@ -168,7 +169,7 @@ class CampaignWorker:
                 move_job(session, job, JobStatus.SUCCEEDED, message, result=kept, phase=None)
                 cancel_orphans(session)
 
-    def _release(self, claim: Claim, run: CampaignRun, reason: str, awaits: str | None) -> None:
+    def _release(self, claim: Claim, run: CampaignRun, reason: str, jobs: Collection[str]) -> None:
         with self._database.write() as session:
             job = check_claim(session, claim)
             if job.cancel_requested_at is not None:
@@ -180,7 +181,7 @@ class CampaignWorker:
                     session,
                     job,
                     reason,
-                    awaits,
+                    jobs,
                     run.budget.seconds_left,
                     has_begun=run.has_begun,
                 )

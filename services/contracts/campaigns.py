@@ -1,7 +1,7 @@
 """Campaigns: an LLM proposes fine-tunes of a model, and measurements decide which one is kept."""
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
@@ -102,8 +102,35 @@ class CampaignTimeLimits(Request):
 
     debug_script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
     script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
+    trial: Number = Field(
+        default=1800.0,
+        ge=1.0,
+        le=315_360_000,
+        description="Of the training on debug rows, counted from its start.",
+    )
     training: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
     evaluation: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+
+
+class StepName(StrEnum):
+    """The steps of a loop, in order; loop 0 has ``base`` alone, the other loops the rest."""
+
+    BASE = "base"  # the base model is evaluated
+    PROPOSAL = "direct_exp_gen"  # a parent is chosen, and the LLM says what to try
+    CODING = "coding"  # the LLM writes a data script and settings until they pass their checks
+    RUNNING = "running"  # all data, a fine-tuning job, evaluations
+    FEEDBACK = "feedback"  # the measurements decide, the LLM explains
+    RECORD = "record"
+
+
+class ParentPolicy(StrEnum):
+    """Which accepted model a loop starts from."""
+
+    BEST = "best"  # the best so far
+    SPREAD = "spread"  # the best so far that no loop under way has started from, else the best
+
+
+AtOnce = Annotated[StrictInt, Field(ge=1, le=64)]
 
 
 class CreateCampaign(Request):
@@ -161,6 +188,13 @@ class CreateCampaign(Request):
     )
     budget: CampaignBudget = Field(default_factory=CampaignBudget)
     time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)
+    branches: StrictInt = Field(default=1, ge=1, le=64, description="Loops that run at once.")
+    parents: ParentPolicy = Field(
+        default=ParentPolicy.BEST, description="Which accepted models loops start from."
+    )
+    steps_at_once: dict[Literal[StepName.CODING, StepName.RUNNING], AtOnce] = Field(
+        default_factory=dict, description="How many loops may be at a step; else all branches."
+    )
     training_rows: StrictInt | None = Field(
         default=None, ge=1, description="Train on the first rows of a script's data only."
     )
@@ -251,17 +285,6 @@ class CreateCampaign(Request):
         return self.llm_by_role.get(role, self.llm)
 
 
-class StepName(StrEnum):
-    """The steps of a loop, in order; loop 0 has ``base`` alone, the other loops the rest."""
-
-    BASE = "base"  # the base model is evaluated
-    PROPOSAL = "direct_exp_gen"  # a parent is chosen, and the LLM says what to try
-    CODING = "coding"  # the LLM writes a data script and settings until they pass their checks
-    RUNNING = "running"  # all data, a fine-tuning job, evaluations
-    FEEDBACK = "feedback"  # the measurements decide, the LLM explains
-    RECORD = "record"
-
-
 class RewindCampaign(Request):
     """The body of POST /v1/campaigns/{id}/rewind: the step that is taken again."""
 
@@ -333,6 +356,10 @@ class CampaignLoop(Resource):
     failure: Failure | None = None
     failure_message: str | None = None
     reason: str | None = None
+    judged: int | None = Field(
+        default=None,
+        description="Its place in the order of verdicts. The best model is the last accepted one.",
+    )
 
 
 class CampaignStep(Resource):

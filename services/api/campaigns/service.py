@@ -120,7 +120,7 @@ def best_loop(session: Session, job: Job) -> CampaignLoop:
     best = [each for each in measured if each.accepted or each.loop == 0]
     if not best:
         raise NotFound("the base model has not been measured yet", code="not_measured")
-    return best[-1]
+    return max(best, key=lambda each: each.judged or 0)
 
 
 def get_step(session: Session, campaign_id: str, loop: int, name: StepName) -> CampaignStep:
@@ -184,4 +184,5 @@ def loop_view(
         failure=failed.get("failure"),
         failure_message=failed.get("message"),
         reason=feedback.get("reason") or None,
+        judged=(feedback.get("order") or loop) if feedback else None,
     )

@@ -19,6 +19,7 @@ from services.core.db.tables import (
     CampaignEffectRow,
     CampaignRow,
     CampaignStepRow,
+    CampaignWaitRow,
     CheckpointPermissionRow,
     CheckpointRow,
     EventRow,
@@ -62,6 +63,7 @@ def remove_job(
     session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
     session.execute(delete(CampaignEffectRow).where(CampaignEffectRow.campaign_id == job_id))
     session.execute(delete(CampaignStepRow).where(CampaignStepRow.campaign_id == job_id))
+    session.execute(delete(CampaignWaitRow).where(CampaignWaitRow.campaign_id == job_id))
     session.execute(delete(CampaignRow).where(CampaignRow.id == job_id))
     session.execute(delete(JobRow).where(JobRow.id == job_id))
     return artifacts.job(job_id)

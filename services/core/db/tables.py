@@ -253,14 +253,21 @@ class UsageRow(Base):
 
 
 class CampaignRow(Base):
-    """What a campaign has beside its row in ``jobs``: the job it waits for, and how often it was
-    rewound."""
+    """What a campaign has beside its row in ``jobs``: how often it was rewound."""
 
     __tablename__ = "campaigns"
 
     id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    awaits: Mapped[str | None] = mapped_column(String(64))
     rewinds: Mapped[int] = mapped_column(default=0, server_default="0")
+
+
+class CampaignWaitRow(Base):
+    """A job whose end a campaign waits for."""
+
+    __tablename__ = "campaign_waits"
+
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    job_id: Mapped[str] = mapped_column(String(64), primary_key=True)
 
 
 class CampaignStepRow(Base):

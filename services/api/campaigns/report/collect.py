@@ -46,7 +46,11 @@ def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
         number: loop_view(number, steps, higher_is_better=request.higher_is_better)
         for number, steps in outputs.items()
     }
-    best = max((number for number, loop in loops.items() if loop.accepted), default=0)
+    best = max(
+        (number for number, loop in loops.items() if loop.accepted),
+        key=lambda number: loops[number].judged or 0,
+        default=0,
+    )
     training = jobs.trainings.get(best)
     return CampaignReport(
         campaign=campaign_view(job),
@@ -110,7 +114,8 @@ def _jobs_of(session: Session, campaign_id: str) -> _Jobs:
     jobs = _Jobs()
     for effect, row in session.execute(query):
         jobs.rows.append(row)
-        if row.kind == JobKind.FINE_TUNING.value and not effect.key.startswith(REWOUND):
+        is_training = row.kind == JobKind.FINE_TUNING.value and effect.step == StepName.RUNNING
+        if is_training and not effect.key.startswith(REWOUND):
             jobs.trainings[effect.loop] = row
     return jobs
 
