@@ -1,5 +1,7 @@
 """Settings from the environment."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -40,6 +42,31 @@ def test_invalid_addresses_are_rejected(monkeypatch: pytest.MonkeyPatch, address
     monkeypatch.setenv("TEMPER_SANDBOX_NETWORK_ALLOW", address)
 
     with pytest.raises(ValidationError, match="is not HOST:PORT"):
+        SandboxSettings()
+
+
+def test_folders_of_scripts_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.setenv("TEMPER_SANDBOX_SCRIPT_FOLDERS", f"a={tmp_path}, b={tmp_path}/link")
+
+    assert SandboxSettings().sandbox_script_folders == {"a": tmp_path, "b": tmp_path}
+
+
+@pytest.mark.parametrize("entry", ["/data", "=/data", "a=", "a/b=/data", "..=/data"])
+def test_folders_of_scripts_without_a_name_are_rejected(
+    monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    monkeypatch.setenv("TEMPER_SANDBOX_SCRIPT_FOLDERS", entry)
+
+    with pytest.raises(ValidationError):
+        SandboxSettings()
+
+
+@pytest.mark.parametrize("place", ["*.example.org:443", "a:1,b:2", "host"])
+def test_scripts_have_one_destination(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setenv("TEMPER_SANDBOX_SCRIPT_NETWORK", place)
+
+    with pytest.raises(ValidationError):
         SandboxSettings()
 
 
