@@ -55,7 +55,7 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
 
 def _script_seconds(run: CampaignRun) -> float:
     """The time that a script has on all data."""
-    return min(run.settings.sandbox_max_run_seconds, run.request.time_limits.script)
+    return min(run.settings.most_script_seconds, run.request.time_limits.script)
 
 
 def _check(

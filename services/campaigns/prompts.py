@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from services.campaigns.history import Tried
 from services.campaigns.records import Code, Measurement
 from services.campaigns.run import CampaignRun
-from services.campaigns.script import DATA, SCRIPT
+from services.campaigns.script_program import DATA, SCRIPT
 from services.contracts.campaigns import CreateCampaign
 from services.datasets.reader import open_records
 from services.datasets.record import Problem

@@ -189,6 +189,10 @@ class CampaignRun:
         self.log.write_progress(self._place, self._effects)
         return effect
 
+    def recorded(self, key: str) -> Effect | None:
+        """The effect of the current step with this key, if it is recorded."""
+        return self._effects.get(key)
+
     def create_job(self, key: str, path: str, body: JsonObject, seconds: int | None = None) -> str:
         """Create a job once, that fails after ``seconds``; return its id."""
         common = {

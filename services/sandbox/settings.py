@@ -28,15 +28,6 @@ def _one_destination(text: str) -> str:
     return text
 
 
-def _split_folders(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    pairs = [part.strip().partition("=") for part in value.split(",") if part.strip()]
-    if not all(folder for _, _, folder in pairs):
-        raise ValueError("is not NAME=FOLDER, comma-separated")
-    return {name.strip(): folder.strip() for name, _, folder in pairs}
-
-
 class SandboxSettings(AccessSettings):
     """Limits of programs, and how many run concurrently."""
 
@@ -149,11 +140,9 @@ class SandboxSettings(AccessSettings):
         description="Most space for the files of a script; in the full tier it counts as memory, "
         "too.",
     )
-    sandbox_script_folders: Annotated[
-        dict[FolderName, Folder], NoDecode, BeforeValidator(_split_folders)
-    ] = Field(
+    sandbox_script_folders: dict[FolderName, Folder] = Field(
         default={},
-        description="NAME=FOLDER that scripts may read, and what is below, comma-separated.",
+        description="JSON object: folders that scripts may read, and those below, by names.",
     )
     sandbox_script_network: Annotated[str, AfterValidator(_one_destination)] | None = Field(
         default=None,

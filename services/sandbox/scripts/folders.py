@@ -39,6 +39,7 @@ class ReadOnlyFolders:
             is_itself = False
         if not is_itself:
             raise Unprocessable(
-                f"{param}: {named[:200]!r} is not a folder, or is reached through a link", param=param
+                f"{param}: {named[:200]!r} is not a folder, or is reached through a link",
+                param=param,
             )
         return folder

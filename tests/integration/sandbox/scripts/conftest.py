@@ -1,5 +1,6 @@
 """A service in both tiers that takes scripts and has folders for them."""
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def sandbox(
         **LIMITS,
         **SETTINGS,
         "TEMPER_SANDBOX_TIER": tier,
-        "TEMPER_SANDBOX_SCRIPT_FOLDERS": f"campaigns={datasets}",
+        "TEMPER_SANDBOX_SCRIPT_FOLDERS": json.dumps({"campaigns": str(datasets)}),
     }
     with running_sandbox(folder, launcher=starting, **settings) as sandbox:
         yield sandbox
