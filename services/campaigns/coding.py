@@ -22,7 +22,9 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
     kept = parent.script if parent and proposal.skip_data_processing else None
     task = prompts.CODING_SETTINGS_ONLY
     if kept is None:
-        task = prompts.CODING.format(seconds=_script_seconds(run))
+        task = prompts.CODING.format(
+            seconds=_script_seconds(run), network=prompts.network_text(run.request)
+        )
     message = "\n\n".join(
         [
             f"The experiment: {proposal.task}",

@@ -32,6 +32,7 @@ from services.contracts.errors import NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
+from services.core.jobs.campaign_scripts import scripts_usage
 from services.core.jobs.campaign_steps import position, request_key
 from services.core.jobs.claims import Claim, check_claim
 from services.core.jobs.events import append_event, storable
@@ -71,13 +72,14 @@ class CampaignRun:
         self._checked = 0.0
         with database.read() as session:
             used = tokens_used(session, self.id)
+            by_scripts = scripts_usage(session, self.id)
             waiting = session.get(CampaignRow, self.id)
             self._rewinds = 0 if waiting is None else waiting.rewinds
             steps = session.scalars(
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
             self._steps = {(row.loop, row.name): row.output for row in steps}
-        self.budget = Budget(self.request, claim.job.started_at, used)
+        self.budget = Budget(self.request, claim.job.started_at, used, by_scripts)
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
         self.log = LogFolder(

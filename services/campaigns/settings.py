@@ -35,9 +35,30 @@ class CampaignSettings(Settings, ToolSettings):
         description="Folder for data sets that the sandbox lists as campaigns; null: data sets are "
         "sent to it.",
     )
+    campaign_proxy_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port of the proxy through which data scripts ask LLMs; null: they cannot.",
+    )
+    campaign_proxy_host: str = Field(
+        default="127.0.0.1", description="Address that this proxy listens on."
+    )
+    campaign_proxy_url: Origin | None = Field(
+        default=None,
+        description="Address of this proxy for the sandbox, whose TEMPER_SANDBOX_SCRIPT_NETWORK "
+        "names it; null: loopback.",
+    )
     campaign_slots: int = Field(
         default=4, ge=1, le=64, description="Campaigns that take a step concurrently."
     )
+
+    @property
+    def proxy_url(self) -> str | None:
+        """Where scripts ask LLMs; None if they cannot."""
+        if self.campaign_proxy_port is None or self.campaign_script_key is None:
+            return None
+        return self.campaign_proxy_url or f"http://127.0.0.1:{self.campaign_proxy_port}"
 
     @property
     def most_script_seconds(self) -> float:

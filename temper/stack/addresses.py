@@ -105,24 +105,32 @@ def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) ->
     if key is not None:
         variables[Service.CAMPAIGNS]["TEMPER_GATEWAY_API_KEY"] = key
     if Service.SANDBOX in addresses:
-        of_worker, of_sandbox = _script_access(settings)
+        of_worker, of_sandbox = _script_access(settings, addresses)
         variables[Service.CAMPAIGNS] |= of_worker
         variables[Service.SANDBOX] |= of_sandbox
     return Access(key, variables)
 
 
-def _script_access(settings: ClientSettings) -> tuple[dict[str, str], dict[str, str]]:
-    """What the campaigns' worker and the sandbox need for data scripts.
+def _script_access(
+    settings: ClientSettings, addresses: Mapping[Service, Address]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What the campaigns' worker and the sandbox need for data scripts, and for their LLMs.
 
     The key is for scripts alone, and there is one in stacks without keys, too: no client may read
     the data sets.
     """
     key = secrets.token_urlsafe(32)
     data = str(settings.home / "sandbox" / "campaigns")
-    worker = {"TEMPER_CAMPAIGN_SCRIPT_KEY": key, "TEMPER_CAMPAIGN_SCRIPT_DATA": data}
+    proxy = _at(0, addresses)
+    worker = {
+        "TEMPER_CAMPAIGN_SCRIPT_KEY": key,
+        "TEMPER_CAMPAIGN_SCRIPT_DATA": data,
+        "TEMPER_CAMPAIGN_PROXY_PORT": str(proxy.port),
+    }
     sandbox = {
         "TEMPER_SANDBOX_SCRIPT_KEY_HASHES": _hash(key),
         "TEMPER_SANDBOX_SCRIPT_FOLDERS": json.dumps({"campaigns": data}),
+        "TEMPER_SANDBOX_SCRIPT_NETWORK": f"{proxy.host}:{proxy.port}",
     }
     return worker, sandbox
 

@@ -17,6 +17,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import (
     CampaignEffectRow,
     CampaignRow,
+    CampaignScriptRow,
     CampaignStepRow,
     CheckpointPermissionRow,
     CheckpointRow,
@@ -57,6 +58,7 @@ def remove_job(
     session.execute(delete(EventRow).where(EventRow.job_id == job_id))
     session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
     session.execute(delete(CampaignEffectRow).where(CampaignEffectRow.campaign_id == job_id))
+    session.execute(delete(CampaignScriptRow).where(CampaignScriptRow.campaign_id == job_id))
     session.execute(delete(CampaignStepRow).where(CampaignStepRow.campaign_id == job_id))
     session.execute(delete(CampaignRow).where(CampaignRow.id == job_id))
     session.execute(delete(JobRow).where(JobRow.id == job_id))

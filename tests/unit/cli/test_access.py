@@ -95,6 +95,9 @@ def test_the_campaigns_worker_alone_gets_the_key_for_scripts() -> None:
     assert of_sandbox["TEMPER_SANDBOX_SCRIPT_KEY_HASHES"] == hash_of(key)
     folder = access.variables[Service.CAMPAIGNS]["TEMPER_CAMPAIGN_SCRIPT_DATA"]
     assert json.loads(of_sandbox["TEMPER_SANDBOX_SCRIPT_FOLDERS"]) == {"campaigns": folder}
+    port = access.variables[Service.CAMPAIGNS]["TEMPER_CAMPAIGN_PROXY_PORT"]
+    assert of_sandbox["TEMPER_SANDBOX_SCRIPT_NETWORK"] == f"{LOOPBACK}:{port}"
+    assert port != "1234"
     others = [names for service, names in access.variables.items() if service != Service.CAMPAIGNS]
     assert key not in str(others)
     elsewhere = access_of(ClientSettings(), NEITHER).variables[Service.CAMPAIGNS]
