@@ -87,7 +87,8 @@ class _Branches:
             if isinstance(waiting, OutOfTurn):
                 ready = self._run.steps.changes != waiting.changes
             else:
-                ready = looks and any(self._run.has_ended(job) for job in waiting.jobs)
+                jobs = waiting.jobs  # of none: it waits for a time, as for a script
+                ready = looks and (not jobs or any(map(self._run.has_ended, jobs)))
             if ready:
                 del self._resting[loop]
                 self._start(loop)
@@ -115,5 +116,6 @@ class _Branches:
         waits = [each for each in self._resting.values() if not isinstance(each, OutOfTurn)]
         if waits:
             reasons = "; ".join(dict.fromkeys(each.reason for each in waits))
-            raise Waiting(reasons, *(job for each in waits for job in each.jobs))
+            timed = any(not each.jobs for each in waits)  # to look again before a job has ended
+            raise Waiting(reasons, *(() if timed else (job for each in waits for job in each.jobs)))
         return self._ended_by or Limit.LOOPS

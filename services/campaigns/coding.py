@@ -23,7 +23,9 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
     kept = parent.script if parent and proposal.skip_data_processing else None
     task = prompts.CODING_SETTINGS_ONLY
     if kept is None:
-        task = prompts.CODING.format(seconds=_script_seconds(run))
+        task = prompts.CODING.format(
+            seconds=_script_seconds(run), network=prompts.network_text(run.request)
+        )
     message = "\n\n".join(
         [
             f"The experiment: {proposal.task}",
@@ -56,7 +58,7 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
 
 def _script_seconds(run: CampaignRun) -> float:
     """The time that a script has on all data."""
-    return min(run.settings.sandbox_max_run_seconds, run.request.time_limits.script)
+    return min(run.settings.most_script_seconds, run.request.time_limits.script)
 
 
 def _check(

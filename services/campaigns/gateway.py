@@ -59,7 +59,7 @@ class Gateway:
         headers = {**self._headers, "Idempotency-Key": key}
         # The operator's own service: no proxy of the environment lies between.
         async with httpx.AsyncClient(
-            base_url=self._url, timeout=TIME_LIMIT, trust_env=False, verify=_certificates()
+            base_url=self._url, timeout=TIME_LIMIT, trust_env=False, verify=certificates()
         ) as http:
             for attempt in range(ATTEMPTS):
                 if attempt:
@@ -76,7 +76,7 @@ class Gateway:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def certificates() -> ssl.SSLContext:
     """Certificates to check the gateway's by; reading them takes longer than a request."""
     return httpx.create_ssl_context(trust_env=False)
 

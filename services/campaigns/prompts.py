@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from services.campaigns.records import Code, Measurement, Proposal
 from services.campaigns.run import CampaignRun
-from services.campaigns.script import DATA, SCRIPT
+from services.campaigns.script_program import DATA, SCRIPT
 from services.contracts.campaigns import CreateCampaign
 from services.datasets.reader import open_records
 from services.datasets.record import Problem
@@ -75,6 +75,12 @@ def code_text(code: Code | None) -> str:
     )
 
 
+def network_text(request: CreateCampaign) -> str:
+    """What a data script can reach."""
+    llms = request.script_llms
+    return NO_NETWORK if llms is None else SCRIPT_LLMS.format(calls=llms.calls)
+
+
 REASON = 'Say what limits the best model. Answer with JSON: {"reason": "..."}'
 HYPOTHESIS = 'What would improve it? Answer with JSON: {"hypothesis": "..."}'
 TASK = (
@@ -86,10 +92,16 @@ CODING = (
     f"Write {SCRIPT} in a ```python block and train.yaml in a ```yaml block.\n"
     f"{SCRIPT} reads the data sets and writes {DATA}: a JSON list of objects with the texts "
     "instruction, input (may be empty) and output. With the argument --debug it writes about 100 "
-    "rows. It has Python's standard library and numpy, no network, and {seconds:g} seconds.\n"
+    "rows. It has Python's standard library and numpy, {network}, and {seconds:g} seconds.\n"
     "train.yaml holds LLaMA-Factory's arguments for stage sft, such as finetuning_type (lora or "
     "full), learning_rate, num_train_epochs, per_device_train_batch_size, cutoff_len. Model, data "
     "and folders are set for you."
+)
+NO_NETWORK = "no network"
+SCRIPT_LLMS = (
+    "no network but LLMs (POST {{OPENAI_BASE_URL}}/chat/completions with OPENAI_API_KEY as bearer "
+    "token, as with urllib; at most {calls} calls in all; OPENAI_BASE_URL, OPENAI_API_KEY and the "
+    "models in STRONG_MODEL_POOL and WEAK_MODEL_POOL, JSON lists, are in the environment)"
 )
 CODING_SETTINGS_ONLY = (
     "Keep the parent's script. Write train.yaml in a ```yaml block: LLaMA-Factory's arguments for "

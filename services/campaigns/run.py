@@ -33,6 +33,7 @@ from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
+from services.core.jobs.campaign_scripts import scripts_usage
 from services.core.jobs.campaign_steps import request_key
 from services.core.jobs.claims import Claim, check_claim
 from services.core.jobs.events import append_event, storable
@@ -67,6 +68,7 @@ class CampaignRun:
         self._calls = threading.Lock()
         with database.read() as session:
             used = tokens_used(session, self.id)
+            by_scripts = scripts_usage(session, self.id)
             own = session.get(CampaignRow, self.id)
             self._rewinds = 0 if own is None else own.rewinds
             rows = session.scalars(
@@ -74,7 +76,7 @@ class CampaignRun:
             )
             steps = sorted(rows, key=lambda row: row.finished_at or 0.0)
         self.steps = Steps(self.request, {(row.loop, row.name): row.output for row in steps})
-        self.budget = Budget(self.request, claim.job.started_at, used)
+        self.budget = Budget(self.request, claim.job.started_at, used, by_scripts)
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
         self.log = LogFolder(
@@ -190,6 +192,10 @@ class CampaignRun:
             self.budget.add(role, effect.prompt_tokens, effect.completion_tokens)
         self.log.write_progress(self._place, self._effects)
         return effect
+
+    def recorded(self, key: str) -> Effect | None:
+        """The effect of the current step with this key, if it is recorded."""
+        return self._effects.get(key)
 
     def pay_once(self, key: str, make: Callable[[], Awaitable[Effect]]) -> Effect:
         """The same for a call of the LLM: of one loop at a time where the budget limits tokens or

@@ -13,6 +13,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from services.campaigns.benchmark import divide, read_items
 from services.campaigns.claims import claim_step, release
 from services.campaigns.gateway import GatewayAway
+from services.campaigns.llm_proxy import serving_proxy
 from services.campaigns.loop import advance
 from services.campaigns.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
@@ -113,6 +114,13 @@ class CampaignWorker:
         request = CreateCampaign.model_validate(claim.job.request)
         path = Artifacts(self._settings.home).file(request.file)
         error = None
+        if request.script_llms is not None and self._settings.proxy_url is None:
+            error = JobError(
+                code=InvalidRequest.code,
+                message="data scripts cannot ask LLMs here: the campaigns' worker needs "
+                "TEMPER_CAMPAIGN_SCRIPT_KEY and TEMPER_CAMPAIGN_PROXY_PORT",
+                param="script_llms",
+            )
         try:
             divide(read_items(path, request), request)
         except (TemperError, OSError) as problem:
@@ -227,19 +235,20 @@ def serve_campaigns(settings: CampaignSettings) -> None:
     worker_ready.connect(ready, weak=False)
     worker_shutting_down.connect(shutting_down, weak=False)
     try:
-        app.worker_main(
-            [
-                "worker",
-                "--pool=threads",
-                "--concurrency=1",
-                f"--queues={','.join(CAMPAIGN.both)}",
-                f"--hostname=campaigns@{secrets.token_hex(3)}",
-                f"--loglevel={settings.log_level}",
-                "--without-gossip",
-                "--without-mingle",
-                "--without-heartbeat",
-            ]
-        )
+        with serving_proxy(database, settings):
+            app.worker_main(
+                [
+                    "worker",
+                    "--pool=threads",
+                    "--concurrency=1",
+                    f"--queues={','.join(CAMPAIGN.both)}",
+                    f"--hostname=campaigns@{secrets.token_hex(3)}",
+                    f"--loglevel={settings.log_level}",
+                    "--without-gossip",
+                    "--without-mingle",
+                    "--without-heartbeat",
+                ]
+            )
     finally:
         worker.stopping.set()
         if serving.is_alive():

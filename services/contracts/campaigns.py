@@ -55,6 +55,27 @@ class LlmRole(StrEnum):
     FEEDBACK = "feedback"
 
 
+class ScriptLlms(Request):
+    """LLMs that data scripts may ask, through a proxy which holds the keys and counts."""
+
+    strong: list[CampaignLlm] = Field(min_length=1, max_length=20)
+    weak: list[CampaignLlm] = Field(default_factory=list, max_length=20)
+    calls: StrictInt = Field(
+        default=10_000, ge=1, le=10_000_000, description="By all scripts of the campaign."
+    )
+
+    @property
+    def by_model(self) -> dict[str, CampaignLlm]:
+        """All of them by the names that scripts call them."""
+        return {llm.model: llm for llm in (*self.strong, *self.weak)}
+
+    @model_validator(mode="after")
+    def _models_are_unique(self) -> Self:
+        if len(self.by_model) < len(self.strong) + len(self.weak):
+            raise ValueError("two LLMs of scripts have the same model")
+        return self
+
+
 class CampaignDataset(Request):
     """Rows that data scripts read as ``datasets/<name>.jsonl``: a registered data set, or a file
     that was uploaded."""
@@ -186,6 +207,9 @@ class CreateCampaign(Request):
     llm_by_role: dict[LlmRole, CampaignLlm] = Field(
         default_factory=dict, description="Others in the place of ``llm``, by what they do."
     )
+    script_llms: ScriptLlms | None = Field(
+        default=None, description="For data scripts; null: they have no network."
+    )
     budget: CampaignBudget = Field(default_factory=CampaignBudget)
     time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)
     branches: StrictInt = Field(default=1, ge=1, le=64, description="Loops that run at once.")
@@ -278,7 +302,18 @@ class CreateCampaign(Request):
             if self.llm_for(role).price is None:
                 where = f"llm_by_role.{role.value}" if role in self.llm_by_role else "llm"
                 raise ValueError(f"budget.cost needs {where}.price")
+        if self.script_llms is not None:
+            for llm in self.script_llms.by_model.values():
+                if llm.price is None:
+                    raise ValueError(f"budget.cost needs the price of {llm.model} in script_llms")
         return self
+
+    @property
+    def llms(self) -> list[CampaignLlm]:
+        """All that are asked: by what they do, and those of scripts."""
+        scripts = self.script_llms
+        by_role = [self.llm_for(role) for role in LlmRole]
+        return [*by_role, *(scripts.by_model.values() if scripts else ())]
 
     def llm_for(self, role: LlmRole) -> CampaignLlm:
         """The LLM that does this."""

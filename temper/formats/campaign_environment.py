@@ -236,7 +236,7 @@ _EFFECTS: Mapping[str, _Effect] = {
 
 _NO_EMBEDDINGS = "campaigns ask for no embeddings"
 _NO_CACHE = "each answer is kept with its campaign and shared with no other"
-_NO_LLM_IN_SCRIPTS = "data scripts run without network and ask no model"
+_NO_LLM_IN_SCRIPTS = "script_llms of POST /v1/campaigns names the models that scripts may ask"
 _NO_JUDGE = "the benchmark's grader decides"
 
 _WARNINGS: Mapping[str, str] = {

@@ -54,6 +54,9 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
     for role, llm in body.llm_by_role.items():
         param = f"llm_by_role.{role.value}.base_url"
         check_endpoint(llm, settings.allowed_endpoints, param)
+    if body.script_llms is not None:
+        for llm in body.script_llms.by_model.values():
+            check_endpoint(llm, settings.allowed_endpoints, "script_llms")
     check_grader(body.grader, settings)
     return create_job(
         session,

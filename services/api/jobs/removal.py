@@ -18,6 +18,7 @@ from services.core.db.tables import (
     AttemptRow,
     CampaignEffectRow,
     CampaignRow,
+    CampaignScriptRow,
     CampaignStepRow,
     CampaignWaitRow,
     CheckpointPermissionRow,
@@ -62,6 +63,7 @@ def remove_job(
     session.execute(delete(NoteRow).where(NoteRow.job_id == job_id))
     session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
     session.execute(delete(CampaignEffectRow).where(CampaignEffectRow.campaign_id == job_id))
+    session.execute(delete(CampaignScriptRow).where(CampaignScriptRow.campaign_id == job_id))
     session.execute(delete(CampaignStepRow).where(CampaignStepRow.campaign_id == job_id))
     session.execute(delete(CampaignWaitRow).where(CampaignWaitRow.campaign_id == job_id))
     session.execute(delete(CampaignRow).where(CampaignRow.id == job_id))

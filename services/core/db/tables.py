@@ -283,6 +283,25 @@ class CampaignStepRow(Base):
     finished_at: Mapped[float | None]
 
 
+class CampaignScriptRow(Base):
+    """A data script that may ask LLMs, by its id in the sandbox, and what it has used.
+
+    ``refusal`` is the limit at which it was refused an answer. It asks until ``ended_at``.
+    """
+
+    __tablename__ = "campaign_scripts"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), index=True)
+    calls: Mapped[int] = mapped_column(default=0)
+    prompt_tokens: Mapped[int] = mapped_column(default=0)
+    completion_tokens: Mapped[int] = mapped_column(default=0)
+    cost: Mapped[float] = mapped_column(default=0.0)
+    refusal: Mapped[str | None] = mapped_column(String(32))
+    started_at: Mapped[float]
+    ended_at: Mapped[float | None]
+
+
 class CampaignEffectRow(Base):
     """Something a step did outside the database, recorded so that it is done once: an answer of
     the LLM, a run of a script, an upload or the creation of the job ``job_id``."""
