@@ -8,22 +8,19 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from services.sandbox.guest.files import MOST_DEPTH, walk
+from services.sandbox.guest.processes import PAGE_TABLES, find, lines, living, values
 
 LONGEST_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
 _GOING_SHARE = 1 / 32
-_KIBIBYTE = 1024
 BLOCK = 512
 """Unit of st_blocks, in bytes."""
-_FIRST_PROCESS = "1"
 _REMOVED = b" (deleted)"
 _SOCKET = b"socket:["
 _SOCKET_BYTES = 2 * 212_992
 """The highest SO_SNDBUF that the kernel's default settings allow, with its overhead."""
 _MORE_THAN_THERE_IS = 1 << 62
-_PAGE_TABLES = (b"VmPTE:",)
-_RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:", *_PAGE_TABLES)
 _SHARES = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 
 
@@ -58,17 +55,18 @@ class Resident(NamedTuple):
 
 def own_anonymous_memory() -> int:
     """Bytes of this process that are no file's."""
-    itself = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return _resident(itself, "self")[1]
+        itself = find(processes, "self")
+        return 0 if itself is None else itself.memory
     finally:
-        os.close(itself)
+        os.close(processes)
 
 
 def resident_memory(processes: int, user: int | None) -> Resident:
     """Sum over the processes in the open /proc ``processes``, or only those of ``user``."""
-    found = [resident for _, resident in _processes(processes, user)]
-    return Resident(sum(found), len(found))
+    found = list(living(processes, user))
+    return Resident(sum(process.memory for process in found), len(found))
 
 
 def private_memory(processes: int, user: int | None, limit: int) -> int:
@@ -79,17 +77,18 @@ def private_memory(processes: int, user: int | None, limit: int) -> int:
     """
     total = 0
     end = time.monotonic() + LONGEST_SECONDS
-    for pid, resident in _processes(processes, user):
+    for process in living(processes, user):
         if total > limit:
             break
-        total += resident if time.monotonic() > end else _share(processes, pid) or resident
+        share = 0 if time.monotonic() > end else _share(processes, process.place)
+        total += share or process.memory
     return total
 
 
-def _share(processes: int, pid: str) -> int:
+def _share(processes: int, place: str) -> int:
     """Bytes of a process with shared pages divided among their users; 0 if it is not dumpable."""
-    shares = _values(_lines(processes, f"{pid}/smaps_rollup"), _SHARES)
-    page_tables = _values(_lines(processes, f"{pid}/status"), _PAGE_TABLES)
+    shares = values(lines(processes, f"{place}/smaps_rollup"), _SHARES)
+    page_tables = values(lines(processes, f"{place}/status"), PAGE_TABLES)
     return sum(shares + page_tables) if shares else 0
 
 
@@ -145,12 +144,14 @@ def unlinked_files(processes: int, user: int | None) -> UnlinkedFiles:
     and a socket with the most that it buffers.
     """
     sizes: dict[tuple[_Kind, int, int], int] = {}
-    for pid, _ in _processes(processes, user):
+    for process in living(processes, user):
+        place = process.place
         try:
-            for found, size in (*_removed_mappings(processes, pid), *_removed_open(processes, pid)):
+            removed = *_removed_mappings(processes, place), *_removed_open(processes, place)
+            for found, size in removed:
                 sizes[found] = max(sizes.get(found, 0), size)
         except PermissionError:
-            if _resident(processes, pid)[0] is None:
+            if find(processes, place) is None:
                 continue  # it ended: without memory its files are root's
             return UnlinkedFiles(_MORE_THAN_THERE_IS, 0)
         except OSError:
@@ -170,9 +171,9 @@ class _Kind(enum.Enum):
     SHARED_MEMORY = enum.auto()
 
 
-def _removed_mappings(processes: int, pid: str) -> Iterator[tuple[tuple[_Kind, int, int], int]]:
+def _removed_mappings(processes: int, place: str) -> Iterator[tuple[tuple[_Kind, int, int], int]]:
     lengths: dict[tuple[_Kind, int, int], int] = {}
-    for line in _lines(processes, f"{pid}/maps"):
+    for line in lines(processes, f"{place}/maps"):
         if not line.endswith(_REMOVED + b"\n"):
             continue
         area, _, _, device, inode, path = line.split(maxsplit=5)
@@ -183,8 +184,8 @@ def _removed_mappings(processes: int, pid: str) -> Iterator[tuple[tuple[_Kind, i
     yield from lengths.items()
 
 
-def _removed_open(processes: int, pid: str) -> Iterator[tuple[tuple[_Kind, int, int], int]]:
-    folder = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
+def _removed_open(processes: int, place: str) -> Iterator[tuple[tuple[_Kind, int, int], int]]:
+    folder = os.open(f"{place}/fd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
     try:
         for name in os.listdir(folder):  # noqa: PTH208 - of a descriptor
             with contextlib.suppress(FileNotFoundError):  # it was closed in the meantime
@@ -210,7 +211,7 @@ def has_processes(user: int) -> bool:
     """Whether any process on this machine runs as the user."""
     processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return any(_processes(processes, user))
+        return any(living(processes, user))
     finally:
         os.close(processes)
 
@@ -227,52 +228,3 @@ def disk_usage(folder: int, most: int) -> DiskUsage:
         if number > most:
             break
     return DiskUsage(size, number)
-
-
-def _processes(processes: int, user: int | None) -> Iterator[tuple[str, int]]:
-    """Id and resident bytes (anonymous and shared memory) of each process."""
-    for name in os.listdir(processes):
-        if not name.isdigit() or name == _FIRST_PROCESS or _is_others(processes, name, user):
-            continue
-        owner, resident = _resident(processes, name)
-        if owner is not None and (user is None or owner == user):
-            yield name, resident
-
-
-def _resident(processes: int, name: str) -> tuple[int | None, int]:
-    """Owner and bytes of a process; owner None if it ended or is a zombie.
-
-    Page tables and swap count: a process can fill gigabytes with tables of empty pages.
-    """
-    lines = _lines(processes, f"{name}/status")
-    values = _values(lines, _RESIDENT)
-    if not values:
-        return None, 0
-    owner = next(int(line.split()[1]) for line in lines if line.startswith(b"Uid:"))
-    return owner, sum(values)
-
-
-def _values(lines: list[bytes], names: tuple[bytes, ...]) -> list[int]:
-    """The values of these lines of a file in /proc, in bytes."""
-    return [int(line.split()[1]) * _KIBIBYTE for line in lines if line.startswith(names)]
-
-
-def _is_others(processes: int, name: str, user: int | None) -> bool:
-    """Quick check by the owner in /proc, which is root for processes that are not dumpable."""
-    try:
-        owner = os.stat(name, dir_fd=processes).st_uid
-    except OSError:
-        return True  # it ended
-    return user is not None and owner not in (user, 0)
-
-
-def _lines(folder: int, path: str) -> list[bytes]:
-    try:
-        descriptor = os.open(path, os.O_RDONLY, dir_fd=folder)
-    except OSError:
-        return []
-    try:
-        with open(descriptor, "rb") as file:
-            return file.readlines()
-    except OSError:
-        return []

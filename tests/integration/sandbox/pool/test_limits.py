@@ -74,6 +74,13 @@ def test_endless_output_ends_at_the_timeout(sandbox: PoolInThread) -> None:
 
 HUNGRY = "held = []\nwhile True: held.append(bytearray(b'x' * (1 << 20)))"
 LASTING = "import time\nheld = b'x' * (60 << 20)\nprint(len(held))\ntime.sleep({})"
+HUNGRY_THREAD = f"""
+import ctypes, threading
+def consume():
+    {HUNGRY.replace(chr(10), chr(10) + "    ")}
+threading.Thread(target=consume).start()
+ctypes.CDLL(None).pthread_exit(None)  # ends the first thread alone
+"""
 HUNGRY_FORKS = f"import os\nfor _ in range(3): os.fork()\n{HUNGRY}"
 
 
@@ -87,7 +94,7 @@ def test_memory_is_limited(sandbox: PoolInThread, source: str) -> None:
 
 def test_memory_is_limited_without_control_groups(tier: Tier) -> None:
     with running_pool(tier=tier, groups=False, programs=2) as sandbox:
-        for source in (HUNGRY, HUNGRY_FORKS):
+        for source in (HUNGRY, HUNGRY_FORKS, HUNGRY_THREAD):
             outcome = run(sandbox, python(source, memory_bytes=100 << 20))
             assert outcome.exit_reason is ExitReason.OUT_OF_MEMORY
 

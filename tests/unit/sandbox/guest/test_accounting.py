@@ -60,7 +60,9 @@ def test_shared_pages_of_forks_count_once(processes: int, monkeypatch: pytest.Mo
     assert 180 * MEGABYTE < resident.memory < 300 * MEGABYTE
     assert resident.exclusive(0) is None
     assert 60 * MEGABYTE < private < 100 * MEGABYTE
-    wait_for(lambda: accounting.resident_memory(processes, user) == (0, 0), "nothing is counted")
+    wait_for(
+        lambda: accounting.resident_memory(processes, user).processes == 0, "nothing is counted"
+    )
 
 
 def test_shared_memory_counts_as_memory() -> None:
@@ -90,6 +92,32 @@ def test_unlinked_files_are_found(processes: int, tmp_path: Path) -> None:
         process.communicate(b"")
 
     assert found.memory == 8 * MEGABYTE
+    assert 4 * MEGABYTE <= found.disk < 5 * MEGABYTE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+def test_a_process_counts_when_its_first_thread_has_ended(processes: int, tmp_path: Path) -> None:
+    user = 1_500_000_000 + os.getpid() % 100_000
+    program = (
+        f"import ctypes, os, sys, threading\nfile = open({str(tmp_path / 'removed')!r}, 'wb')\n"
+        f"os.unlink(file.name)\nos.setresuid({user}, {user}, {user})\n"
+        f"file.write(os.urandom({4 * MEGABYTE}))\nfile.flush()\nfirst = threading.get_native_id()\n"
+        f"def hold():\n    held = b'x' * {60 * MEGABYTE}\n"
+        "    while ') Z ' not in open(f'/proc/self/task/{first}/stat').read(): pass\n"
+        "    print('ready', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"
+        "threading.Thread(target=hold).start()\nctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        resident = accounting.resident_memory(processes, user)
+        private = accounting.private_memory(processes, user, limit=1 << 40)
+        found = accounting.unlinked_files(processes, user)
+        process.communicate(b"")
+
+    assert resident.memory > 60 * MEGABYTE
+    assert private > 60 * MEGABYTE
     assert 4 * MEGABYTE <= found.disk < 5 * MEGABYTE
 
 

@@ -1,0 +1,91 @@
+"""The processes of a run, as an open /proc shows them."""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_KIBIBYTE = 1024
+_FIRST_PROCESS = "1"
+PAGE_TABLES = (b"VmPTE:",)
+_RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:", *PAGE_TABLES)
+
+
+class Process(NamedTuple):
+    """A living process: its folder in /proc, owner, and resident bytes (anonymous and shared
+    memory, page tables and swap).
+
+    The folder is that of a thread where the first one has ended, whose own shows nothing any more.
+    """
+
+    place: str
+    owner: int
+    memory: int
+
+
+def living(folder: int, user: int | None) -> Iterator[Process]:
+    """Every process in the open /proc ``folder``, or only those of ``user``; not the first."""
+    for name in os.listdir(folder):
+        if not name.isdigit() or name == _FIRST_PROCESS or _is_others(folder, name, user):
+            continue
+        process = find(folder, name)
+        if process is not None and (user is None or process.owner == user):
+            yield process
+
+
+def find(folder: int, name: str) -> Process | None:
+    """The process with this name in /proc; None if it has ended."""
+    process = _read(folder, name)
+    if process is not None:
+        return process
+    others = (thread for thread in _threads(folder, name) if thread != name)
+    found = (_read(folder, f"{name}/task/{thread}") for thread in others)
+    return next((process for process in found if process is not None), None)
+
+
+def values(content: list[bytes], names: tuple[bytes, ...]) -> list[int]:
+    """The values of the lines with these names in a file of /proc, in bytes."""
+    return [int(line.split()[1]) * _KIBIBYTE for line in content if line.startswith(names)]
+
+
+def lines(folder: int, path: str) -> list[bytes]:
+    """The lines of a file in /proc; none if its process has ended."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY, dir_fd=folder)
+    except OSError:
+        return []
+    try:
+        with open(descriptor, "rb") as file:
+            return file.readlines()
+    except OSError:
+        return []
+
+
+def _read(folder: int, place: str) -> Process | None:
+    status = lines(folder, f"{place}/status")
+    memory = values(status, _RESIDENT)
+    if not memory:
+        return None
+    owner = next(int(line.split()[1]) for line in status if line.startswith(b"Uid:"))
+    return Process(place, owner, sum(memory))
+
+
+def _threads(folder: int, name: str) -> list[str]:
+    try:
+        opened = os.open(f"{name}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+    except OSError:
+        return []
+    try:
+        return os.listdir(opened)  # noqa: PTH208 - of a descriptor
+    except OSError:  # it has ended
+        return []
+    finally:
+        os.close(opened)
+
+
+def _is_others(folder: int, name: str, user: int | None) -> bool:
+    """Quick check by the owner in /proc, which is root for processes that are not dumpable."""
+    try:
+        owner = os.stat(name, dir_fd=folder).st_uid
+    except OSError:
+        return True  # it ended
+    return user is not None and owner not in (user, 0)
