@@ -11,6 +11,7 @@ from types import FrameType
 from infra.debian import PackagesUnavailable
 from infra.runtimes.installer.lock import LockTimeout, exclusive
 from infra.runtimes.installer.progress import Progress
+from infra.testing.azurite import fetch_azurite, has_azurite
 from infra.testing.chromium import has_chromium, install_chromium
 from infra.testing.compose import compose_command, fetch_compose
 from infra.testing.corpora import fetch_corpora, has_corpora
@@ -45,6 +46,8 @@ def main() -> int:
             complete &= _provide("docker compose", _has_compose, fetch_compose, log, lock)
             complete &= _provide("verl", has_verl, fetch_verl, log, lock)
             complete &= _provide("corpora", has_corpora, fetch_corpora, log, lock)
+            # One test needs it, and npm, which a machine need not have.
+            _provide("azurite", has_azurite, fetch_azurite, log, lock)
             if chosen.languages:
                 complete &= _provide("languages", has_languages, install_languages, log, lock)
     except LockTimeout as error:

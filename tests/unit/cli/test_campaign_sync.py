@@ -1,8 +1,6 @@
 """Logs of campaigns in a store: only what changed, and no token that cannot work."""
 
 import contextlib
-import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -11,9 +9,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from azure.storage import blob
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
+from infra.testing.azurite import PROGRAM
 from temper.cli.main import main
 from temper.submission.submission import SubmissionError
 from temper.sync.sas_token import RIGHTS_DOWN, RIGHTS_UP, check_token
@@ -178,12 +178,11 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 @contextlib.contextmanager
 def running_azurite(folder: Path) -> Iterator[str]:
     """A Blob emulator; yields its endpoint."""
-    program = shutil.which("azurite-blob", path=os.environ.get("AZURITE_PATH"))
-    if program is None:
-        pytest.skip("azurite-blob (npm install azurite) is not on PATH")
+    if not PROGRAM.exists():
+        pytest.skip("Azurite is not installed: make dev fetches it where there is npm")
     port = free_port()
     arguments = ["--location", str(folder), "--blobPort", str(port), "--silent"]
-    process = subprocess.Popen([program, *arguments, "--skipApiVersionCheck"])
+    process = subprocess.Popen([PROGRAM, *arguments, "--skipApiVersionCheck"])
     try:
         wait_for(lambda: _listens(port), "azurite listens", 60)
         yield f"http://127.0.0.1:{port}/{ACCOUNT}"
@@ -202,8 +201,6 @@ def connection(endpoint: str, signature: str) -> dict[str, str]:
 
 
 def test_azure_blob_takes_logs_by_a_sas_token(tmp_path: Path) -> None:
-    pytest.importorskip("adlfs", reason="adlfs is not installed beside temper")
-    blob = pytest.importorskip("azure.storage.blob")
     with running_azurite(tmp_path / "azurite") as endpoint:
         service = blob.BlobServiceClient(endpoint, credential=KEY)
         service.create_container("logs")
