@@ -50,8 +50,11 @@ _FORM: dict[str, Any] = {
                     "properties": {
                         "file": {"type": "string", "format": "binary"},
                         "purpose": {"type": "string", "enum": FilePurpose.uploads()},
-                        "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
-                        "expires_after[seconds]": {"type": "integer"},
+                        # As everywhere in forms, an empty part is one that is not given.
+                        "expires_after[anchor]": {"type": "string", "enum": ["created_at", ""]},
+                        "expires_after[seconds]": {
+                            "anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 0}]
+                        },
                     },
                 }
             }
