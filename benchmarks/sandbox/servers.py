@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import httpx
 
@@ -16,13 +16,13 @@ IDLE_SECONDS = 1.0
 
 
 @contextlib.contextmanager
-def our_service() -> Iterator[Server]:
-    """The sandbox service, with the settings of the environment."""
+def our_service(launcher: Sequence[str] = (), **settings: str) -> Iterator[Server]:
+    """The sandbox service, with ``settings`` beside those of the environment."""
     port = free_port()
-    command = [sys.executable, "-m", "services.sandbox", "--port", str(port)]
+    command = [*launcher, sys.executable, "-m", "services.sandbox", "--port", str(port)]
     prepared = HOME / "sandbox" / "prepared"
     prepare(prepared)  # before the first measurement, not beside it
-    settings = {"TEMPER_SANDBOX_PREPARED": str(prepared)}
+    settings["TEMPER_SANDBOX_PREPARED"] = str(prepared)
     with running(command, port, settings, _readiness(port)) as server:
         _wait_until_idle(server.usage)
         yield server

@@ -88,6 +88,7 @@ class ExitReason(StrEnum):
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"  # killed at its memory limit: the return code is -9
     OUT_OF_DISK = "out_of_disk"  # killed at its disk limit: the return code is -9
+    FORK_BOMB = "fork_bomb"  # killed because hundreds of its processes compute: likewise
 
 
 @dataclass(frozen=True)

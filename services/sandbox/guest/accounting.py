@@ -21,6 +21,8 @@ _SOCKET = b"socket:["
 _SOCKET_BYTES = 2 * 212_992
 """The highest SO_SNDBUF that the kernel's default settings allow, with its overhead."""
 _MORE_THAN_THERE_IS = 1 << 62
+_PROCESSORS = os.cpu_count() or 1
+_USUAL = 64
 _SHARES = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 
 
@@ -39,11 +41,25 @@ class UnlinkedFiles(NamedTuple):
     in_shared_memory: int = 0
 
 
+class ForkBomb(Exception):
+    """So many processes of a run compute that others would wait for seconds."""
+
+
 class Resident(NamedTuple):
-    """Bytes of processes, counting shared pages once per process, and number of processes."""
+    """Bytes of processes, counting shared pages once per process, and number of processes, and of
+    those that compute."""
 
     memory: int
     processes: int
+    computing: int
+
+    def check_fork_bomb(self, limit: int) -> None:
+        """Raise `ForkBomb` if more compute than half of the ``limit`` of processes.
+
+        Up to 64, or two for each processor, are nothing unusual.
+        """
+        if self.computing > max(limit / 2, _USUAL, 2 * _PROCESSORS):
+            raise ForkBomb
 
     def exclusive(self, inherited: int) -> int | None:
         """The bytes used by a single process alone, without the ``inherited`` ones of its slot.
@@ -66,7 +82,11 @@ def own_anonymous_memory() -> int:
 def resident_memory(processes: int, user: int | None) -> Resident:
     """Sum over the processes in the open /proc ``processes``, or only those of ``user``."""
     found = list(living(processes, user))
-    return Resident(sum(process.memory for process in found), len(found))
+    return Resident(
+        memory=sum(process.memory for process in found),
+        processes=len(found),
+        computing=sum(process.computes for process in found),
+    )
 
 
 def private_memory(processes: int, user: int | None, limit: int) -> int:

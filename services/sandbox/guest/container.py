@@ -21,6 +21,7 @@ from services.sandbox.guest.layout import Configuration, RunLayout
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
 _END_SECONDS = 10.0
 _HELPER_SECONDS = 5.0
+_MEANWHILE_SECONDS = 0.1
 _LOOK_SECONDS = 0.01
 _MOST_SHARED_FILES = 10_000
 _MOST_REAPED = 1000
@@ -43,6 +44,8 @@ class ContainedRun:
     def __init__(self, configuration: Configuration, channel: socket.socket, user: int) -> None:
         self.user = user
         self._folder = Path(configuration.root) / str(user)
+        self._most_processes = configuration.processes
+        self._samples_memory = configuration.sampled_memory
         syscalls.adopt_orphans()
         kill_all(user)
         self._sweep()
@@ -95,13 +98,18 @@ class ContainedRun:
         shared = self._size_in_shared_memory() + unlinked.in_shared_memory
         return size + unlinked.disk > most or shared > max(little, self._shared_memory_space.left())
 
-    def memory(self, limit: int) -> int:
+    def resident(self) -> accounting.Resident:
+        """What its processes hold; raises `ForkBomb`."""
+        resident = accounting.resident_memory(self.processes, self.user)
+        resident.check_fork_bomb(self._most_processes)
+        return resident
+
+    def memory(self, limit: int, resident: accounting.Resident) -> int:
         """Bytes used by processes and shared memory; exact when above ``limit``."""
         in_files = self._size_in_shared_memory() + self._unlinked.found().memory
-        resident = accounting.resident_memory(self.processes, self.user)
         memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + in_files > limit:
-            found = _ask_as(self.user, lambda: str(self._private_memory(limit)))
+            found = self._ask(lambda: str(self._private_memory(limit)))
             memory = None if found is None else int(found)
         return (resident.memory if memory is None else memory) + in_files
 
@@ -126,13 +134,16 @@ class ContainedRun:
         return ended
 
     def _find_unlinked(self) -> accounting.UnlinkedFiles:
-        found = _ask_as(
-            self.user,
-            lambda: "{} {} {}".format(*accounting.unlinked_files(self.processes, self.user)),
+        found = self._ask(
+            lambda: "{} {} {}".format(*accounting.unlinked_files(self.processes, self.user))
         )
         if found is None:
             return self._unlinked.latest
         return accounting.UnlinkedFiles(*map(int, found.split()))
+
+    def _ask(self, tell: Callable[[], str]) -> str | None:
+        """As `_ask_as` its user; raises `ForkBomb` if it becomes one where no group bounds it."""
+        return _ask_as(self.user, tell, meanwhile=self.resident if self._samples_memory else None)
 
     def _size_in_shared_memory(self) -> int:
         return sum(_size(entry) for entry in self._in_shared_memory())
@@ -229,10 +240,13 @@ def _kill_own() -> str:
     return "killed"
 
 
-def _ask_as(user: int, tell: Callable[[], str]) -> str | None:
+def _ask_as(
+    user: int, tell: Callable[[], str], meanwhile: Callable[[], object] | None = None
+) -> str | None:
     """Evaluate in a fork that runs as the user: no other may inspect or reach its processes.
 
-    None if it does not answer: before Linux 6.12, processes of the user can stop or kill it.
+    None if it does not answer: before Linux 6.12, processes of the user can stop or kill it, and
+    it waits for those that hold what it reads. Until then, what ``meanwhile`` raises ends it.
     """
     read_end, write_end = os.pipe()
     child = syscalls.fork()
@@ -243,9 +257,15 @@ def _ask_as(user: int, tell: Callable[[], str]) -> str | None:
         finally:
             os._exit(0)
     os.close(write_end)
+    deadline = time.monotonic() + _HELPER_SECONDS
+    pause = _HELPER_SECONDS if meanwhile is None else _MEANWHILE_SECONDS
     try:
-        readable, _, _ = select.select([read_end], [], [], _HELPER_SECONDS)
-        return os.read(read_end, 4096).decode() or None if readable else None
+        while time.monotonic() < deadline:
+            if select.select([read_end], [], [], pause)[0]:
+                return os.read(read_end, 4096).decode() or None
+            if meanwhile is not None:
+                meanwhile()
+        return None
     finally:
         os.close(read_end)
         with contextlib.suppress(ProcessLookupError):

@@ -52,6 +52,7 @@ class NamespacedRun:
         network: SlotNetwork,
     ) -> None:
         network.prepare()
+        self._most_processes = configuration.processes
         self._inherited = accounting.own_anonymous_memory() if configuration.sampled_memory else 0
         pipe, self._alive = os.pipe()
         syscalls.unshare(CLONE_NEWPID)
@@ -75,13 +76,18 @@ class NamespacedRun:
             lambda: accounting.unlinked_files(self.processes, None)
         )
 
-    def memory(self, limit: int) -> int:
+    def resident(self) -> accounting.Resident:
+        """What its processes hold; raises `ForkBomb`."""
+        resident = accounting.resident_memory(self.processes, None)
+        resident.check_fork_bomb(self._most_processes)
+        return resident
+
+    def memory(self, limit: int, resident: accounting.Resident) -> int:
         """Bytes used by processes and files; exact when above ``limit``."""
         used = os.fstatvfs(self.workspace)
         # Includes unlinked files of the tmpfs; only files of no file system must be searched for.
         files = (used.f_blocks - used.f_bfree) * used.f_frsize
         files += self._unlinked.found().memory
-        resident = accounting.resident_memory(self.processes, None)
         memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + files > limit:
             memory = accounting.private_memory(self.processes, None, limit)

@@ -8,6 +8,7 @@ _KIBIBYTE = 1024
 _FIRST_PROCESS = "1"
 PAGE_TABLES = (b"VmPTE:",)
 _RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:", *PAGE_TABLES)
+_COMPUTING = (b"R", b"D")
 
 
 class Process(NamedTuple):
@@ -15,11 +16,13 @@ class Process(NamedTuple):
     memory, page tables and swap).
 
     The folder is that of a thread where the first one has ended, whose own shows nothing any more.
+    It ``computes`` while that thread runs, is ready to run or waits in the kernel.
     """
 
     place: str
     owner: int
     memory: int
+    computes: bool
 
 
 def living(folder: int, user: int | None) -> Iterator[Process]:
@@ -66,7 +69,8 @@ def _read(folder: int, place: str) -> Process | None:
     if not memory:
         return None
     owner = next(int(line.split()[1]) for line in status if line.startswith(b"Uid:"))
-    return Process(place, owner, sum(memory))
+    state = next(line.split()[1] for line in status if line.startswith(b"State:"))
+    return Process(place, owner, sum(memory), state in _COMPUTING)
 
 
 def _threads(folder: int, name: str) -> list[str]:

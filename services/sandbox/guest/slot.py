@@ -149,10 +149,15 @@ class GuestSlot:
         """Which of the sampled limits the run exceeds; the faster to exceed first."""
         configuration = self._configuration
         limits = configuration.disk_bytes, configuration.inodes
-        if run.takes_too_much(*limits, afresh=is_urgent):
-            return "out_of_disk"
+        try:
+            # First: to look closer at the processes of a fork bomb takes seconds.
+            resident = run.resident() if configuration.sampled_memory else None
+            if run.takes_too_much(*limits, afresh=is_urgent):
+                return "out_of_disk"
+            memory = 0 if resident is None else run.memory(memory_bytes, resident)
+        except accounting.ForkBomb:
+            return "fork_bomb"
         if configuration.sampled_memory:
-            memory = run.memory(memory_bytes)
             self._peak = max(self._peak, memory)
             if memory > memory_bytes:
                 return "out_of_memory"

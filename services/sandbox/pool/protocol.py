@@ -226,8 +226,8 @@ def exit_reason_of(answer: Header, *, memory_ran_out: bool) -> ExitReason:
         return ExitReason.TIMED_OUT
     if answer["exit_reason"] == "out_of_memory" or (memory_ran_out and answer["return_code"]):
         return ExitReason.OUT_OF_MEMORY
-    if answer["exit_reason"] == "out_of_disk":
-        return ExitReason.OUT_OF_DISK
+    if answer["exit_reason"] in (ExitReason.OUT_OF_DISK, ExitReason.FORK_BOMB):
+        return ExitReason(answer["exit_reason"])
     return ExitReason.EXITED
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from services.sandbox.execution import Executable, ExitReason
 from services.sandbox.isolation.tier import Tier
-from tests.integration.sandbox.pool.programs import MEGABYTE, execution, named, python, run
-from tests.support.sandbox_pool import PoolInThread, running_pool
+from tests.integration.sandbox.pool.programs import MEGABYTE, execution, named, python, run, start
+from tests.support.sandbox_pool import CALL_SECONDS, PoolInThread, running_pool
 from tests.support.time_limits import LIMITS, with_enough_time
 
 
@@ -125,6 +125,28 @@ def test_page_tables_are_limited_without_control_groups(tier: Tier) -> None:
         outcome = run(sandbox, python(EMPTY_PAGES, memory_bytes=200 << 20))
 
     assert outcome.exit_reason is ExitReason.OUT_OF_MEMORY
+
+
+FORK_BOMB = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+SLEEPERS = """
+import os, time
+for _ in range(200):
+    if os.fork() == 0:
+        time.sleep(600)
+print('all sleep')
+"""
+
+
+def test_a_fork_bomb_is_ended_early_without_control_groups(tier: Tier) -> None:
+    with running_pool(tier=tier, groups=False, programs=2) as sandbox:
+        bomb = start(sandbox, python(FORK_BOMB, seconds=200.0, memory_bytes=8 << 30))
+        others = [run(sandbox, python("print(1 + 1)")).stdout for _ in range(5)]
+        outcome = bomb.result(CALL_SECONDS)
+        sleepers = run(sandbox, python(SLEEPERS, memory_bytes=8 << 30))
+
+    assert (outcome.exit_reason, outcome.return_code) == (ExitReason.FORK_BOMB, -signal.SIGKILL)
+    assert others == [b"2\n"] * 5
+    assert (sleepers.return_code, sleepers.stdout) == (0, b"all sleep\n")
 
 
 def test_packages_fit_into_a_small_limit(sandbox: PoolInThread) -> None:

@@ -247,3 +247,37 @@ def test_page_tables_count_as_memory(processes: int) -> None:
 def test_a_slow_sample_is_repeated_within_a_bound() -> None:
     assert accounting.pause_after(0.0) < accounting.pause_after(0.01)
     assert accounting.pause_after(3600.0) < 1.0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+@pytest.mark.parametrize(("work", "computing"), [("while True: pass", 3), ("signal.pause()", 0)])
+def test_processes_that_compute_are_counted(processes: int, work: str, computing: int) -> None:
+    user = 1_400_000_000 + os.getpid() % 100_000
+    program = (
+        f"import os, signal, sys\nos.setresuid({user}, {user}, {user})\nfirst = os.getpid()\n"
+        f"for _ in range(2): os.fork()\nif os.getpid() != first:\n    {work}\n"
+        "sys.stdin.read()\nos.kill(-1, signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        try:
+            wait_for(
+                lambda: accounting.resident_memory(processes, user)[1:] == (4, computing),
+                "all of them are counted",
+            )
+        finally:
+            process.communicate(b"")
+
+
+def test_a_fork_bomb_has_many_processes_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "_PROCESSORS", 2)
+    for held in (
+        accounting.Resident(0, processes=250, computing=10),
+        accounting.Resident(0, processes=128, computing=128),
+    ):
+        held.check_fork_bomb(256)
+    with pytest.raises(accounting.ForkBomb):
+        accounting.Resident(0, processes=200, computing=129).check_fork_bomb(256)
+    accounting.Resident(0, processes=33, computing=33).check_fork_bomb(64)
+    monkeypatch.setattr(accounting, "_PROCESSORS", 128)
+    accounting.Resident(0, processes=200, computing=200).check_fork_bomb(256)

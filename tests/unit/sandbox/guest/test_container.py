@@ -10,6 +10,7 @@ import pytest
 
 from services.core.process.runtimes import REPOSITORY
 from services.sandbox.guest import container, syscalls
+from services.sandbox.guest.accounting import ForkBomb
 
 USER = 1_500_000_000
 
@@ -61,3 +62,15 @@ def test_a_killed_helper_has_no_answer() -> None:
         return "never"
 
     assert container._ask_as(USER, die) is None
+
+
+def test_a_helper_of_a_fork_bomb_is_not_waited_for() -> None:
+    def look() -> None:
+        raise ForkBomb
+
+    def wait() -> str:
+        signal.pause()
+        return "never"
+
+    with pytest.raises(ForkBomb):
+        container._ask_as(USER, wait, meanwhile=look)

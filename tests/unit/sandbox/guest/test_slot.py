@@ -75,7 +75,7 @@ def serve(
     return frames.receive(service)[0]
 
 
-@pytest.mark.parametrize("ending", ["timed_out", "out_of_memory", "out_of_disk"])
+@pytest.mark.parametrize("ending", ["timed_out", "out_of_memory", "out_of_disk", "fork_bomb"])
 def test_the_result_of_a_killed_program_does_not_wait_for_slow_deaths(
     monkeypatch: pytest.MonkeyPatch,
     channels: tuple[socket.socket, socket.socket],
