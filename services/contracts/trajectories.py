@@ -121,6 +121,9 @@ class Trajectory(Resource):
     turns: list[Turn] = Field(default_factory=list)
     finish_reason: FinishReason
     error: str | None = None
+    status_code: int | None = Field(
+        default=None, description="The HTTP status of an engine that failed."
+    )
     reward: float | None = Field(default=None, description="Weighted sum of the components.")
     reward_components: dict[str, float] = Field(default_factory=dict)
     reward_error: str | None = Field(default=None, description="Why there is no reward.")

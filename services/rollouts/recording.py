@@ -18,10 +18,12 @@ NOT_SAMPLED = -1
 
 @dataclass(frozen=True)
 class RolloutEnd:
-    """Why a rollout ended; ``error`` has details of a failure."""
+    """Why a rollout ended; ``error`` has details of a failure, ``status`` the engine's HTTP
+    status."""
 
     reason: FinishReason
     error: str | None = None
+    status: int | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ class Recording:
             turns=self.turns,
             finish_reason=ending.reason,
             error=ending.error,
+            status_code=ending.status,
             created_at=self._created_at,
             seconds=self.clock(),
             model_seconds=sum(turn.seconds for turn in self.turns),

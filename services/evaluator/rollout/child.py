@@ -33,6 +33,7 @@ from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.rollouts.prompts import Prompt, read_prompts
 from services.rollouts.tools import open_toolbox
 from services.rollouts.tools.health import ToolMonitor, check_tools_respond
@@ -87,15 +88,15 @@ async def _play_missing(
         await check_tools_respond(spec.tools, toolbox)
         scorer = await stack.enter_async_context(open_scorer(spec.rewards, environment))
         model = await stack.enter_async_context(engine)
-        rollouts = Rollouts(
+        policy = TokenModel(
             model,
             chat,
-            toolbox,
             spec.multi_turn,
             spec.sampling,
             stop_token_ids=model.stop_token_ids,
             context_length=model.context_length,
         )
+        rollouts = Rollouts(policy, toolbox, spec.multi_turn)
         reporter.phase("playing")
         progress = GenerationProgress(reporter, totals, total)
         tools = ToolMonitor(reporter)

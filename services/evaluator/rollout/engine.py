@@ -19,7 +19,7 @@ from services.evaluator.rollout.local_engine import (
 )
 from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint, served
-from services.inference.clients.json_service import LOOPBACK, ServiceFailed
+from services.inference.clients.json_service import LOOPBACK
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.base import (
     EngineFailed,
@@ -77,12 +77,10 @@ class WatchedEngine:
             ends.cancel()
 
     def _note(self, error: EngineFailed) -> None:
-        cause = error.__cause__
-        status = cause.status if isinstance(cause, ServiceFailed) else None
         try:
             if error.code == UNABLE:
                 raise JobFailed(error.message, code=UNABLE)
-            self._failures.failed(RequestFailure(status, error.message))
+            self._failures.failed(RequestFailure(error.status, error.message))
         except JobFailed as end:
             if not self._pointless.done():
                 self._pointless.set_exception(end)

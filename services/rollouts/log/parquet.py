@@ -58,6 +58,7 @@ SCHEMA = pa.schema(
         ("turns", pa.list_(_TURN)),
         ("finish_reason", pa.string()),
         ("error", pa.string()),
+        ("status_code", pa.int32()),
         ("reward", pa.float64()),
         ("reward_components", pa.map_(pa.string(), pa.float64())),
         ("reward_error", pa.string()),

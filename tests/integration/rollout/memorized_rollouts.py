@@ -21,6 +21,7 @@ from services.inference.vllm.server import VllmServer
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts, truncated
+from services.rollouts.models.tokens import TokenModel
 from tests.support.chat_templates.conversation import Conversation, ToolTurn, call
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.rollouts import FunctionToolbox, question
@@ -153,11 +154,15 @@ async def _play(
     ):
         overheard = RecordingEngine(engine)
         full = RolloutSampling(max_tokens=200)
-        rollouts = Rollouts(overheard, chat, toolbox, _SETTINGS, full)
+
+        def played(sampling: RolloutSampling, settings: MultiTurn = _SETTINGS) -> Rollouts:
+            return Rollouts(TokenModel(overheard, chat, settings, sampling), toolbox, settings)
+
+        rollouts = played(full)
         cut = RolloutSampling(max_tokens=200, stop=["</tool_call>"])
-        stopped = Rollouts(overheard, chat, toolbox, _SETTINGS, cut)
+        stopped = played(cut)
         brief = _SETTINGS.model_copy(update={"max_total_response_length": 9})
-        short = Rollouts(overheard, chat, toolbox, brief, RolloutSampling(max_tokens=9))
+        short = played(RolloutSampling(max_tokens=9), brief)
         several = _CASES["several turns"]
         trajectories = {name: await _samples(rollouts, case, 8) for name, case in _CASES.items()}
         trajectories["turns that a text stops"] = await _samples(stopped, several, 6)
