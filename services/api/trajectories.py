@@ -116,6 +116,7 @@ def _check_job(gateway: GatewayContext, job_id: str, kind: JobKind) -> None:
 ROUTERS = (
     trajectory_routes("/v1/rollouts", "rollouts", JobKind.ROLLOUT),
     trajectory_routes("/v1/fine_tuning/jobs", "fine-tuning", JobKind.FINE_TUNING),
+    trajectory_routes("/v1/evaluations", "evaluations", JobKind.EVALUATION),
 )
 
 
@@ -177,8 +178,8 @@ def summary_view(trajectory: Trajectory) -> TrajectorySummary:
         turns=len(turns),
         tool_calls=trajectory.tool_calls,
         failed_calls=trajectory.failed_calls,
-        prompt_tokens=len(trajectory.prompt_token_ids),
-        response_tokens=len(trajectory.response_token_ids),
+        prompt_tokens=trajectory.prompt_tokens,
+        response_tokens=trajectory.response_tokens,
         sampled_tokens=trajectory.sampled_tokens,
         question=text_of(messages[-1])[:SHOWN_CHARACTERS] if messages else "",
         answer=turns[-1].text[-SHOWN_CHARACTERS:] if turns else "",

@@ -68,7 +68,7 @@ class EvaluationReport:
     def sheets(self) -> Iterator[Sheet]:
         """The name, columns and rows of each table."""
         yield "Summary", SUMMARY_COLUMNS, map(_summary, self.evaluations)
-        if any(each.metrics and each.metrics.measures for each in self.evaluations):
+        if any(each.metrics and each.metrics.measured for each in self.evaluations):
             yield "Measures", MEASURE_COLUMNS, self._measures()
         if self.comparison is not None:
             yield "Comparison", COMPARISON_COLUMNS, _compared(self.comparison)
@@ -103,7 +103,7 @@ class EvaluationReport:
 
     def _measures(self) -> Iterator[Sequence[Cell]]:
         for each in self.evaluations:
-            for part, measures in ((each.metrics and each.metrics.measures) or {}).items():
+            for part, measures in (each.metrics.measured if each.metrics else {}).items():
                 for name, found in measures.items():
                     better = "lower" if found.lower_is_better else "higher"
                     interval = found.ci95 or (None, None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from temper.cli.measures import COLUMNS as MEASURE_COLUMNS
 from temper.cli.measures import measure_rows
 from temper.cli.output import Output, transfer_bar
 from temper.client import Temper
-from temper.submission.benchmark import BenchmarkSubmission, read_benchmark
+from temper.submission.benchmark import BenchmarkSubmission, read_benchmark, read_tools
 from temper.submission.submit import Reporting, submit
 
 Model = Annotated[str, typer.Argument(help="A registered model, or one behind --base-url.")]
@@ -33,6 +34,15 @@ Samples = Annotated[int | None, typer.Option(help="Answers to each row, for pass
 Limit = Annotated[int | None, typer.Option(help="Take the first rows of each benchmark only.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Tokens of an answer at most.")]
 Temperature = Annotated[float | None, typer.Option(help="0 is greedy.")]
+Tools = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="A tool file: every answer becomes a conversation in which the model calls its tools.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON line for each evaluation.")]
 
 COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")
@@ -46,6 +56,7 @@ def evaluate(
     limit: Limit = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = None,
+    tools: Tools = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a model on benchmarks, wait for all of them, and print one table.
@@ -59,6 +70,8 @@ def evaluate(
     }
     if sampling := _set(max_tokens=max_tokens, temperature=temperature):
         given["sampling"] = sampling
+    if tools is not None:
+        given["tools"] = [tool.model_dump(mode="json") for tool in read_tools(tools)]
     submissions = [read_benchmark(text, given) for text in benchmarks]
     out = Output(as_json)
     with connect() as client:

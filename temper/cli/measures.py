@@ -1,4 +1,5 @@
-"""The measures of an evaluation that a command prints: what its grader gives beside the score."""
+"""The measures of an evaluation that a command prints: what its grader gives beside the score,
+and what its answers took with tools."""
 
 from collections.abc import Iterator
 
@@ -8,8 +9,8 @@ COLUMNS = ("PART", "MEASURE", "MEAN", "95 % INTERVAL", "ANSWERS")
 
 
 def measure_rows(metrics: EvaluationMetrics | None) -> Iterator[tuple[str, ...]]:
-    """A row for each measure of each part of a benchmark; none for a grader that gives a score."""
-    for part, measures in ((metrics and metrics.measures) or {}).items():
+    """A row for each measure of each part of a benchmark, and of each answer with tools."""
+    for part, measures in (metrics.measured if metrics else {}).items():
         for name, found in measures.items():
             low, high = found.ci95 or (None, None)
             yield (

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.errors import InvalidRequest
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from services.contracts.jobs import JobKind
+from services.contracts.multi_turn import Tool
+from services.contracts.tool_files import parse_tool_file
 from temper.submission.hub import fetch_hub_file
 from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request
 from temper.submission.submission import LocalFile, Submission, SubmissionError
@@ -40,6 +43,16 @@ def read_benchmark(text: str, given: Mapping[str, Any]) -> BenchmarkSubmission:
             "and the file of its rows"
         )
     return BenchmarkSubmission(name, _named(name, rows, given))
+
+
+def read_tools(path: Path) -> list[Tool]:
+    """Return the tools that a tool file declares. Raises `SubmissionError`."""
+    try:
+        return parse_tool_file(path.read_text(encoding="utf-8"), path.name)
+    except UnicodeDecodeError as error:
+        raise SubmissionError(f"{path}: not UTF-8 text: {error}") from error
+    except InvalidRequest as error:
+        raise SubmissionError(error.message) from error
 
 
 def _named(name: str, rows: str, given: Mapping[str, Any]) -> Submission:

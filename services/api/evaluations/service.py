@@ -2,6 +2,7 @@
 
 from sqlalchemy.orm import Session
 
+from services.api.evaluations.tools import check_tool_use
 from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
@@ -26,6 +27,7 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         check_endpoint(body.model, settings.allowed_endpoints)
     require_file(session, body.file)
     check_grader(body.grader, settings)
+    check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
     return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, gpus))
 
@@ -41,6 +43,8 @@ def evaluation_view(job: Job) -> Evaluation:
         benchmark=request.benchmark,
         pass_threshold=request.pass_threshold,
         sampling=request.sampling,
+        tools=request.tools,
+        multi_turn=request.conversation,
         samples_per_item=request.samples_per_item,
         metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
         **state_fields(job),

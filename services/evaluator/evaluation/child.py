@@ -27,6 +27,7 @@ from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
 from services.datasets.record import UnreadableFile
 from services.evaluator.child_process import ChildContext, run_child
+from services.evaluator.evaluation.agent import open_agent
 from services.evaluator.evaluation.endpoint import open_engine
 from services.evaluator.evaluation.generation import ChatModel, Generation, Grading
 from services.evaluator.evaluation.overlap import training_overlaps
@@ -135,7 +136,11 @@ def _count(spec: EvaluationSpec) -> int:
 async def _run(context: ChildContext) -> JsonObject:
     job_dir = context.job_dir
     spec = EvaluationSpec.model_validate_json((job_dir / SPEC).read_bytes())
-    engine = open_engine(spec, job_dir, context.reporter, context.endpoint_key)
+    engine: AbstractAsyncContextManager[ChatModel] = (
+        open_agent(spec, context)
+        if spec.tools
+        else open_engine(spec, job_dir, context.reporter, context.endpoint_key)
+    )
     metrics = await evaluate(spec, job_dir, engine, context.environment, context.reporter)
     return {"metrics": metrics.model_dump(mode="json")}
 

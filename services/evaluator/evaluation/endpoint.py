@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import Sampling
+from services.contracts.evaluations import Sampling, ToolUse
 from services.core.process.reporter import Reporter
+from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import EvaluationSpec
 from services.evaluator.failures import RequestFailure
 from services.evaluator.serving import LocalModel, served
@@ -29,6 +30,7 @@ class Answer:
     completion_tokens: int | None
     attempts: int
     latency_seconds: float
+    tools: ToolUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Unanswered:
 
     failure: RequestFailure
     attempts: int
+    tools: ToolUse | None = None
 
 
 QUEUE_SECONDS = 600.0
@@ -63,14 +66,16 @@ class Endpoint:
         if stop_token_ids:
             self._settings["stop_token_ids"] = list(stop_token_ids)
 
-    async def ask(self, messages: Sequence[JsonObject], sample: int) -> Answer | Unanswered:
+    async def ask(
+        self, messages: Sequence[JsonObject], sample: EvaluationSample
+    ) -> Answer | Unanswered:
         """Answer a conversation; an answer without text, such as a tool call, is empty.
 
         Every ``sample`` of a conversation has a seed of its own: with one seed all would be equal.
         """
         settings = self._settings
-        if sample and self._seed is not None:
-            settings = {**settings, "seed": (self._seed + sample) % 2**31}
+        if sample.sample and self._seed is not None:
+            settings = {**settings, "seed": (self._seed + sample.sample) % 2**31}
         request = ChatRequest(model=self._model, messages=list(messages), **settings)
         try:
             completion = await self._client.chat(request)

@@ -21,8 +21,10 @@ from services.rewards.interface import Component, RewardFailed, Sample, Score
 class ChatModel(Protocol):
     """The model under evaluation. It retries by itself and returns failures instead of raising."""
 
-    async def ask(self, messages: Sequence[JsonObject], sample: int) -> Answer | Unanswered:
-        """Answer a conversation; ``sample`` is the number of its answers before this one."""
+    async def ask(
+        self, messages: Sequence[JsonObject], sample: EvaluationSample
+    ) -> Answer | Unanswered:
+        """Answer ``messages``: those of ``sample``, perhaps behind a system prompt."""
 
     async def watch(self) -> None:
         """Raise once the model is permanently gone; otherwise never return."""
@@ -71,7 +73,7 @@ class Generation:
     async def _ask_all(self, samples: Iterator[EvaluationSample]) -> None:
         # All tasks share one iterator, which bounds the concurrency.
         for sample in samples:
-            outcome = await self._model.ask(self._conversation(sample), sample.sample)
+            outcome = await self._model.ask(self._conversation(sample), sample)
             if isinstance(outcome, Unanswered):
                 self._keep(_unanswered_row(sample, outcome))
                 self._watch.failed(outcome.failure)
@@ -125,6 +127,7 @@ class Grading:
             parsing=parsing,
             group=score.group if score else None,
             measures=dict(score.measures) or None if score else None,
+            tools=answer.tools,
             score=score.value if score else None,
             correct=score.value >= self._pass_threshold if score else None,
             error=error,
@@ -168,6 +171,7 @@ def _unanswered_row(sample: EvaluationSample, outcome: Unanswered) -> ResultRow:
         sample=sample.sample,
         gold=list(sample.gold),
         answer=None,
+        tools=outcome.tools,
         correct=None,
         error=outcome.failure.message,
         status_code=outcome.failure.status_code,

@@ -72,6 +72,8 @@ class EvaluationHandler:
                 system_prompt=request.system_prompt,
                 keep_reasoning=request.keep_reasoning,
                 prediction=request.prediction,
+                tools=request.tools,
+                multi_turn=request.conversation,
                 max_samples=request.max_samples,
                 samples_per_item=request.samples_per_item,
                 max_concurrency=request.max_concurrency,

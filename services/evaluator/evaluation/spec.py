@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.benchmarks import Benchmark
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import JsonPrediction, Sampling
+from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
@@ -53,6 +54,8 @@ class EvaluationSpec(_Strict):
     )
     keep_reasoning: bool = Field(default=False, description="Grade the reasoning, too.")
     prediction: JsonPrediction | None = Field(default=None, description="Grade JSON alone.")
+    tools: list[Tool] = Field(default_factory=list, description="What the model may call.")
+    multi_turn: MultiTurn | None = Field(default=None, description="Null without tools.")
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     samples_per_item: int = Field(default=1, ge=1)
     max_concurrency: int = Field(default=64, ge=1, le=1024)

@@ -95,14 +95,16 @@ def open_engine(
     ``engine_start_failed`` when a registered model cannot be served.
     """
     if isinstance(spec.model, LocalModel):
-        return _own(spec.model, spec, job_dir, reporter)
+        return open_own_engine(spec.model, spec.max_concurrency, job_dir, reporter)
     return _remote(spec.model, spec, endpoint_key)
 
 
 @asynccontextmanager
-async def _own(
-    model: LocalModel, spec: RolloutSpec, job_dir: Path, reporter: Reporter
+async def open_own_engine(
+    model: LocalModel, max_concurrency: int, job_dir: Path, reporter: Reporter
 ) -> AsyncIterator[WatchedEngine]:
+    """A vLLM server of the job, replaced when it dies; see `open_engine`."""
+
     @asynccontextmanager
     async def start() -> AsyncIterator[RunningServer]:
         async with served(model, job_dir, reporter, Routes(tokens=True)) as (server, name):
@@ -112,7 +114,7 @@ async def _own(
                 server.api_key,
                 name,
                 retries=LOCAL_RETRIES,
-                max_connections=spec.max_concurrency,
+                max_connections=max_concurrency,
             ) as engine:
                 yield RunningServer(engine, server.watch, length)
 

@@ -33,6 +33,7 @@ _TURN = pa.struct(
         ("token_start", pa.int64()),
         ("token_count", pa.int64()),
         ("inserted_count", pa.int64()),
+        ("prompt_tokens", pa.int64()),
         ("finish_reason", pa.string()),
         ("calls", pa.list_(_CALL)),
         ("malformed", pa.list_(pa.struct([("text", pa.string()), ("reason", pa.string())]))),

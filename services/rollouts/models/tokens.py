@@ -111,8 +111,7 @@ class _TokenConversation:
         started = recording.clock()
         sampled = await self._model.sample(recording)
         turn = recording.add_turn(self._model.text(sampled.token_ids), sampled, started)
-        # An aborted turn is no turn of the policy.
-        is_aborted = turn.finish_reason == "abort"
+        is_aborted = turn.finish_reason == "abort"  # wherever the engine stopped
         return SpokenTurn(turn, () if is_aborted else self._model.calls(turn, self._tools))
 
     def reply(self, runs: Sequence[CallRun]) -> bool:

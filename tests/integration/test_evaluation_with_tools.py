@@ -1,0 +1,135 @@
+"""The evaluation child with tools: a scripted chat endpoint, and programs in the real sandbox."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.contracts.multi_turn import MultiTurn, Tool
+from services.contracts.trajectories import CallOutcome, Trajectory
+from services.core.operator_environment import VARIABLE, OperatorEnvironment
+from services.evaluator.serving import RemoteEndpoint
+from services.rollouts.log.log import read_indexed
+from tests.integration.evaluation_job import DEADLINE, EvaluationJob, prompt, without_times
+from tests.support.sandbox import running_sandbox
+from tests.unit.evaluator.chat_server import ChatServer, Reply, error
+
+SEVERAL_TURNS = MultiTurn(multi_turn_enable=True, max_total_response_length=2048)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What a worker tells its child of the running sandbox."""
+    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as sandbox:
+        operator = OperatorEnvironment(sandbox_url=sandbox.url)
+        yield {VARIABLE: operator.model_dump_json()}
+
+
+def calculating(text: str, _times: int) -> Reply:
+    """A model that has its sums calculated, and says what the program printed."""
+    if text.endswith("="):
+        return calling(f"print({text.rstrip('=')})")
+    return Reply(f"The sum is {text.strip()}")
+
+
+def calling(code: str) -> Reply:
+    """A turn that runs a program."""
+    function = {"name": "code_interpreter", "arguments": json.dumps({"code": code})}
+    call = {"id": "call-1", "type": "function", "function": function}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    body = {
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 5},
+    }
+    return Reply(body=json.dumps(body).encode())
+
+
+def job_of(folder: Path, server: ChatServer, samples: int, **fields: Any) -> EvaluationJob:
+    endpoint = RemoteEndpoint.model_validate({"base_url": server.url, "model": "adder"})
+    given = {"tools": [Tool(class_name="sandbox")], "multi_turn": SEVERAL_TURNS, **fields}
+    return EvaluationJob(folder, endpoint, samples, **given)
+
+
+def conversation(job: EvaluationJob, name: str) -> Trajectory:
+    return {each.id: each for each in read_indexed(job.folder)}[name]
+
+
+def test_answers_come_from_programs_in_the_sandbox(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    def sometimes_wrong(text: str, times: int) -> Reply:
+        if text == prompt(1):
+            return error(400, "this prompt is refused")
+        return calling("1/0") if text == prompt(2) else calculating(text, times)
+
+    with ChatServer(sometimes_wrong) as server:
+        job = job_of(tmp_path / "job", server, 6)
+        job.run(DEADLINE, **environment)
+
+    metrics = job.metrics()
+    assert (metrics.samples, metrics.correct, metrics.errors, metrics.unanswered) == (6, 4, 1, 1)
+    assert metrics.tool_use is not None
+    assert (metrics.tool_use.calls, metrics.tool_use.endings) == (5, {"answered": 5})
+    assert metrics.tool_use.per_sample["turns"].mean == 2.0
+    rows = {row.index: row for row in job.rows()}
+    assert (rows[1].answer, rows[1].status_code) == (None, 400)
+    assert (rows[3].answer, rows[3].correct) == ("The sum is 7", True)
+    assert rows[3].tools is not None
+    kept = conversation(job, rows[3].tools.trajectory)
+    (call,) = kept.turns[0].calls
+    assert (call.outcome, call.arguments, call.shown) == (
+        CallOutcome.ANSWERED,
+        {"code": "print(3+4)"},
+        "7\n",
+    )
+    assert rows[2].tools is not None
+    (raised,) = conversation(job, rows[2].tools.trajectory).turns[0].calls
+    assert "ZeroDivisionError" in (raised.shown or "")
+    assert (rows[2].correct, rows[2].tools.failed_calls) == (False, 0)  # that is a reply, too
+
+
+def test_a_killed_child_asks_no_answered_sample_again(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with ChatServer(calculating) as server:
+        uninterrupted = job_of(tmp_path / "whole", server, 24)
+        uninterrupted.run(DEADLINE, **environment)
+
+    def hold_every_fourth(text: str, times: int) -> Reply:
+        reply = calculating(text, times)
+        reply.hold = text in {prompt(index) for index in range(3, 24, 4)}
+        return reply
+
+    with ChatServer(hold_every_fourth) as server:
+        job = job_of(tmp_path / "killed", server, 24, max_concurrency=8)
+        with job.child(**environment) as process:
+            job.wait_for_rows(18)
+            process.send_signal(signal.SIGKILL)
+            process.wait(DEADLINE)
+        asked = server.asked.copy()
+        server.release()
+        job.run(DEADLINE, **environment)
+
+    again = {text for text in server.asked if server.asked[text] > asked[text]}
+    assert {text for text in again if text.endswith("=")} == {
+        prompt(index) for index in range(3, 24, 4)
+    }
+    assert sorted(row.index for row in job.rows()) == list(range(24))
+    assert len(list(read_indexed(job.folder))) == 24
+    assert without_times(job.metrics()) == without_times(uninterrupted.metrics())
+
+
+def test_a_tool_that_does_not_respond_fails_the_job_before_the_first_sample(
+    tmp_path: Path,
+) -> None:
+    nowhere = OperatorEnvironment(sandbox_url="http://127.0.0.1:9", attempts=1)
+    with ChatServer(calculating) as server:
+        job = job_of(tmp_path / "job", server, 3)
+        job.run(DEADLINE, **{VARIABLE: nowhere.model_dump_json()})
+
+    assert job.failure()["code"] == "tool_unavailable"
+    assert "code_interpreter" in job.failure()["message"]
+    assert server.bodies == []
