@@ -9,6 +9,7 @@ from typing import Any
 from services.contracts.comparisons import EvaluationComparison
 from services.contracts.evaluations import Evaluation, EvaluationMetrics, SampleResult
 from services.metrics.evaluation_plots import Interval, intervals, lengths
+from services.metrics.leaderboard import with_tools
 from services.metrics.tables import Cell, Sheet, write_html, write_markdown
 
 SUMMARY_COLUMNS = (
@@ -132,9 +133,9 @@ class EvaluationReport:
 
 
 def model_name(evaluation: Evaluation) -> str:
-    """The name of the evaluated model, which may be a remote one."""
+    """The name of the evaluated model, which may be a remote one, and its tools."""
     model = evaluation.model
-    return model if isinstance(model, str) else model.model
+    return with_tools(model if isinstance(model, str) else model.model, evaluation)
 
 
 def in_training_files(metrics: EvaluationMetrics) -> str | None:

@@ -67,3 +67,12 @@ def test_remote_models_of_one_name_are_told_apart_by_their_origin() -> None:
     remote = [{"base_url": f"http://{host}/v1", "model": "m"} for host in ("a", "b")]
     board = leaderboard(evaluation(str(n), each, "f", 0.5) for n, each in enumerate(remote))
     assert [row.model for row in board.rows] == ["m (http://a:80)", "m (http://b:80)"]
+
+
+def test_a_model_with_tools_is_a_row_of_its_own() -> None:
+    with_tools = evaluation("e-2", "m", "f", 0.9, tools=[{"class_name": "a.SandboxFusionTool"}])
+
+    board = leaderboard([with_tools, evaluation("e-1", "m", "f", 0.5)])
+
+    assert [row.model for row in board.rows] == ["m with SandboxFusionTool", "m"]
+    assert len(board.benchmarks) == 1
