@@ -4,7 +4,7 @@ import { request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
 import { duration, number } from "../format.js";
 
-export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs" };
+export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs", evaluation: "/v1/evaluations" };
 
 const PAGE = 100;
 const BINS = 20;
