@@ -1,4 +1,5 @@
-"""The evaluation child with tools: a scripted chat endpoint, and programs in the real sandbox."""
+"""The evaluation child with tools: programs in the real sandbox, called by a scripted chat endpoint
+and by a tiny model that the child serves."""
 
 import json
 import signal
@@ -8,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from services.contracts.engine import VllmOptions
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.trajectories import CallOutcome, Trajectory
 from services.core.operator_environment import VARIABLE, OperatorEnvironment
-from services.evaluator.serving import RemoteEndpoint
+from services.evaluator.serving import LocalModel, RemoteEndpoint
+from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import read_indexed
+from services.rollouts.tools.declaration import declarations
 from tests.integration.evaluation_job import DEADLINE, EvaluationJob, prompt, without_times
+from tests.integration.rollout.memorized_rollouts import memorize
+from tests.support.chat_templates.conversation import Conversation, ToolTurn, call
+from tests.support.chat_templates.families import FAMILIES
+from tests.support.runtimes import installed_runtime
 from tests.support.sandbox import running_sandbox
 from tests.unit.evaluator.chat_server import ChatServer, Reply, error
 
@@ -38,8 +46,8 @@ def calculating(text: str, _times: int) -> Reply:
 def calling(code: str) -> Reply:
     """A turn that runs a program."""
     function = {"name": "code_interpreter", "arguments": json.dumps({"code": code})}
-    call = {"id": "call-1", "type": "function", "function": function}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    made = {"id": "call-1", "type": "function", "function": function}
+    message = {"role": "assistant", "content": None, "tool_calls": [made]}
     body = {
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 5},
@@ -79,8 +87,8 @@ def test_answers_come_from_programs_in_the_sandbox(
     assert (rows[3].answer, rows[3].correct) == ("The sum is 7", True)
     assert rows[3].tools is not None
     kept = conversation(job, rows[3].tools.trajectory)
-    (call,) = kept.turns[0].calls
-    assert (call.outcome, call.arguments, call.shown) == (
+    (answered,) = kept.turns[0].calls
+    assert (answered.outcome, answered.arguments, answered.shown) == (
         CallOutcome.ANSWERED,
         {"code": "print(3+4)"},
         "7\n",
@@ -133,3 +141,56 @@ def test_a_tool_that_does_not_respond_fails_the_job_before_the_first_sample(
     assert job.failure()["code"] == "tool_unavailable"
     assert "code_interpreter" in job.failure()["message"]
     assert server.bodies == []
+
+
+PYTHON = Tool(
+    class_name="sandbox",
+    tool_schema={
+        "type": "function",
+        "function": {
+            "name": "python",
+            "description": "Runs Python.",
+            "parameters": {
+                "type": "object",
+                "properties": {"code": {"type": "string"}, "n": {"type": "integer"}},
+                "required": ["code"],
+            },
+        },
+    },
+)
+
+
+@pytest.mark.runtime
+def test_a_local_model_calls_its_tools(tmp_path: Path, environment: dict[str, str]) -> None:
+    vllm = installed_runtime("vllm").python
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    FAMILIES["qwen3"].write(weights)
+    chat = open_chat_tokens(weights)
+    (declared,) = declarations([PYTHON], "tools")
+    sums = [known_sum(index) for index in range(3)]
+    memorize(weights, chat, [declared.schema], sums)
+    options = VllmOptions(max_model_len=2048, dtype="float32", cpu_kv_cache_gib=0.1)
+    model = LocalModel(path=weights, runtime_python=vllm, options=options)
+
+    fields = {"tools": [PYTHON], "multi_turn": SEVERAL_TURNS}
+    job = EvaluationJob(tmp_path / "job", model, 3, **fields)
+    job.run(300, **environment)
+
+    metrics = job.metrics()
+    assert (metrics.samples, metrics.correct, metrics.errors) == (3, 3, 0)
+    row = next(row for row in job.rows() if row.index == 2)
+    assert (row.answer or "").endswith("The sum is 5.")
+    assert (row.extracted, row.finish_reason) == ("5", "answered")
+    assert row.tools is not None
+    kept = conversation(job, row.tools.trajectory)
+    assert kept.turns[0].calls[0].shown == "5\n"
+    assert kept.sampled_tokens == row.completion_tokens
+    assert 0 < kept.sampled_tokens < len(kept.response_token_ids)
+
+
+def known_sum(index: int) -> Conversation:
+    """A sum that the model has calculated before it answers."""
+    asked = {"role": "user", "content": prompt(index)}
+    turn = ToolTurn([call(0, f"print({prompt(index).rstrip('=')})")], [f"{2 * index + 1}\n"])
+    return Conversation([turn], f"The sum is {2 * index + 1}.", before=(asked,))

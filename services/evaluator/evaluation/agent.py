@@ -16,7 +16,7 @@ from services.evaluator.evaluation.conversations import ToolConversations
 from services.evaluator.evaluation.endpoint import connect
 from services.evaluator.evaluation.spec import EvaluationSpec
 from services.evaluator.rollout.chat_files import chat_folder
-from services.evaluator.rollout.engine import open_own_engine
+from services.evaluator.rollout.engine import never, open_own_engine
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.call_format import check_parser_fits
@@ -39,14 +39,13 @@ class _OpenModel(NamedTuple):
 
 @asynccontextmanager
 async def open_agent(
-    spec: EvaluationSpec, context: ChildContext
+    spec: EvaluationSpec, settings: MultiTurn, context: ChildContext
 ) -> AsyncIterator[ToolConversations]:
     """The model of an evaluation with its tools, ready inside the block.
 
     Entering raises ``JobFailed`` for a tool that does not respond and a model that cannot be
     served, and `InvalidRequest` for one whose chat template cannot render tools.
     """
-    settings = spec.multi_turn or MultiTurn(multi_turn_enable=True)
     async with open_toolbox(spec.tools, context.environment) as toolbox:
         await check_tools_respond(spec.tools, toolbox)
         async with _opened(spec, settings, context) as opened:
@@ -95,16 +94,12 @@ async def _remote(
     endpoint: RemoteEndpoint, spec: EvaluationSpec, settings: MultiTurn, key: str | None
 ) -> AsyncIterator[_OpenModel]:
     base_url = str(endpoint.base_url)
-    async with connect(base_url, key, spec.sampling, spec.max_concurrency) as client:
+    longest = settings.max_total_response_length or spec.sampling.max_tokens
+    async with connect(base_url, key, longest, spec.max_concurrency) as client:
         model = MessageModel(
             client, endpoint.model, settings, spec.sampling, spec.chat_template_kwargs
         )
-        yield _OpenModel(model, _never)
-
-
-async def _never() -> None:
-    """A remote server has no process to watch."""
-    await asyncio.Event().wait()
+        yield _OpenModel(model, never)
 
 
 def _chat_tokens(

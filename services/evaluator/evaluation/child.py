@@ -137,8 +137,8 @@ async def _run(context: ChildContext) -> JsonObject:
     job_dir = context.job_dir
     spec = EvaluationSpec.model_validate_json((job_dir / SPEC).read_bytes())
     engine: AbstractAsyncContextManager[ChatModel] = (
-        open_agent(spec, context)
-        if spec.tools
+        open_agent(spec, spec.multi_turn, context)
+        if spec.multi_turn is not None
         else open_engine(spec, job_dir, context.reporter, context.endpoint_key)
     )
     metrics = await evaluate(spec, job_dir, engine, context.environment, context.reporter)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import Sampling, ToolUse
+from services.contracts.evaluations import ToolUse
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import EvaluationSpec
@@ -97,10 +97,10 @@ class Endpoint:
 
 
 def connect(
-    base_url: str, api_key: str | None, sampling: Sampling, connections: int
+    base_url: str, api_key: str | None, max_tokens: int, connections: int
 ) -> InferenceClient:
     """A client whose timeouts allow for answers of this length."""
-    attempt_seconds = QUEUE_SECONDS + sampling.max_tokens / SLOWEST_TOKENS_PER_SECOND
+    attempt_seconds = QUEUE_SECONDS + max_tokens / SLOWEST_TOKENS_PER_SECOND
     patience = model_retries(deadline_seconds=3 * attempt_seconds)
     return InferenceClient(
         base_url,
@@ -129,7 +129,7 @@ def open_engine(
 async def _remote(
     base_url: str, model: str, key: str | None, spec: EvaluationSpec
 ) -> AsyncIterator[Endpoint]:
-    async with connect(base_url, key, spec.sampling, spec.max_concurrency) as client:
+    async with connect(base_url, key, spec.sampling.max_tokens, spec.max_concurrency) as client:
         yield Endpoint(client, model, spec)
 
 
@@ -141,7 +141,9 @@ async def _served(
         check_template_reads(model.path, spec.chat_template_kwargs)
     async with (
         served(model, job_dir, reporter) as (server, name),
-        connect(server.base_url, server.api_key, spec.sampling, spec.max_concurrency) as client,
+        connect(
+            server.base_url, server.api_key, spec.sampling.max_tokens, spec.max_concurrency
+        ) as client,
     ):
         yield _ServedEndpoint(client, name, spec, model, server)
 

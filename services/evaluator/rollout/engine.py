@@ -136,10 +136,10 @@ async def _remote(
     async with CompletionsTokenEngine(
         base_url, key, endpoint.model, max_connections=spec.max_concurrency
     ) as engine:
-        yield WatchedEngine(engine, _never, context_length=length)
+        yield WatchedEngine(engine, never, context_length=length)
 
 
-async def _never() -> None:
+async def never() -> None:
     """A remote server has no process to watch."""
     await asyncio.Event().wait()
 
