@@ -1,7 +1,6 @@
 """The evaluation child with tools: programs in the real sandbox, called by a scripted chat endpoint
 and by a tiny model that the child serves."""
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from tests.support.chat_templates.conversation import Conversation, ToolTurn, ca
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.runtimes import installed_runtime
 from tests.support.sandbox import running_sandbox
-from tests.unit.evaluator.chat_server import ChatServer, Reply, error
+from tests.unit.evaluator.chat_server import ChatServer, Reply, calling, error
 
 SEVERAL_TURNS = MultiTurn(multi_turn_enable=True, max_total_response_length=2048)
 
@@ -39,20 +38,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 def calculating(text: str, _times: int) -> Reply:
     """A model that has its sums calculated, and says what the program printed."""
     if text.endswith("="):
-        return calling(f"print({text.rstrip('=')})")
+        return calling("code_interpreter", code=f"print({text.rstrip('=')})")
     return Reply(f"The sum is {text.strip()}")
-
-
-def calling(code: str) -> Reply:
-    """A turn that runs a program."""
-    function = {"name": "code_interpreter", "arguments": json.dumps({"code": code})}
-    made = {"id": "call-1", "type": "function", "function": function}
-    message = {"role": "assistant", "content": None, "tool_calls": [made]}
-    body = {
-        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
-        "usage": {"prompt_tokens": 7, "completion_tokens": 5},
-    }
-    return Reply(body=json.dumps(body).encode())
 
 
 def job_of(folder: Path, server: ChatServer, samples: int, **fields: Any) -> EvaluationJob:
@@ -71,7 +58,11 @@ def test_answers_come_from_programs_in_the_sandbox(
     def sometimes_wrong(text: str, times: int) -> Reply:
         if text == prompt(1):
             return error(400, "this prompt is refused")
-        return calling("1/0") if text == prompt(2) else calculating(text, times)
+        return (
+            calling("code_interpreter", code="1/0")
+            if text == prompt(2)
+            else calculating(text, times)
+        )
 
     with ChatServer(sometimes_wrong) as server:
         job = job_of(tmp_path / "job", server, 6)
