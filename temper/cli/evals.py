@@ -142,6 +142,8 @@ def show(
     out.table(("ROW", "OUTCOME", "GOLD", "COMPARED"), map(_result_row, rows.data))
     if rows.has_more:
         out.note(f"more rows exist; -n {most * 2} shows them")
+    if any(row.tools for row in rows.data):
+        out.note(f"with their tool calls:  temper evals show {job_id} --conversations", "dim")
 
 
 def _show_conversations(
