@@ -80,13 +80,13 @@ def lm_eval_command(python: str, folder: Path, port: int) -> list[str]:
     return [*command, "--apply_chat_template"]
 
 
-def seconds_of(command: Sequence[str]) -> float:
+def seconds_of(command: Sequence[str], cwd: Path = REPOSITORY) -> float:
     """How long a command takes."""
     environment = {**os.environ, "OPENAI_API_KEY": "none", "TOKENIZERS_PARALLELISM": "false"}
     begun = time.perf_counter()
     done = subprocess.run(
         command,
-        cwd=REPOSITORY,
+        cwd=cwd,
         env=environment,
         capture_output=True,
         text=True,

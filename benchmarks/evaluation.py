@@ -23,7 +23,7 @@ from pathlib import Path
 from services.contracts.evaluations import Sampling
 from services.contracts.graders import NumericGrader
 from services.core.process.reporter import RESULT
-from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
+from services.evaluator.evaluation.spec import SPEC, BenchmarkSpec, EvaluationSpec
 from services.evaluator.serving import RemoteEndpoint
 
 REPOSITORY = Path(__file__).parents[1]
@@ -126,9 +126,7 @@ def run_child(port: int, concurrency: int, samples: int) -> float:
             model=RemoteEndpoint.model_validate(
                 {"base_url": f"http://127.0.0.1:{port}/v1", "model": "mock"}
             ),
-            samples=file,
-            grader=NumericGrader(),
-            sampling=Sampling(),
+            benchmarks=[BenchmarkSpec(samples=file, grader=NumericGrader(), sampling=Sampling())],
             max_concurrency=concurrency,
         )
         (job_dir / SPEC).write_text(spec.model_dump_json())

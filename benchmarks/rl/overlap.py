@@ -34,6 +34,7 @@ from services.core.process.runtimes import REPOSITORY, find_runtime
 from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
 from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition
@@ -159,6 +160,7 @@ async def train(
     with (
         tempfile.TemporaryDirectory(prefix="temper-overlap-") as name,
         IndexedLog(Path(name)) as log,
+        UpdateLog(Path(name), keep=0) as updates,
     ):
         folder = Path(name)
         source = RolloutSource(rollouts, JudgingScorer(by_sample), seed=0)
@@ -175,6 +177,7 @@ async def train(
             engine=engine,
             sync=WeightSync(learner, folder / "weights"),
             log=log,
+            updates=updates,
             checkpoints=Checkpoints(folder, 1),
             reporter=Reporter(folder),
             job_dir=folder,

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from services.api.batches.routes import router as batches
 from services.api.campaigns.routes import router as campaigns
+from services.api.checks.routes import router as checks
 from services.api.context import GatewayContext
 from services.api.dashboard.routes import router as dashboard
 from services.api.dashboard.sessions import BrowserSessions
@@ -18,6 +19,8 @@ from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
 from services.api.exports.routes import models as model_exports
 from services.api.exports.routes import router as exports
+from services.api.file_rows.reader import RowReader
+from services.api.file_rows.routes import router as file_rows
 from services.api.files.expiry import FileExpiry
 from services.api.files.routes import router as files
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
@@ -26,6 +29,7 @@ from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
 from services.api.jobs.artifacts import router as artifacts
+from services.api.jobs.attempts import router as attempts
 from services.api.jobs.curves import router as curves
 from services.api.jobs.removal import Retention
 from services.api.jobs.routes import router as jobs
@@ -33,6 +37,7 @@ from services.api.merges.routes import models as model_merges
 from services.api.merges.routes import router as merges
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
+from services.api.notes.routes import router as notes
 from services.api.proxy import Upstream
 from services.api.rollouts.routes import router as rollouts
 from services.api.serving.forward import Inference
@@ -45,7 +50,7 @@ from services.api.serving.servings import Servings
 from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
 from services.api.tool_routes import tool_router, tool_services
-from services.api.trajectories import ROUTERS as TRAJECTORIES
+from services.api.trajectories.routes import ROUTERS as TRAJECTORIES
 from services.api.uploads.parts import UploadParts
 from services.api.uploads.routes import router as uploads
 from services.contracts.errors import Unavailable
@@ -79,6 +84,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
                     await connections.enter_async_context(tool)
                 await connections.enter_async_context(context.inference.usage)
                 await connections.enter_async_context(context.inference)
+                await connections.enter_async_context(context.rows)
                 yield
         finally:
             await run_in_threadpool(context.dispatcher.stop)
@@ -108,9 +114,10 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     proxies = [tool_router(tool) for tool in tools]
     serving = (inference, key_usage, model_deployments, servings)
     registered = (models, model_merges, merges, model_exports, exports)
-    training = (fine_tuning, permissions, graders)
+    training = (fine_tuning, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
-    others = (files, uploads, indexing, jobs, curves, artifacts, dashboard)
+    kept = (files, file_rows, uploads, artifacts, notes)
+    others = (*kept, indexing, jobs, curves, attempts, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)
@@ -144,6 +151,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         sessions=sessions,
         stream_places=BoundedSemaphore(settings.max_event_streams),
         inference=Inference(locator, UsageLog(database), settings),
+        rows=RowReader(),
     )
 
 

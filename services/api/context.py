@@ -8,6 +8,7 @@ from fastapi import Depends, Header, Request
 
 from services.api.dashboard.sessions import BrowserSessions
 from services.api.dispatcher import Dispatcher
+from services.api.file_rows.reader import RowReader
 from services.api.serving.forward import Inference
 from services.api.settings import ApiSettings
 from services.core.artifacts import Artifacts
@@ -28,6 +29,7 @@ class GatewayContext:
     sessions: BrowserSessions
     stream_places: BoundedSemaphore
     inference: Inference
+    rows: RowReader
 
 
 async def _context(request: Request) -> GatewayContext:

@@ -140,6 +140,17 @@ EVALUATION: dict[str, Example] = {
             "multi_turn": {"max_tool_calls": 4, "max_total_response_length": 4096},
         },
     },
+    "several": {
+        "summary": "Several benchmarks, whose answers one engine gives",
+        "value": {
+            "model": "tiny-base",
+            "benchmarks": [
+                {"benchmark": "gsm8k", "file": "file-abc123", "split": "final"},
+                {"name": "capitals", "file": "file-abc124", "grader": {"type": "exact"}},
+            ],
+            "sampling": {"max_tokens": 256},
+        },
+    },
 }
 
 
@@ -323,6 +334,32 @@ SEARCH: dict[str, Example] = {
     },
 }
 
+
+CHECK: dict[str, Example] = {
+    "demonstrations": {
+        "summary": "Conversations to learn from, with lengths in the tokens of a model",
+        "value": {"training_file": "file-abc123", "model": "tiny-base"},
+    },
+    "preferences": {
+        "summary": "Pairs of answers for direct preference optimization",
+        "value": {"training_file": "file-abc123", "method": {"type": "dpo"}},
+    },
+}
+
+EXAMPLES: dict[str, Example] = {
+    "supervised": {"summary": "For supervised fine-tuning", "value": {"model": "tiny-base"}},
+    "last turn": {
+        "summary": "With a loss on the last answer alone, from row 101 on",
+        "value": {
+            "model": "tiny-base",
+            "method": {
+                "type": "supervised",
+                "supervised": {"hyperparameters": {"llamafactory": {"mask_history": True}}},
+            },
+            "after": "100",
+        },
+    },
+}
 
 MERGE: dict[str, Example] = {
     "default": {"summary": "A model named ft:...:merged:...", "value": {}},

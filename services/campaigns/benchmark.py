@@ -1,8 +1,6 @@
 """The benchmark of a campaign: its items, and their division into a search and a final part."""
 
-import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from services.contracts.errors import InvalidRequest
 from services.datasets.questions import question_of
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, RowError
+from services.datasets.splits import by_question, by_subtask, subtask_of
 from services.metrics.contamination import Contamination
 from services.metrics.extraction import at_path
 
@@ -23,10 +22,11 @@ SEARCH, FINAL = "search", "final"
 
 @dataclass(frozen=True)
 class Item:
-    """A row of the benchmark and the text of its question."""
+    """A row of the benchmark, the text of its question, and its sub-task for published splits."""
 
     row: JsonObject
     question: str
+    subtask: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ def read_items(path: Path, request: CreateCampaign) -> list[Item]:
         try:
             if not isinstance(record.value, dict):
                 raise RowError("is not an object")
-            items.append(Item(record.value, _question(record.value, benchmark)))
+            subtask = subtask_of(record.value, benchmark if request.splits == "published" else None)
+            items.append(Item(record.value, _question(record.value, benchmark), subtask))
         except RowError as error:
             raise InvalidRequest(f"row {record.row}: {error.message}", param="file") from None
     return items
@@ -83,17 +84,17 @@ def _text(question: str | list[JsonObject]) -> str:
     return "\n".join(str(message.get("content") or "") for message in question)
 
 
-def divide(items: Sequence[Item], final_share: float) -> Parts:
-    """Divide items by the hash of their question: equal questions come into the same part.
+def divide(items: Sequence[Item], request: CreateCampaign) -> Parts:
+    """Divide items as the campaign asks.
 
     Raises `InvalidRequest` when a part has fewer than `MIN_ITEMS`.
     """
-    questions = sorted({item.question for item in items}, key=_hash)
-    final = set(questions[: math.ceil(len(questions) * final_share)])
-    parts = Parts(
-        [item for item in items if item.question not in final],
-        [item for item in items if item.question in final],
-    )
+    if request.splits == "published":
+        shuffles = request.benchmark is not None and benchmark_of(request.benchmark).shuffles
+        split = by_subtask([item.subtask for item in items], shuffles=shuffles)
+    else:
+        split = by_question([item.question for item in items], request.final_share)
+    parts = Parts([items[row] for row in split.search], [items[row] for row in split.final])
     if min(len(parts.search), len(parts.final)) < MIN_ITEMS:
         raise InvalidRequest(
             f"{len(parts.search)} search and {len(parts.final)} final items; each part needs "
@@ -101,10 +102,6 @@ def divide(items: Sequence[Item], final_share: float) -> Parts:
             param="file",
         )
     return parts
-
-
-def _hash(question: str) -> str:
-    return hashlib.sha256(question.encode()).hexdigest()
 
 
 def write_rows(path: Path, rows: Sequence[JsonObject]) -> None:

@@ -1,10 +1,13 @@
 """The budget of a campaign: what it has used, and the limit that ends it."""
 
+import math
+import threading
 import time
 from collections.abc import Callable, Mapping
 
 from services.campaigns.signals import BudgetSpent
 from services.contracts.campaigns import CreateCampaign, Limit, LlmRole
+from services.core.jobs.campaign_scripts import ScriptUsage
 from services.inference.clients.chat import TokenUsage
 
 HOUR_SECONDS = 3600.0
@@ -13,7 +16,8 @@ HOUR_SECONDS = 3600.0
 class Budget:
     """The limits of a campaign that took its first step at ``started_at``, and what it has used.
 
-    ``now`` is the clock that ``started_at`` was read from.
+    ``by_scripts`` is what its data scripts have used of LLMs. ``now`` is the clock that
+    ``started_at`` was read from.
     """
 
     def __init__(
@@ -21,33 +25,39 @@ class Budget:
         request: CreateCampaign,
         started_at: float | None,
         used: Mapping[LlmRole, TokenUsage],
+        by_scripts: ScriptUsage,
     ) -> None:
         self.now: Callable[[], float] = time.time
         self._limits = request.budget
         self._prices = {role: request.llm_for(role).price for role in LlmRole}
         self._started_at = started_at
+        self._is_priced = all(llm.price is not None for llm in request.llms)
         self._used = dict(used)
+        self._lock = threading.Lock()
+        self.by_scripts = by_scripts
 
     def add(self, role: LlmRole, prompt_tokens: int, completion_tokens: int) -> None:
         """Count the tokens of a call of the LLM."""
-        used = self._used.get(role, TokenUsage(0, 0))
-        total = TokenUsage(used.prompt + prompt_tokens, used.completion + completion_tokens)
-        self._used[role] = total
+        with self._lock:
+            used = self._used.get(role, TokenUsage(0, 0))
+            total = TokenUsage(used.prompt + prompt_tokens, used.completion + completion_tokens)
+            self._used[role] = total
 
     @property
     def tokens(self) -> int:
-        """All tokens of the LLM."""
-        return sum(used.prompt + used.completion for used in self._used.values())
+        """All tokens of LLMs."""
+        asked = sum(used.prompt + used.completion for used in list(self._used.values()))
+        return asked + self.by_scripts.tokens
 
     @property
     def cost(self) -> float | None:
         """What these tokens cost, each at the price of its LLM; None where one has no price."""
-        cost = 0.0
+        if not self._is_priced:
+            return None
+        cost = self.by_scripts.cost
         for role, price in self._prices.items():
-            if price is None:
-                return None
             used = self._used.get(role, TokenUsage(0, 0))
-            cost += price.of(used.prompt, used.completion)
+            cost += price.of(used.prompt, used.completion) if price else 0.0
         return cost
 
     @property
@@ -58,9 +68,23 @@ class Budget:
         return max(0.0, self._started_at + self._limits.hours * HOUR_SECONDS - self.now())
 
     @property
+    def left(self) -> tuple[float, float]:
+        """The tokens and the cost that are left, infinite without a limit."""
+        tokens, cost = self._limits.llm_tokens, self._limits.cost
+        return (
+            math.inf if tokens is None else tokens - self.tokens,
+            math.inf if cost is None or self.cost is None else cost - self.cost,
+        )
+
+    @property
     def bounds_gpu_hours(self) -> bool:
         """Whether `check_gpu_hours` has a limit to check."""
         return self._limits.gpu_hours is not None
+
+    @property
+    def bounds_llm(self) -> bool:
+        """Whether `check_llm` has a limit to check."""
+        return self._limits.llm_tokens is not None or self._limits.cost is not None
 
     def check_steps(self, before: int) -> None:
         """Raise `BudgetSpent` when no step may follow the ``before`` steps of loops."""

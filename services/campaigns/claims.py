@@ -1,14 +1,15 @@
 """Claiming a campaign that can take a step, and letting go of it. No claim holds a device."""
 
 import time
+from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import and_, exists, or_, select, update
+from sqlalchemy import delete, exists, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import now
-from services.core.db.tables import CampaignRow, JobRow
+from services.core.db.tables import CampaignWaitRow, JobRow
 from services.core.jobs.claims import Claim, Claimant, ClaimStage
 from services.core.jobs.job import Job, LeaseLost, job_from_row
 from services.core.jobs.queues import CAMPAIGN
@@ -23,17 +24,20 @@ _FINAL = [status.value for status in JobStatus if status.is_final]
 def claim_step(session: Session, claimant: Claimant) -> Claim | None:
     """Claim the queued campaign that has waited longest of those with nothing to wait for."""
     awaited = aliased(JobRow)
-    ended = exists().where(awaited.id == CampaignRow.awaits, awaited.status.in_(_FINAL))
+    ended = exists().where(
+        CampaignWaitRow.campaign_id == JobRow.id,
+        awaited.id == CampaignWaitRow.job_id,
+        awaited.status.in_(_FINAL),
+    )
     query = (
         select(JobRow)
-        .outerjoin(CampaignRow, CampaignRow.id == JobRow.id)
         .where(
             JobRow.queue == CAMPAIGN.work,
             JobRow.status == JobStatus.QUEUED.value,
             or_(
                 JobRow.not_before.is_(None),
                 JobRow.not_before <= now(session),
-                and_(CampaignRow.awaits.is_not(None), ended),
+                ended,
             ),
         )
         .order_by(JobRow.priority.desc(), JobRow.updated_at)
@@ -77,21 +81,18 @@ def release(
     session: Session,
     job: Job,
     reason: str,
-    awaits: str | None,
+    jobs: Collection[str],
     seconds_left: float | None = None,
     *,
     has_begun: bool = True,
 ) -> None:
-    """Queue a claimed campaign until the job ``awaits`` has ended; without one, for a while.
+    """Queue a claimed campaign until one of ``jobs`` has ended; without any, for a while.
 
     It goes on after ``seconds_left`` at the latest, when the hours of its budget end. They do not
     count before it ``has_begun``.
     """
-    row = session.get(CampaignRow, job.id)
-    if row is None:
-        session.add(CampaignRow(id=job.id, awaits=awaits))
-    else:
-        row.awaits = awaits
+    session.execute(delete(CampaignWaitRow).where(CampaignWaitRow.campaign_id == job.id))
+    session.add_all(CampaignWaitRow(campaign_id=job.id, job_id=each) for each in set(jobs))
     message = reason[:1].upper() + reason[1:]
     seconds = FALLBACK_SECONDS if seconds_left is None else min(FALLBACK_SECONDS, seconds_left)
     later = now(session) + seconds

@@ -11,6 +11,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.script import check_script, read_rows, run_script
 from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import TrainingSettings, read_settings
+from services.campaigns.trial import try_training
 from services.contracts.campaigns import Failure
 
 _BLOCK = re.compile(r"```(python|yaml)[ \t]*\n(.*?)```", re.DOTALL)
@@ -22,7 +23,9 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
     kept = parent.script if parent and proposal.skip_data_processing else None
     task = prompts.CODING_SETTINGS_ONLY
     if kept is None:
-        task = prompts.CODING.format(seconds=_script_seconds(run))
+        task = prompts.CODING.format(
+            seconds=_script_seconds(run), network=prompts.network_text(run.request)
+        )
     message = "\n\n".join(
         [
             f"The experiment: {proposal.task}",
@@ -55,7 +58,7 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
 
 def _script_seconds(run: CampaignRun) -> float:
     """The time that a script has on all data."""
-    return min(run.settings.sandbox_max_run_seconds, run.request.time_limits.script)
+    return min(run.settings.most_script_seconds, run.request.time_limits.script)
 
 
 def _check(
@@ -67,5 +70,6 @@ def _check(
     check_script(script)
     checked = read_settings(settings)
     data = run_script(run, f"debug-{attempt}", script, debug=True)
-    read_rows(data, items)
+    rows = read_rows(data, items).first(run.request.training_rows)
+    try_training(run, attempt, checked.hyperparameters, rows)
     return checked

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from services.campaigns import prompts
 from services.campaigns.acceptance import compare
-from services.campaigns.history import best_loop, measurement_of
+from services.campaigns.history import best_loop, measurement_of, next_verdict
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Attempt, Code, Failed, Feedback, Proposal
 from services.campaigns.run import CampaignRun
@@ -18,24 +18,25 @@ class _Explanation(Resource):
     reason: str = Field(alias="Reason", min_length=1)
 
 
-def judge(
-    run: CampaignRun, loop: int, proposal: Proposal, code: Code, attempt: Attempt
-) -> Feedback:
+def judge(run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt) -> Feedback:
     """Compare with the best model so far, on the search part; failures are never accepted.
 
+    One loop is judged at a time, so that the best model stays the same meanwhile.
     A budget that ends before the LLM has explained the verdict leaves the verdict as it is.
     """
     failed = proposal.failed or code.failed or attempt.failed
     comparison = None
     if failed is None and attempt.measurement is not None:
-        best = measurement_of(run, best_loop(run, loop))
+        best = measurement_of(run, best_loop(run))
         comparison = compare(
             attempt.measurement.search,
             best.search,
             higher_is_better=run.request.higher_is_better,
         )
     accepted = comparison is not None and comparison.improves
-    feedback = Feedback(accepted=accepted, comparison=comparison, failed=failed)
+    feedback = Feedback(
+        accepted=accepted, order=next_verdict(run), comparison=comparison, failed=failed
+    )
     try:
         said = _explain(run, proposal, code, _verdict(feedback))
     except StepFailed as error:

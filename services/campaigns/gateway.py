@@ -48,17 +48,24 @@ class Gateway:
         form = {"purpose": purpose.value}
         return await self._post("/v1/files", key, data=form, files={"file": (filename, content)})
 
+    async def delete(self, path: str, key: str) -> None:
+        """Delete something; raises `GatewayRefused` also when it is not there."""
+        await self._send("DELETE", path, key)
+
     async def _post(self, path: str, key: str, **content: object) -> str:
+        return await self._send("POST", path, key, **content)
+
+    async def _send(self, method: str, path: str, key: str, **content: object) -> str:
         headers = {**self._headers, "Idempotency-Key": key}
         # The operator's own service: no proxy of the environment lies between.
         async with httpx.AsyncClient(
-            base_url=self._url, timeout=TIME_LIMIT, trust_env=False, verify=_certificates()
+            base_url=self._url, timeout=TIME_LIMIT, trust_env=False, verify=certificates()
         ) as http:
             for attempt in range(ATTEMPTS):
                 if attempt:
                     await asyncio.sleep(FIRST_PAUSE_SECONDS * 2**attempt)
                 try:
-                    answer = await http.post(path, headers=headers, **content)  # type: ignore[arg-type]
+                    answer = await http.request(method, path, headers=headers, **content)  # type: ignore[arg-type]
                 except httpx.TransportError as error:
                     reason = f"{self._url} was not reached: {error}"
                     continue
@@ -69,7 +76,7 @@ class Gateway:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def certificates() -> ssl.SSLContext:
     """Certificates to check the gateway's by; reading them takes longer than a request."""
     return httpx.create_ssl_context(trust_env=False)
 

@@ -45,14 +45,29 @@ def search_score(run: CampaignRun, measurement: Measurement) -> float | None:
     return mean_score(scores, higher_is_better=run.request.higher_is_better)
 
 
-def best_loop(run: CampaignRun, before: int) -> int:
-    """The accepted loop with the newest best model; 0 is the base model."""
-    accepted = (
-        loop
-        for loop in range(before - 1, 0, -1)
-        if run.finished(loop, StepName.FEEDBACK, Feedback).accepted
-    )
-    return next(accepted, 0)
+def judged_loops(run: CampaignRun) -> list[int]:
+    """The loops that have a verdict."""
+    return list(run.steps.outputs(StepName.FEEDBACK))
+
+
+def accepted_loops(run: CampaignRun) -> list[int]:
+    """The base model and the accepted loops in the order of their verdicts: the best is the last,
+    since each was better than the best before it."""
+    verdicts = run.steps.outputs(StepName.FEEDBACK)
+    accepted = [loop for loop, verdict in verdicts.items() if verdict["accepted"]]
+    return [0, *sorted(accepted, key=lambda loop: verdicts[loop].get("order") or loop)]
+
+
+def best_loop(run: CampaignRun) -> int:
+    """The loop of the best model; 0 is the base model."""
+    return accepted_loops(run)[-1]
+
+
+def next_verdict(run: CampaignRun) -> int:
+    """The place of the next verdict in the order of verdicts, from 1."""
+    verdicts = run.steps.outputs(StepName.FEEDBACK)
+    places = (verdict.get("order") or loop for loop, verdict in verdicts.items())
+    return 1 + max(places, default=0)
 
 
 def measurement_of(run: CampaignRun, loop: int) -> Measurement:

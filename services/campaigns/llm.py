@@ -45,7 +45,7 @@ class Conversation:
         self._calls += 1
         key = f"{self._name}.{self._calls}"
         messages = list(self._messages)
-        effect = self._run.once(key, lambda: _call(self._run, key, messages), long=True)
+        effect = self._run.pay_once(key, lambda: _call(self._run, key, messages))
         answer = str(effect.response["answer"])
         self._messages.append({"role": "assistant", "content": answer})
         return _REASONING.sub("", answer)

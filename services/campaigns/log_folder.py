@@ -10,9 +10,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import yaml
+
 from services.campaigns.effects import Effect, Place
+from services.campaigns.records import Code
+from services.campaigns.training_settings import TRIAL_ARGUMENTS, trial_arguments
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import StepName
+from services.contracts.offline import SupervisedHyperparameters
+from services.contracts.stages import Stage
 
 OUTPUT, PAGE, SUMMARY, REQUEST = "output.json", "step.md", "summary.md", "campaign.json"
 
@@ -74,6 +80,8 @@ def _files(step: StepName, output: JsonObject) -> dict[str, str]:
         return {
             "process_data.py": str(output["script"]),
             "train.yaml": str(output["settings"]),
+            "test_params.yaml": yaml.safe_dump(TRIAL_ARGUMENTS),
+            "debug_train.yaml": _trial_settings(Code.model_validate(output)),
             "dataset_info.json": _pretty(DATASET_INFO),
         }
     if step is StepName.RUNNING and output.get("tokens"):
@@ -84,6 +92,13 @@ def _files(step: StepName, output: JsonObject) -> dict[str, str]:
         }
         return {"data_stats.json": _pretty(statistics)}
     return {}
+
+
+def _trial_settings(code: Code) -> str:
+    """The settings of the training on debug rows, under LLaMA-Factory's names."""
+    settings = SupervisedHyperparameters.model_validate(code.hyperparameters)
+    method = {"stage": Stage.SFT.value, "finetuning_type": settings.training_type.value}
+    return yaml.safe_dump({**method, **trial_arguments(settings.llamafactory)})
 
 
 def _page(

@@ -4,10 +4,11 @@ Finished steps return their recorded output, so that it goes on where it left of
 """
 
 from services.campaigns.benchmark import KnownItems, Parts
+from services.campaigns.branches import take_loops
 from services.campaigns.coding import write_code
 from services.campaigns.feedback import judge
 from services.campaigns.gateway import GatewayRefused
-from services.campaigns.history import best_loop, measurement_of, tried
+from services.campaigns.history import best_loop, judged_loops, measurement_of, tried
 from services.campaigns.measurement import measure, parts_of
 from services.campaigns.proposal import propose
 from services.campaigns.records import Attempt, Code, Feedback, Measurement, Proposal, Record
@@ -27,18 +28,12 @@ def advance(run: CampaignRun) -> CampaignResult:
         run.await_others()
     parts = parts_of(run)
     items = KnownItems(parts)
-    finished, ended_by = 0, Limit.LOOPS
     try:
         run.step(0, StepName.BASE, Measurement, lambda: _measure_base(run, parts))
-        for loop in range(1, run.request.budget.loops + 1):
-            _loop(run, loop, parts, items)
-            finished = loop
-            unexplained = run.finished(loop, StepName.FEEDBACK, Feedback).unexplained
-            if unexplained is not None:
-                raise BudgetSpent(unexplained)
+        ended_by = take_loops(run, lambda branch, loop: _loop(branch, loop, parts, items))
     except BudgetSpent as spent:
         ended_by = spent.limit
-    best = best_loop(run, finished + 1)
+    best = best_loop(run)
     return CampaignResult(
         ended_by=ended_by,
         best_loop=best,
@@ -56,8 +51,9 @@ def _measure_base(run: CampaignRun, parts: Parts) -> Measurement:
         raise JobFailed(message, param="base_model", code="base_not_measured") from error
 
 
-def _loop(run: CampaignRun, loop: int, parts: Parts, items: KnownItems) -> None:
-    proposal = run.step(loop, StepName.PROPOSAL, Proposal, lambda: propose(run, loop))
+def _loop(run: CampaignRun, loop: int, parts: Parts, items: KnownItems) -> Limit | None:
+    """Take all steps of a loop; return the limit that left its verdict unexplained."""
+    proposal = run.step(loop, StepName.PROPOSAL, Proposal, lambda: propose(run))
 
     def code_it() -> Code:
         return Code() if proposal.failed else write_code(run, proposal, items)
@@ -69,18 +65,16 @@ def _loop(run: CampaignRun, loop: int, parts: Parts, items: KnownItems) -> None:
         return run_experiment(run, code, parts, items) if has_code else Attempt()
 
     attempt = run.step(loop, StepName.RUNNING, Attempt, try_it)
-    run.step(
-        loop,
-        StepName.FEEDBACK,
-        Feedback,
-        lambda: judge(run, loop, proposal, code, attempt),
+    feedback = run.step(
+        loop, StepName.FEEDBACK, Feedback, lambda: judge(run, proposal, code, attempt)
     )
-    run.step(loop, StepName.RECORD, Record, lambda: _record(run, loop))
+    run.step(loop, StepName.RECORD, Record, lambda: _record(run, loop, feedback))
+    return feedback.unexplained
 
 
-def _record(run: CampaignRun, loop: int) -> Record:
-    best = best_loop(run, loop + 1)
-    verdict = "accepted" if best == loop else "not accepted"
+def _record(run: CampaignRun, loop: int, feedback: Feedback) -> Record:
+    best = best_loop(run)
+    verdict = "accepted" if feedback.accepted else "not accepted"
     run.note(f"Loop {loop}: {verdict}; the best model is that of loop {best}")
-    run.log.write_summary([tried(run, each).lesson() for each in range(1, loop + 1)])
+    run.log.write_summary([tried(run, each).lesson() for each in judged_loops(run)])
     return Record(best_loop=best, best_model=measurement_of(run, best).model)

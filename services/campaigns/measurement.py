@@ -35,7 +35,7 @@ class _ResultRow(BaseModel):
 def parts_of(run: CampaignRun) -> Parts:
     """Both parts of the benchmark, always divided alike."""
     request = run.request
-    return divide(read_items(run.artifacts.file(request.file), request), request.final_share)
+    return divide(read_items(run.artifacts.file(request.file), request), request)
 
 
 def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:

@@ -3,10 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from services.campaigns.history import Tried
-from services.campaigns.records import Code, Measurement
+from services.campaigns.records import Code, Measurement, Proposal
 from services.campaigns.run import CampaignRun
-from services.campaigns.script import DATA, SCRIPT
+from services.campaigns.script_program import DATA, SCRIPT
 from services.contracts.campaigns import CreateCampaign
 from services.datasets.reader import open_records
 from services.datasets.record import Problem
@@ -46,16 +45,24 @@ def _first_rows(run: CampaignRun, file: str) -> str:
 
 
 def state_text(
-    best: int, score: float | None, measured: Measurement, loops: Sequence[Tried]
+    parent: int, best: int, score: float | None, measured: Measurement, lessons: Sequence[str]
 ) -> str:
-    """The best model so far, its wrong samples, and the lessons of all attempts."""
+    """The model to start from, its wrong samples, and the lessons of all attempts."""
     wrong = "\n".join(sample.model_dump_json() for sample in measured.wrong)
-    lessons = "\n".join(loop.lesson() for loop in loops[-LESSONS:])
+    said = "\n".join(lessons)
     scored = "no score for any sample" if score is None else f"score {score:.4f}"
+    place = "The best model so far" if parent == best else "The model that you start from"
+    other = "" if parent == best else f" The best model so far is that of loop {best}."
     return (
-        f"The best model so far is that of loop {best} with {scored}.\n"
-        f"Samples it answers wrongly:\n{wrong or 'none'}\n\nEarlier loops:\n{lessons or 'none'}"
+        f"{place} is that of loop {parent} with {scored}.{other}\n"
+        f"Samples it answers wrongly:\n{wrong or 'none'}\n\nEarlier loops:\n{said or 'none'}"
     )
+
+
+def under_way_text(loop: int, proposal: Proposal) -> str:
+    """One line on a loop that has no verdict yet, so that another one tries something else."""
+    begin = f"Loop {loop} (from loop {proposal.parent}): under way."
+    return f"{begin} Hypothesis: {proposal.hypothesis}"
 
 
 def code_text(code: Code | None) -> str:
@@ -66,6 +73,12 @@ def code_text(code: Code | None) -> str:
         f"The parent's {SCRIPT}:\n```python\n{code.script}\n```\n"
         f"The parent's train.yaml:\n```yaml\n{code.settings}\n```"
     )
+
+
+def network_text(request: CreateCampaign) -> str:
+    """What a data script can reach."""
+    llms = request.script_llms
+    return NO_NETWORK if llms is None else SCRIPT_LLMS.format(calls=llms.calls)
 
 
 REASON = 'Say what limits the best model. Answer with JSON: {"reason": "..."}'
@@ -79,10 +92,16 @@ CODING = (
     f"Write {SCRIPT} in a ```python block and train.yaml in a ```yaml block.\n"
     f"{SCRIPT} reads the data sets and writes {DATA}: a JSON list of objects with the texts "
     "instruction, input (may be empty) and output. With the argument --debug it writes about 100 "
-    "rows. It has Python's standard library and numpy, no network, and {seconds:g} seconds.\n"
+    "rows. It has Python's standard library and numpy, {network}, and {seconds:g} seconds.\n"
     "train.yaml holds LLaMA-Factory's arguments for stage sft, such as finetuning_type (lora or "
     "full), learning_rate, num_train_epochs, per_device_train_batch_size, cutoff_len. Model, data "
     "and folders are set for you."
+)
+NO_NETWORK = "no network"
+SCRIPT_LLMS = (
+    "no network but LLMs (POST {{OPENAI_BASE_URL}}/chat/completions with OPENAI_API_KEY as bearer "
+    "token, as with urllib; at most {calls} calls in all; OPENAI_BASE_URL, OPENAI_API_KEY and the "
+    "models in STRONG_MODEL_POOL and WEAK_MODEL_POOL, JSON lists, are in the environment)"
 )
 CODING_SETTINGS_ONLY = (
     "Keep the parent's script. Write train.yaml in a ```yaml block: LLaMA-Factory's arguments for "

@@ -3,12 +3,20 @@
 from pydantic import Field
 
 from services.campaigns import prompts
-from services.campaigns.history import best_loop, measurement_of, search_score, tried
+from services.campaigns.effects import Effect
+from services.campaigns.history import (
+    accepted_loops,
+    judged_loops,
+    measurement_of,
+    search_score,
+    tried,
+)
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Failed, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
 from services.contracts.base import Resource
+from services.contracts.campaigns import ParentPolicy, StepName
 
 
 class _Reason(Resource):
@@ -24,16 +32,33 @@ class _Task(Resource):
     skip_data_processing: bool = False
 
 
-def propose(run: CampaignRun, loop: int) -> Proposal:
-    """Start from the best accepted loop, and have the LLM say what to try."""
-    parent = best_loop(run, loop)
+class _Known(Resource):
+    """What a proposal begins with. It is recorded, since other loops go on meanwhile: a step that
+    runs again asks the LLM the same, and gets the answers that were paid for."""
+
+    best: int
+    parent: int
+    tried: list[int] = Field(description="Loops with a verdict, of which the LLM is told.")
+    under_way: list[int] = Field(description="Loops without one that have a proposal.")
+
+
+def propose(run: CampaignRun) -> Proposal:
+    """Start from an accepted model, and have the LLM say what to try."""
+    known = _Known.model_validate(run.once("known", lambda: _look(run)).response)
+    parent = known.parent
     conversation = Conversation(run, "proposal", prompts.system_prompt(run.request))
     measured = measurement_of(run, parent)
+    lessons = {each: tried(run, each).lesson() for each in known.tried}
+    lessons |= {
+        each: prompts.under_way_text(each, run.finished(each, StepName.PROPOSAL, Proposal))
+        for each in known.under_way
+    }
     state = prompts.state_text(
         parent,
+        known.best,
         search_score(run, measured),
         measured,
-        [tried(run, each) for each in range(1, loop)],
+        [lessons[each] for each in sorted(lessons)],
     )
     try:
         reason = conversation.ask_json(f"{state}\n\n{prompts.REASON}", _Reason).reason
@@ -50,3 +75,22 @@ def propose(run: CampaignRun, loop: int) -> Proposal:
         task=task.task,
         skip_data_processing=task.skip_data_processing and parent > 0,
     )
+
+
+async def _look(run: CampaignRun) -> Effect:
+    accepted, judged = accepted_loops(run), judged_loops(run)
+    proposals = run.steps.outputs(StepName.PROPOSAL)
+    under_way = [
+        loop for loop in run.steps.open_loops() if loop in proposals and loop not in judged
+    ]
+    taken = {proposals[loop]["parent"] for loop in under_way}
+    parent = accepted[-1]
+    if run.request.parents is ParentPolicy.SPREAD:
+        parent = next((loop for loop in reversed(accepted) if loop not in taken), parent)
+    known = _Known(
+        best=accepted[-1],
+        parent=parent,
+        tried=judged[-prompts.LESSONS :],
+        under_way=under_way,
+    )
+    return Effect(known.model_dump(mode="json"))

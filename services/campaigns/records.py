@@ -67,6 +67,9 @@ class Feedback(Resource):
     """The verdict of the numbers, and the LLM's explanation of it."""
 
     accepted: bool
+    order: int = Field(
+        default=0, description="Its place among the verdicts, from 1; 0: that of its loop."
+    )
     comparison: Comparison | None = None
     code_summary: str = ""
     reason: str = ""

@@ -1,19 +1,19 @@
 """One claim of a campaign: runs its steps, and does what they do outside once."""
 
-import asyncio
 import contextlib
+import copy
 import hashlib
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import select, update
 
 from services.campaigns.budget import Budget
+from services.campaigns.control import Control
 from services.campaigns.effects import (
     Effect,
     Place,
@@ -25,26 +25,23 @@ from services.campaigns.effects import (
 from services.campaigns.gateway import Gateway
 from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.signals import Cause, Interrupted, Waiting
+from services.campaigns.signals import Waiting
+from services.campaigns.steps import Output, Steps
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import ROLE_OF_STEP, CampaignLlm, CreateCampaign, StepName
-from services.contracts.errors import NotFound
+from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
-from services.core.db.engine import DATABASE_AWAY, Database
+from services.core.db.engine import Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
-from services.core.jobs.campaign_steps import position, request_key
+from services.core.jobs.campaign_scripts import scripts_usage
+from services.core.jobs.campaign_steps import request_key
 from services.core.jobs.claims import Claim, check_claim
 from services.core.jobs.events import append_event, storable
 from services.core.jobs.job import Job
-from services.core.jobs.store import get_job
+from services.core.jobs.store import get_job, request_cancel
 from services.core.worker.run import Lease
 
-POLL_SECONDS = 0.2
-CONTROL_SECONDS = 1.0
 STEPS_OF_LOOP = len(StepName) - 1
-
-Value = TypeVar("Value")
-Output = TypeVar("Output", bound=BaseModel)
 
 
 class CampaignRun:
@@ -66,18 +63,20 @@ class CampaignRun:
         self.artifacts = Artifacts(settings.home)
         self.gateway = Gateway(settings)
         self._claim = claim
-        self._lease = Lease(database, claim, settings.lease_seconds, deadline)
-        self._stopping = stopping
-        self._checked = 0.0
+        lease = Lease(database, claim, settings.lease_seconds, deadline)
+        self.control = Control(lease, stopping)
+        self._calls = threading.Lock()
         with database.read() as session:
             used = tokens_used(session, self.id)
-            waiting = session.get(CampaignRow, self.id)
-            self._rewinds = 0 if waiting is None else waiting.rewinds
-            steps = session.scalars(
+            by_scripts = scripts_usage(session, self.id)
+            own = session.get(CampaignRow, self.id)
+            self._rewinds = 0 if own is None else own.rewinds
+            rows = session.scalars(
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
-            self._steps = {(row.loop, row.name): row.output for row in steps}
-        self.budget = Budget(self.request, claim.job.started_at, used)
+            steps = sorted(rows, key=lambda row: row.finished_at or 0.0)
+        self.steps = Steps(self.request, {(row.loop, row.name): row.output for row in steps})
+        self.budget = Budget(self.request, claim.job.started_at, used, by_scripts)
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
         self.log = LogFolder(
@@ -85,26 +84,26 @@ class CampaignRun:
             claim.job.created_at,
             conversations=self.request.log_conversations,
         )
-        self._complete_log()
+        self._complete_log(steps)
+
+    def branch(self) -> "CampaignRun":
+        """The same for another thread, which is at another step."""
+        return copy.copy(self)
 
     @property
     def has_begun(self) -> bool:
         """Whether its first step has begun."""
-        return bool(self._steps)
+        return self.steps.has_begun(0, StepName.BASE)
 
-    def _complete_log(self) -> None:
-        """Write what a worker that was killed may have left out: the last finished step."""
+    def _complete_log(self, steps: Sequence[CampaignStepRow]) -> None:
+        """Write what a worker that was killed may have left out."""
         self.log.begin(self._claim.job.request)
-        finished = [
-            Place(self.id, loop, StepName(name))
-            for (loop, name), output in self._steps.items()
-            if output is not None
-        ]
-        last = max(finished, key=lambda each: position(each.loop, each.step), default=None)
-        if last is not None and not self.log.holds(last):
-            with self.database.read() as session:
-                effects = effects_of(session, last)
-            self.log.write_step(last, self._steps[last.loop, last.step.value] or {}, effects)
+        for row in steps[-self.request.branches :]:  # each loop under way may lack one
+            place = Place(self.id, row.loop, StepName(row.name))
+            if row.output is not None and not self.log.holds(place):
+                with self.database.read() as session:
+                    effects = effects_of(session, place)
+                self.log.write_step(place, row.output, effects)
 
     @property
     def llm(self) -> CampaignLlm:
@@ -120,27 +119,32 @@ class CampaignRun:
 
     def finished(self, loop: int, name: StepName, kind: type[Output]) -> Output:
         """The output of a finished step."""
-        return kind.model_validate(self._steps[loop, name.value])
+        return self.steps.output(loop, name, kind)
 
     def step(
         self, loop: int, name: StepName, kind: type[Output], do: Callable[[], Output]
     ) -> Output:
-        """The output of a step, which runs unless it has finished before."""
-        if self._steps.get((loop, name.value)) is not None:
+        """The output of a step, which runs unless it has finished before.
+
+        Raises `OutOfTurn` for one that may not begin yet.
+        """
+        if self.steps.is_finished(loop, name):
             return self.finished(loop, name, kind)
-        if loop and name is not StepName.RECORD:  # a verdict is always recorded
-            self.budget.check_steps(position(loop, name) - 1)
         self._place = Place(self.id, loop, name)
+        with self.steps.lock:
+            if not self.steps.has_begun(loop, name):
+                self._begin()
         with self.database.read() as session:
             self._effects = effects_of(session, self._place)
-        if (loop, name.value) not in self._steps:
-            self._begin()
         output = do()
         self._finish(output)
         return output
 
     def _begin(self) -> None:
         place = self._place
+        if place.loop and place.step is not StepName.RECORD:  # a verdict is always recorded
+            self.budget.check_steps(self.steps.begun)
+        self.steps.check_turn(place.step)
         with self.database.write() as session:
             check_claim(session, self._claim)
             row = CampaignStepRow(
@@ -148,7 +152,7 @@ class CampaignRun:
             )
             session.add(row)
             append_event(session, self.id, f"Loop {place.loop}: {place.step.value}")
-        self._steps[place.loop, place.step.value] = None
+        self.steps.begin(place.loop, place.step)
 
     def _finish(self, output: BaseModel) -> None:
         place = self._place
@@ -164,7 +168,7 @@ class CampaignRun:
             total = 1 + min(total, limits.steps or total)
             progress = update(JobRow).where(JobRow.id == self.id)
             session.execute(progress.values(step=done, total_steps=total))
-        self._steps[place.loop, place.step.value] = content
+        self.steps.finish(place.loop, place.step, content)
         self.log.write_step(place, content, self._effects)
 
     def once(
@@ -176,9 +180,9 @@ class CampaignRun:
         """
         if key in self._effects:
             return self._effects[key]
-        self._check(pausing=True)
+        self.control.check(pausing=True)
         self._check_budget()
-        effect = self._attend(make, long=long)
+        effect = self.control.attend(make, self.budget.check_hours if long else None)
         with self.database.write() as session:
             check_claim(session, self._claim)
             record_effect(session, self._place, key, len(self._effects), effect)
@@ -189,14 +193,37 @@ class CampaignRun:
         self.log.write_progress(self._place, self._effects)
         return effect
 
-    def create_job(self, key: str, path: str, body: JsonObject, seconds: int | None = None) -> str:
+    def recorded(self, key: str) -> Effect | None:
+        """The effect of the current step with this key, if it is recorded."""
+        return self._effects.get(key)
+
+    def pay_once(self, key: str, make: Callable[[], Awaitable[Effect]]) -> Effect:
+        """The same for a call of the LLM: of one loop at a time where the budget limits tokens or
+        cost, so that only one call can exceed the limit."""
+        if key in self._effects or not self.budget.bounds_llm:
+            return self.once(key, make, long=True)
+        self.control.acquire(self._calls)
+        try:
+            return self.once(key, make, long=True)
+        finally:
+            self._calls.release()
+
+    def create_job(
+        self,
+        key: str,
+        path: str,
+        body: JsonObject,
+        seconds: int | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> str:
         """Create a job once, that fails after ``seconds``; return its id."""
+        labels = {"campaign": self.id, "loop": str(self._place.loop), **(labels or {})}
         common = {
             "gpus": self.request.gpus,
             "devices": self.request.devices,
             "deadline_seconds": seconds,
             "priority": self.request.priority,
-            "metadata": {"campaign": self.id, "loop": str(self._place.loop)},
+            "metadata": labels,
         }
 
         async def make() -> Effect:
@@ -218,20 +245,40 @@ class CampaignRun:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
-    def finished_job(self, job_id: str) -> Job:
-        """The job once it has ended; before, raises `Waiting`, or `BudgetSpent`."""
+    def finished_job(self, job_id: str, *, run_seconds: float | None = None) -> Job:
+        """The job once it has ended; before, raises `Waiting`, or `BudgetSpent`.
+
+        One that has run for ``run_seconds`` is cancelled.
+        """
         with self.database.read() as session:
             job = get_job(session, job_id)
         if not job.status.is_final:
             self._check_budget()
+            ran = 0.0 if job.started_at is None else time.time() - job.started_at
+            if run_seconds is not None and ran >= run_seconds:
+                self._cancel(job_id)
             raise Waiting(f"waiting for {job_id}", job_id)
         return job
+
+    def _cancel(self, job_id: str) -> None:
+        with self.database.write() as session:
+            check_claim(session, self._claim)
+            with contextlib.suppress(Conflict):  # it has just ended
+                request_cancel(session, job_id)
 
     def await_others(self) -> None:
         """Raise `Waiting` while a campaign that this one comes after has not ended."""
         for campaign in self.request.after:
             with contextlib.suppress(NotFound):  # it was deleted, which only ended ones can be
                 self.finished_job(campaign)
+
+    def has_ended(self, job_id: str) -> bool:
+        """Whether a job has ended, or is not there any more."""
+        with self.database.read() as session:
+            try:
+                return get_job(session, job_id).status.is_final
+            except NotFound:
+                return True
 
     def note(self, message: str) -> None:
         """Append an event."""
@@ -246,44 +293,3 @@ class CampaignRun:
             with self.database.read() as session:
                 seconds = gpu_seconds_used(session, self.id)
             self.budget.check_gpu_hours(seconds)
-
-    def _attend(self, make: Callable[[], Awaitable[Value]], *, long: bool) -> Value:
-        """Wait for something outside while the lease is kept; interrupted, it is cancelled."""
-
-        async def attended() -> Value:
-            work = asyncio.ensure_future(make())
-            try:
-                while not (await asyncio.wait({work}, timeout=POLL_SECONDS))[0]:
-                    self._check()
-                    if long:
-                        self.budget.check_hours()
-                return work.result()
-            finally:
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
-
-        return asyncio.run(attended())
-
-    def _check(self, *, pausing: bool = False) -> None:
-        """Keep the lease; raise `Interrupted` for what was asked of the campaign meanwhile.
-
-        A pause waits for the end of an effect (``pausing``).
-        """
-        if self._stopping.is_set():
-            raise Interrupted(Cause.STOPPING)
-        try:
-            self._lease.renew_if_due()
-            if not pausing and time.monotonic() - self._checked < CONTROL_SECONDS:
-                return
-            self._checked = time.monotonic()
-            job, overdue = self._lease.check()
-        except DATABASE_AWAY:
-            if self._lease.expired:
-                raise
-            return
-        if job.cancel_requested_at is not None:
-            raise Interrupted(Cause.CANCELLED)
-        if overdue:
-            raise Interrupted(Cause.OVERDUE)
-        if pausing and job.pause_requested_at is not None:
-            raise Interrupted(Cause.PAUSED)

@@ -1,8 +1,9 @@
-"""Data scripts: run in the sandbox, which has neither network nor secrets, and their rows."""
+"""Data scripts: run in the sandbox, which has no secrets, and their rows."""
 
 import ast
 import base64
 import json
+import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.campaigns.benchmark import KnownItems
 from services.campaigns.effects import Effect
+from services.campaigns.long_script import run_long_script
 from services.campaigns.run import CampaignRun
+from services.campaigns.script_program import DATA, MESSAGE_CHARACTERS, SCRIPT, ScriptProgram
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.campaigns import Failure
 from services.contracts.datasets import TokenStatistics
@@ -20,12 +23,10 @@ from services.datasets.statistics import token_statistics
 from services.inference.clients.json_service import JsonService, Retries, ServiceFailed
 from services.metrics.contamination import Contamination
 
-SCRIPT, DATA = "process_data.py", "data.json"
 QUEUE_SECONDS = 90.0
 MAX_DATA_BYTES = 32 << 20
 MAX_CONTAMINATED_SHARE = 0.1
 NAMED_ROWS = 5
-MESSAGE_CHARACTERS = 2000
 
 # The sandbox runs code without arguments.
 _LAUNCHER = """import runpy, sys
@@ -77,30 +78,43 @@ def check_script(source: str) -> None:
 def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
     """Run a script once; return its data, a file in the folder of the loop.
 
-    Raises `StepFailed` with the end of its output, `Waiting` while the sandbox is away.
+    Raises `StepFailed` with the end of its output, `Waiting` while the sandbox is away or takes
+    long.
     """
     target = run.folder / f"{key}.json"
-    effect = run.once(key, lambda: _run(run, source, target, debug=debug), long=True)
+    limits = run.request.time_limits
+    program = ScriptProgram(
+        source,
+        ("--debug",) if debug else (),
+        min(run.settings.most_script_seconds, limits.debug_script if debug else limits.script),
+    )
+    kept = _kept(run, program) if run.request.reuse_data else None
+    if kept is not None and kept.exists():
+        effect = run.once(key, lambda: _reuse(kept, target))
+    elif run.settings.campaign_script_key is not None:
+        effect = run_long_script(run, key, program, target)
+    else:
+        effect = run.once(key, lambda: _run(run, program, target), long=True)
     problem = effect.response.get("problem")
     if problem is not None:
         raise StepFailed(Failure.DATA, str(problem))
+    if kept is not None and not kept.exists():
+        _copy(target, kept)
     return target
 
 
-async def _run(run: CampaignRun, source: str, target: Path, *, debug: bool) -> Effect:
-    arguments = [SCRIPT, "--debug"] if debug else [SCRIPT]
-    kept = _kept(run, source, arguments) if run.request.reuse_data else None
-    if kept is not None and kept.exists():
-        _copy(kept, target)
-        return Effect({"problem": None, "reused": True})
-    limits = run.request.time_limits
-    allowed = run.settings.sandbox_max_run_seconds
-    seconds = min(allowed, limits.debug_script if debug else limits.script)
+async def _reuse(kept: Path, target: Path) -> Effect:
+    _copy(kept, target)
+    return Effect({"problem": None, "reused": True})
+
+
+async def _run(run: CampaignRun, program: ScriptProgram, target: Path) -> Effect:
+    seconds = program.seconds
     request = RunCodeRequest(
-        code=_LAUNCHER.format(arguments=arguments, script=SCRIPT),
+        code=_LAUNCHER.format(arguments=[SCRIPT, *program.arguments], script=SCRIPT),
         language=Language.PYTHON,
         run_timeout=seconds,
-        files={SCRIPT: _encode(source.encode()), **_datasets(run)},
+        files={SCRIPT: _encode(program.source.encode()), **_datasets(run)},
         fetch_files=[DATA],
     )
     key = run.settings.sandbox_api_key
@@ -118,24 +132,23 @@ async def _run(run: CampaignRun, source: str, target: Path, *, debug: bool) -> E
             answer = await service.post(body, RunCodeResponse.model_validate_json)
     except ServiceFailed as error:
         raise Waiting(f"waiting for the sandbox: {error.message}") from error
-    problem = _problem(answer.value, seconds)
+    problem = _problem(answer.value, program)
     if problem is None:
         partial = target.with_suffix(".partial")
         partial.write_bytes(base64.b64decode(answer.value.files[DATA]))
         partial.replace(target)
-        if kept is not None:
-            _copy(target, kept)
     return Effect({"problem": problem})
 
 
-def _kept(run: CampaignRun, source: str, arguments: list[str]) -> Path:
+def _kept(run: CampaignRun, program: ScriptProgram) -> Path:
     """Where the data are that this script made of the campaign's data sets, if it ever did."""
-    return run.shared_file(source, *arguments, *(each.file for each in run.request.datasets))
+    files = (each.file for each in run.request.datasets)
+    return run.shared_file(program.source, SCRIPT, *program.arguments, *files)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A whole copy, or none: the worker may be killed meanwhile."""
-    partial = target.with_suffix(".partial")
+    """A whole copy, or none: the worker may be killed meanwhile, and another loop copy too."""
+    partial = target.with_suffix(f".{secrets.token_hex(4)}.partial")
     shutil.copyfile(source, partial)
     partial.replace(target)
 
@@ -151,21 +164,13 @@ def _encode(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _problem(answer: RunCodeResponse, seconds: float) -> str | None:
+def _problem(answer: RunCodeResponse, program: ScriptProgram) -> str | None:
     """Why there are no data, for the LLM; None when there are."""
     result = answer.run_result
     if result is None or result.status is CommandStatus.ERROR:
         raise Waiting(f"waiting for the sandbox: {answer.message[:MESSAGE_CHARACTERS]}")
-    tail = ((result.stdout or "") + (result.stderr or ""))[-MESSAGE_CHARACTERS:]
-    if result.status is CommandStatus.TIME_LIMIT_EXCEEDED:
-        return f"{SCRIPT} ran for more than {seconds:g} s; the end of its output:\n{tail}"
-    if result.out_of_memory:
-        return f"{SCRIPT} exceeded its memory; the end of its output:\n{tail}"
-    if result.return_code != 0:
-        return f"{SCRIPT} ended with code {result.return_code}; the end of its output:\n{tail}"
-    if DATA not in answer.files:
-        return f"{SCRIPT} wrote no {DATA} of a size that can be fetched"
-    return None
+    printed = (result.stdout or "") + (result.stderr or "")
+    return program.problem(result, printed, has_data=DATA in answer.files)
 
 
 def read_rows(path: Path, items: KnownItems) -> Rows:

@@ -3,7 +3,7 @@
 from pydantic import Field, SecretStr
 
 from services.contracts.origins import Origin
-from services.core.settings import Settings
+from services.core.settings import Folder, Settings
 from services.core.tool_settings import ToolSettings
 
 
@@ -20,6 +20,49 @@ class CampaignSettings(Settings, ToolSettings):
     sandbox_max_run_seconds: float = Field(
         default=300.0, ge=60.0, le=86400.0, description="Highest time limit that a request may set."
     )
+    sandbox_script_hours: float = Field(
+        default=8.0, gt=0.0, le=168.0, description="Highest time limit of a script."
+    )
+    campaign_script_key: SecretStr | None = Field(
+        default=None,
+        description="The sandbox's key for scripts; null: data scripts run as ordinary programs.",
+    )
+    campaign_script_url: Origin | None = Field(
+        default=None, description="The sandbox's own address for scripts; null: sandbox_url."
+    )
+    campaign_script_data: Folder | None = Field(
+        default=None,
+        description="Folder for data sets that the sandbox lists as campaigns; null: data sets are "
+        "sent to it.",
+    )
+    campaign_proxy_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port of the proxy through which data scripts ask LLMs; null: they cannot.",
+    )
+    campaign_proxy_host: str = Field(
+        default="127.0.0.1", description="Address that this proxy listens on."
+    )
+    campaign_proxy_url: Origin | None = Field(
+        default=None,
+        description="Address of this proxy for the sandbox, whose TEMPER_SANDBOX_SCRIPT_NETWORK "
+        "names it; null: loopback.",
+    )
     campaign_slots: int = Field(
         default=4, ge=1, le=64, description="Campaigns that take a step concurrently."
     )
+
+    @property
+    def proxy_url(self) -> str | None:
+        """Where scripts ask LLMs; None if they cannot."""
+        if self.campaign_proxy_port is None or self.campaign_script_key is None:
+            return None
+        return self.campaign_proxy_url or f"http://127.0.0.1:{self.campaign_proxy_port}"
+
+    @property
+    def most_script_seconds(self) -> float:
+        """The highest time limit of a data script."""
+        if self.campaign_script_key is None:
+            return self.sandbox_max_run_seconds
+        return self.sandbox_script_hours * 3600.0

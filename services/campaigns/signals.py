@@ -21,12 +21,20 @@ class StepFailed(TemperError):
 
 
 class Waiting(Exception):
-    """Nothing can be done before job ``job_id`` has ended or, without one, some time has passed."""
+    """Nothing can be done before one of ``jobs`` has ended; without any, before some time has."""
 
-    def __init__(self, reason: str, job_id: str | None = None) -> None:
+    def __init__(self, reason: str, *jobs: str) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.job_id = job_id
+        self.jobs = jobs
+
+
+class OutOfTurn(Waiting):
+    """Other loops take the step that this one is to begin; ``changes`` are those of the steps."""
+
+    def __init__(self, reason: str, changes: int) -> None:
+        super().__init__(reason)
+        self.changes = changes
 
 
 class BudgetSpent(Exception):

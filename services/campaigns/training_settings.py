@@ -15,6 +15,9 @@ from services.contracts.offline import SupervisedHyperparameters
 from services.contracts.yaml_text import parse_yaml
 
 MAX_CHARACTERS = 64 * 1024
+TRIAL_STEPS = 2
+TRIAL_ARGUMENTS: JsonObject = {"max_steps": TRIAL_STEPS, "save_strategy": "no"}
+"""What a trial sets in place of the LLM's own arguments."""
 _DROPPED = {
     ArgumentProblem.UNKNOWN,
     ArgumentProblem.PLATFORM_OWNED,
@@ -61,6 +64,27 @@ def read_settings(text: str) -> TrainingSettings:
     except InvalidRequest as error:
         raise StepFailed(Failure.CONFIG, f"train.yaml: {error.message}") from None
     return TrainingSettings(hyperparameters, notes)
+
+
+def trial_arguments(arguments: JsonObject) -> JsonObject:
+    """LLaMA-Factory's arguments for a few steps, without evaluations, checkpoints and a share of
+    rows that is held out."""
+    kept = {
+        name: value
+        for name, value in arguments.items()
+        if name not in _NOT_IN_TRIALS and not name.startswith(("eval_", "save_", "logging_"))
+    }
+    return {**kept, **TRIAL_ARGUMENTS}
+
+
+_NOT_IN_TRIALS = frozenset(
+    {
+        *("batch_eval_metrics", "bf16_full_eval", "compute_accuracy", "dataloader_drop_last"),
+        *("early_stopping_steps", "fp16_full_eval", "greater_is_better", "include_for_metrics"),
+        *("load_best_model_at_end", "metric_for_best_model", "per_device_eval_batch_size"),
+        *("prediction_loss_only", "val_size"),
+    }
+)
 
 
 def _load(text: str) -> JsonObject:

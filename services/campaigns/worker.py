@@ -5,6 +5,7 @@ import os
 import secrets
 import socket
 import threading
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from celery.signals import worker_ready, worker_shutting_down
@@ -12,6 +13,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from services.campaigns.benchmark import divide, read_items
 from services.campaigns.claims import claim_step, release
 from services.campaigns.gateway import GatewayAway
+from services.campaigns.llm_proxy import serving_proxy
 from services.campaigns.loop import advance
 from services.campaigns.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
@@ -112,8 +114,15 @@ class CampaignWorker:
         request = CreateCampaign.model_validate(claim.job.request)
         path = Artifacts(self._settings.home).file(request.file)
         error = None
+        if request.script_llms is not None and self._settings.proxy_url is None:
+            error = JobError(
+                code=InvalidRequest.code,
+                message="data scripts cannot ask LLMs here: the campaigns' worker needs "
+                "TEMPER_CAMPAIGN_SCRIPT_KEY and TEMPER_CAMPAIGN_PROXY_PORT",
+                param="script_llms",
+            )
         try:
-            divide(read_items(path, request), request.final_share)
+            divide(read_items(path, request), request)
         except (TemperError, OSError) as problem:
             error = JobError(code=InvalidRequest.code, message=str(problem), param="file")
         with self._database.write() as session:
@@ -151,9 +160,9 @@ class CampaignWorker:
         try:
             result = advance(run)
         except Waiting as waiting:
-            self._release(claim, run, waiting.reason, waiting.job_id)
+            self._release(claim, run, waiting.reason, waiting.jobs)
         except GatewayAway as away:
-            self._release(claim, run, f"waiting for the gateway: {away.message}", None)
+            self._release(claim, run, f"waiting for the gateway: {away.message}", ())
         except Interrupted as interrupted:
             self._interrupt(claim, interrupted.cause)
         except (LeaseLost, *DATABASE_AWAY):
@@ -168,7 +177,7 @@ class CampaignWorker:
                 move_job(session, job, JobStatus.SUCCEEDED, message, result=kept, phase=None)
                 cancel_orphans(session)
 
-    def _release(self, claim: Claim, run: CampaignRun, reason: str, awaits: str | None) -> None:
+    def _release(self, claim: Claim, run: CampaignRun, reason: str, jobs: Collection[str]) -> None:
         with self._database.write() as session:
             job = check_claim(session, claim)
             if job.cancel_requested_at is not None:
@@ -180,7 +189,7 @@ class CampaignWorker:
                     session,
                     job,
                     reason,
-                    awaits,
+                    jobs,
                     run.budget.seconds_left,
                     has_begun=run.has_begun,
                 )
@@ -226,19 +235,20 @@ def serve_campaigns(settings: CampaignSettings) -> None:
     worker_ready.connect(ready, weak=False)
     worker_shutting_down.connect(shutting_down, weak=False)
     try:
-        app.worker_main(
-            [
-                "worker",
-                "--pool=threads",
-                "--concurrency=1",
-                f"--queues={','.join(CAMPAIGN.both)}",
-                f"--hostname=campaigns@{secrets.token_hex(3)}",
-                f"--loglevel={settings.log_level}",
-                "--without-gossip",
-                "--without-mingle",
-                "--without-heartbeat",
-            ]
-        )
+        with serving_proxy(database, settings):
+            app.worker_main(
+                [
+                    "worker",
+                    "--pool=threads",
+                    "--concurrency=1",
+                    f"--queues={','.join(CAMPAIGN.both)}",
+                    f"--hostname=campaigns@{secrets.token_hex(3)}",
+                    f"--loglevel={settings.log_level}",
+                    "--without-gossip",
+                    "--without-mingle",
+                    "--without-heartbeat",
+                ]
+            )
     finally:
         worker.stopping.set()
         if serving.is_alive():

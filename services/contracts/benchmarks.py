@@ -13,6 +13,7 @@ from services.contracts.graders import (
     ChoiceGrader,
     FunctionCallsGrader,
     MathGrader,
+    MetricsVariant,
     NumericGrader,
     PanoramaGrader,
     TokenF1Grader,
@@ -25,6 +26,8 @@ QUESTION = "{question}"
 
 FieldPath = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 PlaceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+SplitName = Literal["search", "final"]
+"""A part of a benchmark's rows: one whose scores may guide work, and one for the final score."""
 
 
 class Benchmark(Request):
@@ -75,6 +78,15 @@ class Benchmark(Request):
         max_length=100_000,
         description="Python with the places of fields: the row's only piece of code in `tests`, "
         "for code_tests.",
+    )
+    subtasks: list[FieldPath] = Field(
+        default_factory=list,
+        max_length=5,
+        description="Dotted paths to the texts that name the sub-task of a row; each sub-task is "
+        "split by itself.",
+    )
+    shuffles: bool = Field(
+        default=False, description="Whether the rows of a sub-task are shuffled before a split."
     )
     grader: EvaluationGrader
 
@@ -147,7 +159,21 @@ def _panorama(task: Literal["par4pc", "pi4pc", "noc4pc"], *, reasons: bool = Fal
         answer="answer" if task == "noc4pc" else None,
         fields={"claim": "claim_number", **_PARTS[task]},
         prompt=f"Patent application:\n{QUESTION}\n\n{parts}Claim {{claim}} is examined. {asked}",
+        shuffles=True,
         grader=PanoramaGrader(task=task),
+    )
+
+
+ChemistryTask = Literal["mol_und", "mol_edit", "mol_opt", "reaction"]
+
+
+def _chemistry(*tasks: ChemistryTask) -> Benchmark:
+    return Benchmark(
+        question="query",
+        answer=None,
+        subtasks=["task", "subtask"],
+        shuffles=True,
+        grader=ChemistryGrader(tasks=list(tasks)),
     )
 
 
@@ -162,23 +188,11 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             prompt="{question}\n\n" + _BOXED_LETTER,
             grader=ChoiceGrader(options=4),
         ),
-        "chemcotbench_mol_und": Benchmark(
-            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_und"])
-        ),
-        "chemcotbench_mol_edit": Benchmark(
-            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_edit"])
-        ),
-        "chemcotbench_mol_opt": Benchmark(
-            question="query", answer=None, grader=ChemistryGrader(tasks=["mol_opt"])
-        ),
-        "chemcotbench_reaction": Benchmark(
-            question="query", answer=None, grader=ChemistryGrader(tasks=["reaction"])
-        ),
-        "chemcotbench": Benchmark(
-            question="query",
-            answer=None,
-            grader=ChemistryGrader(tasks=["mol_und", "mol_edit", "mol_opt", "reaction"]),
-        ),
+        "chemcotbench_mol_und": _chemistry("mol_und"),
+        "chemcotbench_mol_edit": _chemistry("mol_edit"),
+        "chemcotbench_mol_opt": _chemistry("mol_opt"),
+        "chemcotbench_reaction": _chemistry("reaction"),
+        "chemcotbench": _chemistry("mol_und", "mol_edit", "mol_opt", "reaction"),
         "bfcl_simple": _FUNCTION_CALLS,
         "bfcl_multiple": _FUNCTION_CALLS,
         "bfcl_parallel": _FUNCTION_CALLS,
@@ -252,10 +266,36 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
 """Benchmarks by name, in the schemas in which their data are published."""
 
 
+_PANORAMA = ("panorama_par4pc", "panorama_pi4pc", "panorama_noc4pc")
+COMPOSITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"panorama": _PANORAMA, "panorama_cot": tuple(f"{name}_cot" for name in _PANORAMA)}
+)
+"""Names that stand for several benchmarks, each with a file of its own."""
+
+
 def benchmark_of(given: str | Benchmark) -> Benchmark:
     """A benchmark by its name or as it is; raises `ValueError` that lists the names there are."""
     if isinstance(given, Benchmark):
         return given
+    if given in COMPOSITES:
+        raise ValueError(
+            f"{given} is several benchmarks: give it in benchmarks, with files for each of "
+            f"{', '.join(COMPOSITES[given])}"
+        )
     if given not in BENCHMARKS:
-        raise ValueError(f"no benchmark {given!r}; there are {', '.join(sorted(BENCHMARKS))}")
+        known = ", ".join(sorted({*BENCHMARKS, *COMPOSITES}))
+        raise ValueError(f"no benchmark {given!r}; there are {known}")
     return BENCHMARKS[given]
+
+
+def graded_by(given: str | Benchmark, metrics: MetricsVariant) -> EvaluationGrader:
+    """The grader of a benchmark with these definitions of its measures.
+
+    Raises `ValueError` like `benchmark_of`, and for a benchmark that has no other definitions.
+    """
+    grader = benchmark_of(given).grader
+    if metrics == "official":
+        return grader
+    if not isinstance(grader, ChemistryGrader | PanoramaGrader):
+        raise ValueError(f"metrics: {metrics} is for panorama and chemcotbench only")
+    return grader.model_copy(update={"metrics": metrics})

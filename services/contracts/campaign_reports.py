@@ -46,6 +46,15 @@ class RoleCost(Resource):
     cost: float | None = Field(default=None, description="Null without a price of tokens.")
 
 
+class ScriptCost(Resource):
+    """What data scripts have used of LLMs."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None = Field(default=None, description="Null where an LLM has no price.")
+
+
 class CampaignCost(Resource):
     """What a campaign has used so far."""
 
@@ -54,6 +63,9 @@ class CampaignCost(Resource):
     completion_tokens: int = 0
     llm_cost: float | None = Field(default=None, description="Null without a price of tokens.")
     llm_by_role: dict[LlmRole, RoleCost] = Field(default_factory=dict)
+    by_scripts: ScriptCost | None = Field(
+        default=None, description="Null where scripts have no LLMs."
+    )
     hours: float = Field(default=0.0, description="From its first step to its end, or to now.")
     jobs: dict[str, int] = Field(default_factory=dict, description="Number of jobs by kind.")
     job_hours: dict[str, float] = Field(

@@ -1,7 +1,7 @@
 """Campaigns: an LLM proposes fine-tunes of a model, and measurements decide which one is kept."""
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
@@ -55,6 +55,27 @@ class LlmRole(StrEnum):
     FEEDBACK = "feedback"
 
 
+class ScriptLlms(Request):
+    """LLMs that data scripts may ask, through a proxy which holds the keys and counts."""
+
+    strong: list[CampaignLlm] = Field(min_length=1, max_length=20)
+    weak: list[CampaignLlm] = Field(default_factory=list, max_length=20)
+    calls: StrictInt = Field(
+        default=10_000, ge=1, le=10_000_000, description="By all scripts of the campaign."
+    )
+
+    @property
+    def by_model(self) -> dict[str, CampaignLlm]:
+        """All of them by the names that scripts call them."""
+        return {llm.model: llm for llm in (*self.strong, *self.weak)}
+
+    @model_validator(mode="after")
+    def _models_are_unique(self) -> Self:
+        if len(self.by_model) < len(self.strong) + len(self.weak):
+            raise ValueError("two LLMs of scripts have the same model")
+        return self
+
+
 class CampaignDataset(Request):
     """Rows that data scripts read as ``datasets/<name>.jsonl``: a registered data set, or a file
     that was uploaded."""
@@ -102,8 +123,35 @@ class CampaignTimeLimits(Request):
 
     debug_script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
     script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
+    trial: Number = Field(
+        default=1800.0,
+        ge=1.0,
+        le=315_360_000,
+        description="Of the training on debug rows, counted from its start.",
+    )
     training: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
     evaluation: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+
+
+class StepName(StrEnum):
+    """The steps of a loop, in order; loop 0 has ``base`` alone, the other loops the rest."""
+
+    BASE = "base"  # the base model is evaluated
+    PROPOSAL = "direct_exp_gen"  # a parent is chosen, and the LLM says what to try
+    CODING = "coding"  # the LLM writes a data script and settings until they pass their checks
+    RUNNING = "running"  # all data, a fine-tuning job, evaluations
+    FEEDBACK = "feedback"  # the measurements decide, the LLM explains
+    RECORD = "record"
+
+
+class ParentPolicy(StrEnum):
+    """Which accepted model a loop starts from."""
+
+    BEST = "best"  # the best so far
+    SPREAD = "spread"  # the best so far that no loop under way has started from, else the best
+
+
+AtOnce = Annotated[StrictInt, Field(ge=1, le=64)]
 
 
 class CreateCampaign(Request):
@@ -142,6 +190,12 @@ class CreateCampaign(Request):
     )
     higher_is_better: StrictBool = True
     final_share: Number = Field(default=0.5, ge=0.1, le=0.9)
+    splits: Literal["by_question", "published"] = Field(
+        default="by_question",
+        description="`by_question`: a share of the questions, by their hashes, is the final part. "
+        "`published`: the parts that an evaluation with `split` has; equal questions may be in "
+        "both.",
+    )
     sampling: Sampling = Field(default_factory=Sampling)
     system_prompt: str | None = Field(default=None, max_length=100_000)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
@@ -153,8 +207,18 @@ class CreateCampaign(Request):
     llm_by_role: dict[LlmRole, CampaignLlm] = Field(
         default_factory=dict, description="Others in the place of ``llm``, by what they do."
     )
+    script_llms: ScriptLlms | None = Field(
+        default=None, description="For data scripts; null: they have no network."
+    )
     budget: CampaignBudget = Field(default_factory=CampaignBudget)
     time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)
+    branches: StrictInt = Field(default=1, ge=1, le=64, description="Loops that run at once.")
+    parents: ParentPolicy = Field(
+        default=ParentPolicy.BEST, description="Which accepted models loops start from."
+    )
+    steps_at_once: dict[Literal[StepName.CODING, StepName.RUNNING], AtOnce] = Field(
+        default_factory=dict, description="How many loops may be at a step; else all branches."
+    )
     training_rows: StrictInt | None = Field(
         default=None, ge=1, description="Train on the first rows of a script's data only."
     )
@@ -203,6 +267,13 @@ class CreateCampaign(Request):
         return self
 
     @model_validator(mode="after")
+    def _one_division(self) -> Self:
+        default = type(self).model_fields["final_share"].default
+        if self.splits == "published" and self.final_share != default:
+            raise ValueError("published splits have no final_share: give one of them")
+        return self
+
+    @model_validator(mode="after")
     def _samples_differ(self) -> Self:
         if self.samples_per_item > 1 and self.sampling.temperature == 0:
             raise ValueError("samples_per_item above 1 needs sampling.temperature above 0")
@@ -231,22 +302,22 @@ class CreateCampaign(Request):
             if self.llm_for(role).price is None:
                 where = f"llm_by_role.{role.value}" if role in self.llm_by_role else "llm"
                 raise ValueError(f"budget.cost needs {where}.price")
+        if self.script_llms is not None:
+            for llm in self.script_llms.by_model.values():
+                if llm.price is None:
+                    raise ValueError(f"budget.cost needs the price of {llm.model} in script_llms")
         return self
+
+    @property
+    def llms(self) -> list[CampaignLlm]:
+        """All that are asked: by what they do, and those of scripts."""
+        scripts = self.script_llms
+        by_role = [self.llm_for(role) for role in LlmRole]
+        return [*by_role, *(scripts.by_model.values() if scripts else ())]
 
     def llm_for(self, role: LlmRole) -> CampaignLlm:
         """The LLM that does this."""
         return self.llm_by_role.get(role, self.llm)
-
-
-class StepName(StrEnum):
-    """The steps of a loop, in order; loop 0 has ``base`` alone, the other loops the rest."""
-
-    BASE = "base"  # the base model is evaluated
-    PROPOSAL = "direct_exp_gen"  # a parent is chosen, and the LLM says what to try
-    CODING = "coding"  # the LLM writes a data script and settings until they pass their checks
-    RUNNING = "running"  # all data, a fine-tuning job, evaluations
-    FEEDBACK = "feedback"  # the measurements decide, the LLM explains
-    RECORD = "record"
 
 
 class RewindCampaign(Request):
@@ -320,6 +391,10 @@ class CampaignLoop(Resource):
     failure: Failure | None = None
     failure_message: str | None = None
     reason: str | None = None
+    judged: int | None = Field(
+        default=None,
+        description="Its place in the order of verdicts. The best model is the last accepted one.",
+    )
 
 
 class CampaignStep(Resource):

@@ -13,7 +13,9 @@ class CompareEvaluations(Request):
     """The body of POST /v1/evaluations/{id}/compare."""
 
     candidates: list[Annotated[str, StringConstraints(max_length=100)]] = Field(
-        min_length=1, max_length=20, description="Evaluations of the same file with one grader."
+        min_length=1,
+        max_length=20,
+        description="Evaluations of the same files with the same graders.",
     )
     value: ComparedValue = Field(
         default="correct",
@@ -27,10 +29,13 @@ class PairedComparison(Resource):
 
     Positive differences favor the candidate. ``gained`` and ``lost`` are the items whose value is
     higher and lower than the baseline's; their lists hold the first 1,000 rows of the file each.
-    ``p_adjusted`` is corrected for the number of candidates (Holm).
+    ``p_adjusted`` is corrected for the number of comparisons (Holm).
     """
 
     candidate: str
+    benchmark: str | None = Field(
+        default=None, description="The name of the benchmark, of evaluations of several."
+    )
     items: int
     left_out: int = Field(description="Items that only one has, or that have no score.")
     baseline_errors: int = Field(description="Items of the baseline without an answer or a grade.")

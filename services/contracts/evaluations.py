@@ -1,14 +1,22 @@
 """Evaluations: a model answers the prompts of a file, and a grader grades the answers."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictInt, StringConstraints, model_validator
+from pydantic import (
+    Field,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
-from services.contracts.base import Number, Request, Resource
-from services.contracts.benchmarks import Benchmark, benchmark_of
+from services.contracts.base import JsonObject, Number, Request, Resource
+from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, graded_by
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
-from services.contracts.graders import ExactGrader, ScoreModelGrader
+from services.contracts.graders import ExactGrader, MetricsVariant, ScoreModelGrader
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
 from services.contracts.multi_turn import MultiTurn, Tool
@@ -52,15 +60,71 @@ ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
 
 
 BenchmarkName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+FileId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+EntryName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+MAX_BENCHMARKS = 50
+
+
+class BenchmarkEntry(Request):
+    """One of the benchmarks of an evaluation. What is null is as the evaluation says."""
+
+    name: EntryName | None = Field(
+        default=None,
+        description="What rows and metrics call it; null: as the benchmark is named.",
+    )
+    file: FileId | None = None
+    files: dict[BenchmarkName, FileId] | None = Field(
+        default=None,
+        description="By benchmark, in place of file, for a name that stands for several.",
+    )
+    grader: EvaluationGrader | None = None
+    benchmark: BenchmarkName | Benchmark | None = None
+    metrics: MetricsVariant | None = None
+    split: SplitName | None = None
+    pass_threshold: Number | None = None
+    sampling: Sampling | None = Field(
+        default=None, description="Replaces the evaluation's settings one by one."
+    )
+    chat_template_kwargs: ChatTemplateKwargs | None = None
+    system_prompt: str | None = Field(default=None, max_length=100_000)
+    keep_reasoning: StrictBool | None = None
+    prediction: JsonPrediction | None = None
+    max_samples: StrictInt | None = Field(default=None, ge=1)
+    samples_per_item: StrictInt | None = Field(default=None, ge=1, le=1024)
+
+    def entries(self) -> list["BenchmarkEntry"]:
+        """The benchmarks that this stands for, each with its name and its file.
+
+        Raises `ValueError` where one of them is missing.
+        """
+        parts = COMPOSITES.get(self.benchmark) if isinstance(self.benchmark, str) else None
+        if parts is None:
+            name = self.name or (self.benchmark if isinstance(self.benchmark, str) else None)
+            if name is None:
+                raise ValueError("benchmarks: one that is not a benchmark by name needs a name")
+            if self.file is None or self.files is not None:
+                raise ValueError(f"benchmarks: {name} needs a file, and no files")
+            return [self.model_copy(update={"name": name})]
+        files = self.files or {}
+        if self.name is not None or self.file is not None or set(files) != set(parts):
+            raise ValueError(
+                f"benchmarks: {self.benchmark} needs files for {', '.join(parts)}, and no name "
+                "and no file"
+            )
+        return [
+            self.model_copy(
+                update={"name": part, "benchmark": part, "file": files[part], "files": None}
+            )
+            for part in parts
+        ]
 
 
 class CreateEvaluation(JobRequest):
     """The body of POST /v1/evaluations."""
 
     model: str | RemoteModel = Field(examples=["tiny-base"])
-    file: str = Field(
-        min_length=1,
-        max_length=200,
+    file: FileId | None = Field(
+        default=None,
         description="Rows of {messages | prompt, gold}; graders with templates need no gold.",
         examples=["file-abc123"],
     )
@@ -69,6 +133,23 @@ class CreateEvaluation(JobRequest):
         default=None,
         description="The data set that the file holds, in its published schema; it sets the "
         "prompts and the grader.",
+    )
+    benchmarks: list[BenchmarkEntry] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_BENCHMARKS,
+        description="Several benchmarks, in place of file and benchmark; the other settings are "
+        "those of the benchmarks that have none of their own.",
+    )
+    metrics: MetricsVariant = Field(
+        default="official",
+        description="`fork`: the measures of panorama and chemcotbench as RD-Agent's fork of "
+        "OpenCompass defines them, for comparison with its tables.",
+    )
+    split: SplitName | None = Field(
+        default=None,
+        description="Of each sub-task of n rows the first (`search`) or the last (`final`) "
+        "min(100, n // 2) only; `max_samples` takes the first of these.",
     )
     pass_threshold: Number | None = Field(
         default=None,
@@ -105,11 +186,81 @@ class CreateEvaluation(JobRequest):
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Of the vLLM server of a local model."
     )
+    fresh: bool = Field(
+        default=False, description="Ask the model even if an equal evaluation has finished."
+    )
+
+    @model_validator(mode="after")
+    def _one_or_several(self) -> Self:
+        if (self.file is None) == (self.benchmarks is None):
+            raise ValueError("give either file or benchmarks")
+        if self.benchmarks is None:
+            return self
+        if self.benchmark is not None:
+            raise ValueError("benchmark says what file holds: give it in benchmarks")
+        entries = [each for entry in self.benchmarks for each in entry.entries()]
+        names = [entry.name for entry in entries]
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"benchmarks: two are named {', '.join(map(str, repeated))}")
+        self.benchmarks = [self._with_sampling(entry) for entry in entries]
+        self.by_benchmark()
+        return self
+
+    def _with_sampling(self, entry: BenchmarkEntry) -> BenchmarkEntry:
+        """The benchmark with the evaluation's sampling, except where it has settings of its own."""
+        if entry.sampling is None:
+            return entry
+        own = {name: getattr(entry.sampling, name) for name in entry.sampling.model_fields_set}
+        return entry.model_copy(update={"sampling": self.sampling.model_copy(update=own)})
+
+    @property
+    def file_references(self) -> dict[str, str]:
+        """Every file of the job, by the field that names it, as ``benchmarks.0.file``."""
+        if self.benchmarks is None:
+            return {"file": self.only_file}
+        asked = self.by_benchmark().values()
+        return {f"benchmarks.{number}.file": each.only_file for number, each in enumerate(asked)}
+
+    def with_file_references(self, ids: Mapping[str, str]) -> Self:
+        """The same job with other references in the named fields."""
+        if self.benchmarks is None:
+            return self.model_copy(update=dict(ids))
+        entries = [
+            entry.model_copy(update={"file": ids.get(place, entry.file)})
+            for place, entry in zip(self.file_references, self.benchmarks, strict=True)
+        ]
+        return self.model_copy(update={"benchmarks": entries})
+
+    def by_benchmark(self) -> dict[str | None, "CreateEvaluation"]:
+        """Each benchmark as an evaluation by itself, by its name; None names the only one.
+
+        Raises `ValueError` for a benchmark whose settings do not go together.
+        """
+        if self.benchmarks is None:
+            return {None: self}
+        of_each = {"file", "benchmark", "benchmarks", "grader"}
+        shared = {name: getattr(self, name) for name in type(self).model_fields.keys() - of_each}
+        return {entry.name: self._alone(shared, entry) for entry in self.benchmarks}
+
+    def _alone(self, shared: JsonObject, entry: BenchmarkEntry) -> "CreateEvaluation":
+        given = {name: getattr(entry, name) for name in type(entry).model_fields}
+        own = {name: value for name, value in given.items() if value is not None}
+        del own["name"]
+        if entry.benchmark is None and entry.grader is None:
+            own["grader"] = self.grader
+        try:
+            return CreateEvaluation(**{**shared, **own})
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            raise ValueError(f"benchmarks: {entry.name}: {problem}") from None
 
     @model_validator(mode="after")
     def _graded_as_the_benchmark(self) -> Self:
-        if self.benchmark is not None:
-            grader = benchmark_of(self.benchmark).grader
+        if self.benchmark is None:
+            if self.metrics != "official" and self.benchmarks is None:
+                raise ValueError("metrics are those of a benchmark, which is missing")
+        else:
+            grader = graded_by(self.benchmark, self.metrics)
             if "grader" in self.model_fields_set and self.grader != grader:
                 raise ValueError("benchmark sets the grader: give one of them")
             self.grader = grader
@@ -137,6 +288,13 @@ class CreateEvaluation(JobRequest):
             return None
         given = self.multi_turn or MultiTurn()
         return given.model_copy(update={"multi_turn_enable": True})
+
+    @property
+    def only_file(self) -> str:
+        """The file of an evaluation of one benchmark, such as those of `by_benchmark`."""
+        if self.file is None:
+            raise ValueError("an evaluation of several benchmarks has a file for each")
+        return self.file
 
     @property
     def passing_score(self) -> float:
@@ -241,20 +399,53 @@ class EvaluationMetrics(Resource):
         return {**(self.measures or {}), **tools}
 
 
-class Evaluation(JobState):
-    """An evaluation job."""
+class BenchmarkOutcome(Resource):
+    """One benchmark of an evaluation: how it is asked, and what came out."""
 
-    object: Literal["evaluation"] = "evaluation"
-    model: str | RemoteModel
+    name: str | None = None
     file: str
     grader: EvaluationGrader
     benchmark: str | Benchmark | None = None
+    split: SplitName | None = None
+    pass_threshold: float | None = None
+    sampling: Sampling
+    samples_per_item: int = 1
+    metrics: EvaluationMetrics | None = None
+
+
+class Evaluation(JobState):
+    """An evaluation job. One of several benchmarks has its files, graders and metrics in
+    ``benchmarks``, in place of the fields of the same names."""
+
+    object: Literal["evaluation"] = "evaluation"
+    model: str | RemoteModel
+    file: str | None = None
+    grader: EvaluationGrader | None = None
+    benchmark: str | Benchmark | None = None
+    benchmarks: list[BenchmarkOutcome] | None = None
+    split: SplitName | None = None
     pass_threshold: float | None = None
     sampling: Sampling
     tools: list[Tool] = Field(default_factory=list)
     multi_turn: MultiTurn | None = None
     samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
+    cached_from: str | None = Field(
+        default=None, description="The equal evaluation whose answers and grades these are."
+    )
+    not_cached: str | None = Field(
+        default=None, description="Why the model was asked; both are null until the end."
+    )
+
+    def outcomes(self) -> list[BenchmarkOutcome]:
+        """What came out of each benchmark; of an evaluation of one file, of that alone."""
+        if self.benchmarks is not None:
+            return self.benchmarks
+        fields = {
+            name: getattr(self, name) for name in BenchmarkOutcome.model_fields.keys() - {"name"}
+        }
+        name = self.benchmark if isinstance(self.benchmark, str) else None
+        return [BenchmarkOutcome(name=name, **fields)]
 
 
 ResultOrder = Literal["completion", "input"]
@@ -283,6 +474,9 @@ class SampleResult(Resource):
 
     id: str
     object: Literal["evaluation.result"] = "evaluation.result"
+    benchmark: str | None = Field(
+        default=None, description="The name of the benchmark, of an evaluation of several."
+    )
     index: int = Field(description="Row of the file, counted from 0.")
     sample: int = Field(default=0, description="Which of the row's samples, counted from 0.")
     gold: list[str]

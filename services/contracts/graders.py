@@ -118,6 +118,11 @@ class TokenF1Grader(Request):
     type: Literal["token_f1"] = "token_f1"
 
 
+MetricsVariant = Literal["official", "fork"]
+"""The published definitions of a benchmark's measures, or those of RD-Agent's fork of OpenCompass,
+for comparison with its tables."""
+
+
 class ChemistryGrader(Request):
     """Grades answers about molecules, in the schema of ChemCoTBench (OpenMol/ChemCoTBench).
 
@@ -131,6 +136,11 @@ class ChemistryGrader(Request):
     tasks: list[Literal["mol_und", "mol_edit", "mol_opt", "reaction"]] = Field(
         min_length=1, max_length=4, description="What the rows may be of."
     )
+    metrics: MetricsVariant = Field(
+        default="official",
+        description="`fork`: an answer without a number is the number 0, and logp is plain "
+        "MolLogP.",
+    )
 
 
 class PanoramaGrader(Request):
@@ -143,6 +153,11 @@ class PanoramaGrader(Request):
 
     type: Literal["panorama"] = "panorama"
     task: Literal["par4pc", "pi4pc", "noc4pc"]
+    metrics: MetricsVariant = Field(
+        default="official",
+        description="`fork`: par4pc has no silver answers, and the F1 of all options pooled; "
+        "noc4pc leaves answers without a code out of its macro F1.",
+    )
 
 
 class FunctionCallsGrader(Request):

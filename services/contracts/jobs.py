@@ -33,6 +33,7 @@ class JobKind(StrEnum):
     ROLLOUT = "rollout"
     INDEXING = "indexing"
     BATCH = "batch"
+    CHECK = "check"
     MERGE = "merge"
     EXPORT = "export"
     CAMPAIGN = "campaign"
@@ -93,6 +94,23 @@ class Job(JobState):
     object: Literal["job"] = "job"
     kind: str
     priority: int = 0
+    notes: int = Field(default=0, description="Notes about the job and its trajectories.")
+
+
+class Attempt(Resource):
+    """A time that a worker held a job and its devices. ``became`` is the job's status after it, and
+    ``reason`` why it ended; both are null while it lasts."""
+
+    id: str
+    object: Literal["job.attempt"] = "job.attempt"
+    attempt: int
+    worker: str
+    host: str
+    devices: list[str] = Field(description="GPUs by UUID, or slots of the host.")
+    started_at: int
+    ended_at: int | None = None
+    became: JobStatus | None = None
+    reason: str | None = None
 
 
 class Event(Resource):

@@ -186,6 +186,7 @@ class TrajectorySummary(Resource):
     seconds: float = 0.0
     model_seconds: float = 0.0
     tool_seconds: float = 0.0
+    notes: int = 0
 
 
 class TrajectoryOrder(StrEnum):

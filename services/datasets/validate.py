@@ -79,13 +79,14 @@ def validate(
     job_dir: Path,
     spec_type: type[Spec],
     check: Callable[[Spec, FileValidation], JsonObject],
-    check_together: Callable[[Spec, JsonObject], None] | None = None,
+    check_together: Callable[[Spec, JsonObject], JsonObject | None] | None = None,
 ) -> None:
     """Check every file of the job and write result.json.
 
     ``check`` returns the report of one file; it raises `InvalidFile` for unusable rows, which
     still lets the remaining files be checked, or any other `TemperError`, which ends the child.
-    ``check_together`` sees the reports of valid files, and may raise a `TemperError` too.
+    ``check_together`` sees the reports of valid files, and may raise a `TemperError` too; what it
+    returns goes into the result beside them.
     """
     reporter = Reporter(job_dir)
     spec = spec_type.model_validate_json((job_dir / SPEC).read_bytes())
@@ -106,7 +107,7 @@ def validate(
             break
     if not failures and check_together is not None:
         try:
-            check_together(spec, reports)
+            reports |= check_together(spec, reports) or {}
         except TemperError as error:
             failures.append(error)
     if failures:

@@ -1,34 +1,47 @@
 """The report on evaluations: one HTML page with plots, an Excel workbook, Markdown or JSON."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 from services.contracts.comparisons import EvaluationComparison
-from services.contracts.evaluations import Evaluation, EvaluationMetrics, SampleResult
+from services.contracts.evaluations import (
+    BenchmarkOutcome,
+    Evaluation,
+    EvaluationMetrics,
+    SampleResult,
+)
 from services.metrics.evaluation_plots import Interval, intervals, lengths
 from services.metrics.leaderboard import with_tools
 from services.metrics.tables import Cell, Sheet, write_html, write_markdown
 
 SUMMARY_COLUMNS = (
-    *("evaluation", "model", "file", "graded by", "samples", "accuracy", "95 % from", "95 % to"),
+    *("evaluation", "model", "benchmark", "file", "split", "graded by"),
+    *("samples", "accuracy", "95 % from", "95 % to"),
     *("maj@n", "best pass@k", "wrong", "no grade", "unanswered", "unparsable"),
     "in training files",
     *("prompt tokens", "completion tokens", "tokens/s"),
 )
 MEASURE_COLUMNS = (
-    *("evaluation", "part", "measure", "better"),
+    *("evaluation", "benchmark", "part", "measure", "better"),
     *("mean", "95 % from", "95 % to", "answers"),
 )
 COMPARISON_COLUMNS = (
-    *("baseline", "candidate", "items", "left out", "baseline mean", "candidate mean"),
+    *("baseline", "candidate", "benchmark"),
+    *("items", "left out", "baseline mean", "candidate mean"),
     *("difference", "95 % from", "95 % to", "test", "p", "p (Holm)", "gained", "lost"),
 )
-CHANGE_COLUMNS = ("candidate", "row", "change", "gold", "baseline answer", "candidate answer")
+CHANGE_COLUMNS = (
+    *("candidate", "benchmark", "row", "change"),
+    *("gold", "baseline answer", "candidate answer"),
+)
 ROW_COLUMNS = (
-    *("evaluation", "row", "sample", "outcome", "score", "gold", "compared", "answer", "error"),
+    *("evaluation", "benchmark", "row", "sample", "outcome", "score"),
+    *("gold", "compared", "answer", "error"),
     *("seconds", "completion tokens"),
 )
 
@@ -37,8 +50,8 @@ ROW_COLUMNS = (
 class EvaluationReport:
     """Evaluations that succeeded, the first of which is the baseline of ``comparison``.
 
-    ``rows`` are the first rows of each, in the order of its file; ``has_more`` says that there are
-    others.
+    ``rows`` are the first rows of each of its benchmarks, in the order of the file; ``has_more``
+    says that there are others.
     """
 
     evaluations: Sequence[Evaluation]
@@ -62,19 +75,24 @@ class EvaluationReport:
         if self.comparison is not None:
             text += f" Differences are to {self.comparison.baseline}, on the same items."
         if self.has_more:
-            most = max(map(len, self.rows.values()))
-            text += f" Rows are the first {most:,} of each evaluation."
+            read = Counter(
+                (row.benchmark, name) for name, rows in self.rows.items() for row in rows
+            )
+            text += f" Rows are the first {max(read.values()):,} of each benchmark."
         return text
 
     def sheets(self) -> Iterator[Sheet]:
         """The name, columns and rows of each table."""
-        yield "Summary", SUMMARY_COLUMNS, map(_summary, self.evaluations)
-        if any(each.metrics and each.metrics.measured for each in self.evaluations):
+        yield "Summary", SUMMARY_COLUMNS, starmap(_summary, self._outcomes())
+        if any(each.metrics and each.metrics.measured for _, each in self._outcomes()):
             yield "Measures", MEASURE_COLUMNS, self._measures()
         if self.comparison is not None:
             yield "Comparison", COMPARISON_COLUMNS, _compared(self.comparison)
             yield "Changes", CHANGE_COLUMNS, self._changes(self.comparison)
         yield "Rows", ROW_COLUMNS, self._rows()
+
+    def _outcomes(self) -> Iterator[tuple[Evaluation, BenchmarkOutcome]]:
+        return ((each, outcome) for each in self.evaluations for outcome in each.outcomes())
 
     def plots(self) -> Iterator[str]:
         """SVG: the accuracies with their intervals, and the lengths of the answers by outcome."""
@@ -84,10 +102,11 @@ class EvaluationReport:
             yield lengths(f"Completion tokens of {each.id}", list(map(_length, rows)))
 
     def _intervals(self) -> Iterator[Interval]:
-        for each in self.evaluations:
-            if each.metrics is not None:
-                label = f"{model_name(each)} ({each.id})"
-                yield Interval(label, each.metrics.accuracy, each.metrics.ci95)
+        for each, outcome in self._outcomes():
+            if outcome.metrics is not None:
+                benchmark = f"{outcome.name}, " if each.benchmarks is not None else ""
+                label = f"{model_name(each)} ({benchmark}{each.id})"
+                yield Interval(label, outcome.metrics.accuracy, outcome.metrics.ci95)
 
     def as_json(self) -> dict[str, Any]:
         """The document of the JSON report."""
@@ -103,30 +122,31 @@ class EvaluationReport:
         }
 
     def _measures(self) -> Iterator[Sequence[Cell]]:
-        for each in self.evaluations:
-            for part, measures in (each.metrics.measured if each.metrics else {}).items():
+        for each, outcome in self._outcomes():
+            for part, measures in (outcome.metrics.measured if outcome.metrics else {}).items():
                 for name, found in measures.items():
                     better = "lower" if found.lower_is_better else "higher"
                     interval = found.ci95 or (None, None)
-                    yield each.id, part, name, better, found.mean, *interval, found.samples
+                    place = (each.id, outcome.name, part, name)
+                    yield *place, better, found.mean, *interval, found.samples
 
     def _changes(self, comparison: EvaluationComparison) -> Iterator[Sequence[Cell]]:
         """The rows whose value differs, as far as they are among the rows of the report."""
-        before = _by_row(self.rows[comparison.baseline])
         for each in comparison.comparisons:
-            after = _by_row(self.rows[each.candidate])
+            before = _by_row(self.rows[comparison.baseline], each.benchmark)
+            after = _by_row(self.rows[each.candidate], each.benchmark)
             for change, items in (("lost", each.lost_items), ("gained", each.gained_items)):
                 for row in items:
                     if row in before and row in after:
                         gold = " | ".join(before[row][0].gold)
                         answers = _answers(before[row]), _answers(after[row])
-                        yield (each.candidate, row, change, gold, *answers)
+                        yield (each.candidate, each.benchmark, row, change, gold, *answers)
 
     def _rows(self) -> Iterator[Sequence[Cell]]:
         for name, rows in self.rows.items():
             for row in rows:
                 yield (
-                    *(name, row.index, row.sample, outcome(row), row.score),
+                    *(name, row.benchmark, row.index, row.sample, outcome(row), row.score),
                     *(" | ".join(row.gold), row.extracted, row.answer, row.error),
                     *(row.latency_seconds, row.completion_tokens),
                 )
@@ -151,16 +171,17 @@ def outcome(row: SampleResult) -> str:
     return "failed" if row.correct is None else "correct" if row.correct else "wrong"
 
 
-def _summary(each: Evaluation) -> Sequence[Cell]:
-    metrics = each.metrics
+def _summary(each: Evaluation, found: BenchmarkOutcome) -> Sequence[Cell]:
+    metrics = found.metrics
+    place = (each.id, model_name(each), found.name, found.file, found.split)
     if metrics is None:
-        return (each.id, model_name(each), *[None] * (len(SUMMARY_COLUMNS) - 2))
-    graded_by = each.benchmark if isinstance(each.benchmark, str) else each.grader.type
+        return (*place, *[None] * (len(SUMMARY_COLUMNS) - len(place)))
+    graded_by = found.benchmark if isinstance(found.benchmark, str) else found.grader.type
     majority = None if metrics.majority is None else metrics.majority.mean
-    best = max((found.mean for found in (metrics.pass_at_k or {}).values()), default=None)
+    best = max((each.mean for each in (metrics.pass_at_k or {}).values()), default=None)
     wrong = metrics.samples - metrics.correct - metrics.errors
     return (
-        *(each.id, model_name(each), each.file, graded_by, metrics.samples),
+        *(*place, graded_by, metrics.samples),
         *(metrics.accuracy, *metrics.ci95, majority, best),
         *(wrong, metrics.errors, metrics.unanswered, metrics.unparsable),
         in_training_files(metrics),
@@ -171,16 +192,20 @@ def _summary(each: Evaluation) -> Sequence[Cell]:
 def _compared(comparison: EvaluationComparison) -> Iterator[Sequence[Cell]]:
     for each in comparison.comparisons:
         yield (
-            *(comparison.baseline, each.candidate, each.items, each.left_out),
+            *(comparison.baseline, each.candidate, each.benchmark, each.items, each.left_out),
             *(each.baseline_mean, each.candidate_mean, each.difference, *each.ci95),
             *(each.test, each.p_value, each.p_adjusted, each.gained, each.lost),
         )
 
 
-def _by_row(results: Sequence[SampleResult]) -> dict[int, list[SampleResult]]:
+def _by_row(
+    results: Sequence[SampleResult], benchmark: str | None
+) -> dict[int, list[SampleResult]]:
+    """The samples of each row; those of an evaluation of one file are of any ``benchmark``."""
     rows: dict[int, list[SampleResult]] = {}
     for result in results:
-        rows.setdefault(result.index, []).append(result)
+        if result.benchmark in {None, benchmark}:
+            rows.setdefault(result.index, []).append(result)
     return rows
 
 

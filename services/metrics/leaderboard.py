@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.contracts.evaluations import Evaluation, EvaluationMetrics
+from services.contracts.benchmarks import SplitName
+from services.contracts.evaluations import BenchmarkOutcome, Evaluation, EvaluationMetrics
 from services.contracts.jobs import JobStatus
 
 
@@ -11,10 +12,13 @@ from services.contracts.jobs import JobStatus
 class BenchmarkKey:
     """What evaluations must share for their accuracies to be comparable.
 
-    ``grading`` is the grader with all its settings and the passing score, as JSON.
+    ``grading`` is the grader with all its settings and the passing score, as JSON. ``benchmark`` is
+    the one by name; another prompt than its own makes another benchmark.
     """
 
     file: str
+    benchmark: str | None
+    split: SplitName | None
     grader: str
     grading: str
     items: int
@@ -54,13 +58,17 @@ def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
     cells: dict[str, dict[BenchmarkKey, LeaderboardCell]] = {}
     benchmarks: dict[BenchmarkKey, None] = {}
     for evaluation in evaluations:
-        if evaluation.status is not JobStatus.SUCCEEDED or evaluation.metrics is None:
+        if evaluation.status is not JobStatus.SUCCEEDED:
             continue
-        benchmark = _benchmark(evaluation, evaluation.metrics)
-        benchmarks.pop(benchmark, None)
-        benchmarks[benchmark] = None
-        model = cells.setdefault(_name(evaluation), {})
-        model.setdefault(benchmark, LeaderboardCell(evaluation.id, evaluation.metrics))
+        # The columns are reversed below, and those of one evaluation stand as it names them.
+        for outcome in reversed(evaluation.outcomes()):
+            if outcome.metrics is None:
+                continue
+            benchmark = _benchmark(outcome, outcome.metrics)
+            benchmarks.pop(benchmark, None)
+            benchmarks[benchmark] = None
+            model = cells.setdefault(_name(evaluation), {})
+            model.setdefault(benchmark, LeaderboardCell(evaluation.id, outcome.metrics))
     columns = list(reversed(benchmarks))
     rows = [
         LeaderboardRow(model, found, _mean(found, len(columns))) for model, found in cells.items()
@@ -69,11 +77,13 @@ def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
     return Leaderboard(columns, rows)
 
 
-def _benchmark(evaluation: Evaluation, metrics: EvaluationMetrics) -> BenchmarkKey:
+def _benchmark(outcome: BenchmarkOutcome, metrics: EvaluationMetrics) -> BenchmarkKey:
     return BenchmarkKey(
-        file=evaluation.file,
-        grader=evaluation.grader.type,
-        grading=f"{evaluation.grader.model_dump_json()} {evaluation.pass_threshold}",
+        file=outcome.file,
+        benchmark=outcome.benchmark if isinstance(outcome.benchmark, str) else None,
+        split=outcome.split,
+        grader=outcome.grader.type,
+        grading=f"{outcome.grader.model_dump_json()} {outcome.pass_threshold}",
         items=metrics.samples if metrics.items is None else metrics.items,
         samples_per_item=metrics.samples_per_item,
     )

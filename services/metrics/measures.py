@@ -13,6 +13,7 @@ WINSORIZED = frozenset({"improvement"})
 RATIOS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
         "item_score": (("points", "possible_points"),),
+        "pooled_f1": (("twice_right", "counted"),),
         "macro_f1": tuple(
             (f"twice_right_{code}", f"counted_{code}") for code in ("ALLOW", "102", "103")
         ),

@@ -24,6 +24,8 @@ from services.sandbox.metrics import NetworkMetrics, QueueMetrics, RunMetrics, S
 from services.sandbox.pool.pool import Pool
 from services.sandbox.runs.routes import router as runs
 from services.sandbox.runs.service import Runs
+from services.sandbox.scripts.manager import Scripts
+from services.sandbox.scripts.routes import router as scripts
 from services.sandbox.sessions.files import router as session_files
 from services.sandbox.sessions.jupyter import router as jupyter
 from services.sandbox.sessions.manager import Sessions
@@ -33,7 +35,7 @@ from services.sandbox.settings import SandboxSettings
 
 BODY_PATHS = (
     *("/run_code", "/run_jupyter", "/v1/run_code/stream", "/v1/run_cases"),
-    *("/v1/sessions", "/v1/sessions/*/files/*"),
+    *("/v1/sessions", "/v1/sessions/*/files/*", "/v1/scripts/*"),
 )
 
 DRAIN_SECONDS = 10.0
@@ -47,7 +49,7 @@ def create_sandbox(settings: SandboxSettings, engine: SandboxEngine) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with context.sessions.running():
+        async with context.sessions.running(), context.scripts.running():
             yield
             # The server has cancelled what was still running, but does not wait for it.
             with contextlib.suppress(TimeoutError):
@@ -65,7 +67,7 @@ def create_sandbox(settings: SandboxSettings, engine: SandboxEngine) -> FastAPI:
     )
     app.add_middleware(InFlightBytes, limit=settings.sandbox_held_bytes)
     app.state.context = context
-    for router in (runs, jupyter, sessions, session_files, host):
+    for router in (runs, jupyter, sessions, session_files, scripts, host):
         app.include_router(router)
     return app
 
@@ -87,6 +89,7 @@ def _create_context(
         runs=Runs(settings, admission, engine.languages, RunMetrics(registry)),
         notebooks=notebooks,
         sessions=Sessions(notebooks, admission, SessionMetrics(registry)),
+        scripts=Scripts(settings, engine.rooms, engine.isolation.tier),
     )
 
 

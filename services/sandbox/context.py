@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from services.core.web.auth import Authenticator
 from services.sandbox.isolation.tiers import Isolation
 from services.sandbox.runs.service import Runs
+from services.sandbox.scripts.manager import Scripts
 from services.sandbox.sessions.manager import Sessions
 from services.sandbox.sessions.notebooks import Notebooks
 from services.sandbox.settings import SandboxSettings
@@ -23,6 +24,7 @@ class SandboxContext:
     runs: Runs
     notebooks: Notebooks
     sessions: Sessions
+    scripts: Scripts
 
 
 async def _context(request: Request) -> SandboxContext:

@@ -17,6 +17,7 @@ from services.sandbox.network.destinations import AllowList
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool.assembly import create_pool
 from services.sandbox.pool.pool import Capacity, Pool
+from services.sandbox.scripts.rooms import Rooms
 from services.sandbox.settings import SandboxSettings
 
 RUNTIME = "sandbox"
@@ -25,11 +26,12 @@ CGROUP_PREFIX = "temper-sandbox"
 
 @dataclass(frozen=True)
 class SandboxEngine:
-    """A running pool, its isolation, and the languages on top of it."""
+    """A running pool, its isolation, the languages on top of it, and the rooms of scripts."""
 
     pool: Pool
     isolation: Isolation
     languages: Languages
+    rooms: Rooms
 
 
 @asynccontextmanager
@@ -50,14 +52,30 @@ async def running_engine(settings: SandboxSettings) -> AsyncIterator[SandboxEngi
         shown = [*visible_paths(), *([str(prepared)] if prepared is not None else [])]
         network = Network(AllowList(reachable)) if reachable else None
         gpus = gpu_devices() if settings.sandbox_gpu else ()
-        capacity = _capacity(settings)
-        pool = create_pool(python, isolation, cgroups, capacity, shown, network, gpus)
+        rooms = Rooms(
+            python,
+            isolation,
+            cgroups,
+            settings.sandbox_processes,
+            settings.sandbox_cores,
+            settings.sandbox_scripts,
+        )
+        pool = create_pool(
+            python,
+            isolation,
+            cgroups,
+            _capacity(settings),
+            shown,
+            network,
+            gpus,
+            first_number=rooms.slot_numbers,
+        )
         cache_bytes = settings.sandbox_compile_cache_mb << 20
         languages = Languages(pool, cache_bytes=cache_bytes, prepared=prepared)
         try:
             await pool.start()
             async with _preparing(prepared):
-                yield SandboxEngine(pool, isolation, languages)
+                yield SandboxEngine(pool, isolation, languages, rooms)
         finally:
             await pool.close()
     finally:

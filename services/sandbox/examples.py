@@ -40,6 +40,18 @@ CASES: dict[str, Example] = {
 }
 
 
+SCRIPT: dict[str, Example] = {
+    "folder": {
+        "summary": "A script that reads a folder of the operator and writes a file",
+        "value": {
+            "code": "import json, os\njson.dump(os.listdir('datasets'), open('data.json', 'w'))",
+            "seconds": 3600,
+            "folders": {"datasets": "campaigns/campaign-1"},
+            "fetch_files": ["data.json"],
+        },
+    },
+}
+
 CREATE: dict[str, Example] = {
     "file": {
         "summary": "A session with a file",

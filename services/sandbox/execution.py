@@ -64,14 +64,17 @@ class Execution:
 
     ``files`` and ``fetch`` are paths relative to the work directory, already checked by
     `services.sandbox.wire`. A fetched path may be a pattern (``*.class``, ``build/**``); files that
-    are missing, not regular, or reached through a link are left out. ``imports`` are the top-level
-    modules that the program seems to import; they select the warmest interpreter and nothing else.
+    are missing, not regular, or reached through a link are left out. ``links`` are symbolic links
+    to make in the work directory, by name; where they lead is the service's choice. ``imports`` are
+    the top-level modules that the program seems to import; they select the warmest interpreter and
+    nothing else.
     """
 
     command: Command
     limits: Limits
     files: Mapping[str, bytes] = field(default_factory=dict)
     executable_files: frozenset[str] = frozenset()
+    links: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     stdin: bytes = b""
     fetch: tuple[str, ...] = ()

@@ -8,8 +8,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 
 from services.contracts.sandbox import MAX_BODY_BYTES
+from services.contracts.sandbox_scripts import FolderName
 from services.core.settings import Folder, split_commas
-from services.core.web.auth import AccessSettings
+from services.core.web.auth import AccessSettings, KeyHash
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.network.destinations import parse_entry
 
@@ -18,6 +19,12 @@ LEAST_MEMORY_MB = 16
 
 def _destination(text: str) -> str:
     parse_entry(text)
+    return text
+
+
+def _one_destination(text: str) -> str:
+    if parse_entry(text)[1]:
+        raise ValueError(f"{text!r} stands for more than one destination")
     return text
 
 
@@ -113,6 +120,41 @@ class SandboxSettings(AccessSettings):
         NoDecode,
         BeforeValidator(split_commas),
     ] = Field(default=[], description="HOST:PORT that programs may connect to, comma-separated.")
+    sandbox_script_key_hashes: Annotated[list[KeyHash], NoDecode, BeforeValidator(split_commas)] = (
+        Field(
+            default=[],
+            repr=False,
+            description="SHA-256 of each key for scripts, comma-separated; empty: none may run.",
+        )
+    )
+    sandbox_scripts: int = Field(
+        default=2, ge=0, le=16, description="Scripts that run concurrently, beside programs."
+    )
+    sandbox_script_hours: float = Field(
+        default=8.0, gt=0.0, le=168.0, description="Highest time limit of a script."
+    )
+    sandbox_script_output_mb: int = Field(
+        default=1024,
+        ge=1,
+        le=1 << 20,
+        description="Most space for the files of a script; in the full tier it counts as memory, "
+        "too.",
+    )
+    sandbox_script_folders: dict[FolderName, Folder] = Field(
+        default={},
+        description="JSON object: folders that scripts may read, and those below, by names.",
+    )
+    sandbox_script_network: Annotated[str, AfterValidator(_one_destination)] | None = Field(
+        default=None,
+        description="HOST:PORT, the one destination of scripts, as the campaigns' LLM proxy; null: "
+        "none.",
+    )
+    sandbox_script_unattended_seconds: float = Field(
+        default=900.0,
+        ge=1.0,
+        le=86400.0,
+        description="A script that its client does not ask for is ended after so long.",
+    )
 
     @model_validator(mode="after")
     def _defaults_within_limits(self) -> "SandboxSettings":

@@ -1,9 +1,10 @@
-"""The trainer's worker, for fine-tuning, merge and export jobs: ``python -m services.trainer``."""
+"""The worker of fine-tuning, check, merge and export jobs: ``python -m services.trainer``."""
 
-from services.core.jobs.queues import EXPORT, MERGE, TRAINING
+from services.core.jobs.queues import CHECK, EXPORT, MERGE, TRAINING
 from services.core.worker.handler import ServedKind
 from services.core.worker.main import serve_kinds
 from services.core.worker.settings import WorkerSettings
+from services.trainer.checking.handler import CheckHandler
 from services.trainer.exporting.handler import ExportHandler
 from services.trainer.handler import FineTuningHandler
 from services.trainer.merging.handler import MergeHandler
@@ -13,6 +14,7 @@ def main() -> None:
     """Serve jobs of these kinds until a signal ends the process."""
     settings = WorkerSettings()
     kinds = [
+        ServedKind(CheckHandler(settings), CHECK),
         ServedKind(ExportHandler(settings), EXPORT),
         ServedKind(MergeHandler(settings), MERGE),
         ServedKind(FineTuningHandler(settings), TRAINING),

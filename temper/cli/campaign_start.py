@@ -107,6 +107,7 @@ def start(
             "--training-rows", "--upper-data-size-limit", min=1, help="Rows to train on at most."
         ),
     ] = None,
+    branches: Annotated[int, typer.Option(min=1, max=64, help="Loops that run at once.")] = 1,
     path: Annotated[
         str | None,
         typer.Option(metavar="ID/LOOP[/STEP]", help="Go back to this step of a campaign."),
@@ -146,6 +147,7 @@ def start(
             "llm_by_role": dict(_role(given, llm_url) for given in llm_for),
             "budget": budget,
             "training_rows": training_rows,
+            "branches": branches,
         }
         # What is wrong is said before anything is uploaded.
         _checked({**body, "file": "file"})

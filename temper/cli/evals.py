@@ -18,8 +18,7 @@ from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import JobId
 from temper.cli.leaderboard import table
-from temper.cli.measures import COLUMNS as MEASURE_COLUMNS
-from temper.cli.measures import measure_rows
+from temper.cli.outcomes import MEASURE_COLUMNS, measure_rows, show_outcomes
 from temper.cli.output import JsonOption, Output
 from temper.cli.trajectory_text import render
 from temper.client import Temper
@@ -56,6 +55,9 @@ Conversations = Annotated[
     bool,
     typer.Option("--conversations", help="Show the conversation of each row, with its calls."),
 ]
+OfBenchmark = Annotated[
+    str | None, typer.Option("--benchmark", help="Only rows of this one of several.")
+]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of rows.")]
 
 
@@ -80,11 +82,22 @@ def compare(
 
 def show_comparison(found: EvaluationComparison, out: Output) -> None:
     """Print differences, intervals and p-values, and the items that changed."""
-    columns = ("CANDIDATE", "ITEMS", "A", "B", "B - A", "95 % INTERVAL", "P", "P (HOLM)")
+    columns = (
+        "CANDIDATE",
+        "BENCHMARK",
+        "ITEMS",
+        "A",
+        "B",
+        "B - A",
+        "95 % INTERVAL",
+        "P",
+        "P (HOLM)",
+    )
     out.table(columns, map(_row, found.comparisons))
     for each in found.comparisons:
         out.line("")
-        out.line(f"{each.candidate} ({each.test})", "bold")
+        benchmark = f"{each.benchmark}, " if each.benchmark else ""
+        out.line(f"{each.candidate} ({benchmark}{each.test})", "bold")
         out.line(f"gained {each.gained}{_listed(each.gained_items)}")
         out.line(f"lost {each.lost}{_listed(each.lost_items)}")
         if each.baseline_errors or each.candidate_errors:
@@ -97,6 +110,7 @@ def _row(each: PairedComparison) -> tuple[str, ...]:
     low, high = each.ci95
     return (
         each.candidate,
+        each.benchmark or "",
         str(each.items),
         f"{each.baseline_mean:.4f}",
         f"{each.candidate_mean:.4f}",
@@ -119,6 +133,7 @@ def show(
     job_id: JobId,
     only: Only = None,
     text: Text = None,
+    benchmark: OfBenchmark = None,
     most: Most = 20,
     conversations: Conversations = False,
     as_json: JsonOption = False,
@@ -126,7 +141,9 @@ def show(
     """Show the metrics of an evaluation and its rows: gold, answer, or why there is no grade."""
     out = Output(as_json)
     with connect() as client:
-        rows = client.evaluations.results(job_id, outcome=only, text=text, order="input", most=most)
+        rows = client.evaluations.results(
+            job_id, outcome=only, text=text, benchmark=benchmark, order="input", most=most
+        )
         evaluation = client.evaluations.get(job_id)
         if conversations:
             _show_conversations(client, out, job_id, rows.data)
@@ -136,7 +153,10 @@ def show(
         return
     out.fields(job_fields(evaluation))
     out.line("")
-    if measures := list(measure_rows(evaluation.metrics)):
+    if evaluation.benchmarks is not None:
+        show_outcomes(out, evaluation)
+        out.line("")
+    elif measures := list(measure_rows(evaluation.metrics)):
         out.table(MEASURE_COLUMNS, measures)
         out.line("")
     out.table(("ROW", "OUTCOME", "GOLD", "COMPARED"), map(_result_row, rows.data))
@@ -152,7 +172,7 @@ def _show_conversations(
     """Print the conversations of rows in full; a row without tools has none."""
     for row in rows:
         if row.tools is None:
-            out.note(f"row {row.index} was answered without tools")
+            out.note(f"row {_result_row(row)[0]} was answered without tools")
             continue
         found = client.trajectories.get(job_id, row.tools.trajectory, JobKind.EVALUATION)
         if out.as_json:
@@ -166,6 +186,8 @@ def _result_row(result: SampleResult) -> tuple[str, ...]:
     outcome = "failed" if result.correct is None else "correct" if result.correct else "wrong"
     compared = result.error or result.extracted or result.answer or ""
     row = f"{result.index}.{result.sample}" if result.sample else str(result.index)
+    if result.benchmark is not None:
+        row = f"{result.benchmark} {row}"
     return row, outcome, _short(" | ".join(result.gold)), _short(compared)
 
 

@@ -1,21 +1,20 @@
 """``temper eval``: a model on several benchmarks, and a table of what it reached."""
 
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from services.contracts.evaluations import Evaluation, EvaluationMetrics
-from temper.cli.exit_codes import ExitCode, of_job
+from services.contracts.benchmarks import SplitName
+from services.contracts.evaluations import Evaluation
+from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
-from temper.cli.measures import COLUMNS as MEASURE_COLUMNS
-from temper.cli.measures import measure_rows
+from temper.cli.outcomes import show_outcomes
 from temper.cli.output import Output, transfer_bar
 from temper.client import Temper
-from temper.submission.benchmark import BenchmarkSubmission, read_benchmark, read_tools
+from temper.submission.benchmark import BenchmarkSubmission, read_benchmarks, read_tools
 from temper.submission.submit import Reporting, submit
 
 Model = Annotated[str, typer.Argument(help="A registered model, or one behind --base-url.")]
@@ -32,6 +31,10 @@ BaseUrl = Annotated[
 ]
 Samples = Annotated[int | None, typer.Option(help="Answers to each row, for pass@k and maj@n.")]
 Limit = Annotated[int | None, typer.Option(help="Take the first rows of each benchmark only.")]
+Split = Annotated[
+    SplitName | None,
+    typer.Option(help="Of each sub-task the first or the last half of the rows, 100 at most."),
+]
 MaxTokens = Annotated[int | None, typer.Option(help="Tokens of an answer at most.")]
 Temperature = Annotated[float | None, typer.Option(help="0 is greedy.")]
 Tools = Annotated[
@@ -43,9 +46,10 @@ Tools = Annotated[
         help="A tool file: every answer becomes a conversation in which the model calls its tools.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON line for each evaluation.")]
-
-COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Ask the model even if an equal evaluation has finished.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the evaluation as a JSON line.")]
 
 
 def evaluate(
@@ -54,39 +58,36 @@ def evaluate(
     base_url: BaseUrl = None,
     samples: Samples = None,
     limit: Limit = None,
+    split: Split = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = None,
     tools: Tools = None,
+    fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a model on benchmarks, wait for all of them, and print one table.
+    """Evaluate a model on benchmarks with one engine, wait, and print one table.
 
-    Nothing is submitted unless every benchmark is valid. The exit code is that of the first
-    evaluation that did not succeed. Ctrl-C detaches; the evaluations keep running.
+    Nothing is submitted unless every benchmark is valid. The exit code is that of the evaluation.
+    Ctrl-C detaches; the evaluation keeps running.
     """
     given = {
         "model": model if base_url is None else {"base_url": base_url, "model": model},
-        **_set(samples_per_item=samples, max_samples=limit),
+        **_set(samples_per_item=samples, max_samples=limit, split=split, fresh=fresh or None),
     }
     if sampling := _set(max_tokens=max_tokens, temperature=temperature):
         given["sampling"] = sampling
     if tools is not None:
         given["tools"] = [tool.model_dump(mode="json") for tool in read_tools(tools)]
-    submissions = [read_benchmark(text, given) for text in benchmarks]
+    submission = read_benchmarks(benchmarks, given)
     out = Output(as_json)
     with connect() as client:
-        started = [(each.name, _start(client, out, each)) for each in submissions]
-        done = [(name, _finish(client, out, evaluation)) for name, evaluation in started]
+        evaluation = _finish(client, out, _start(client, out, submission))
     if not as_json:
-        out.table(COLUMNS, (_row(name, evaluation) for name, evaluation in done))
-        measures = [(name, *row) for name, each in done for row in measure_rows(each.metrics)]
-        if measures:
-            out.line("")
-            out.table(("BENCHMARK", *MEASURE_COLUMNS), measures)
-    raise typer.Exit(_exit_code(evaluation for _, evaluation in done))
+        show_outcomes(out, evaluation, submission.name)
+    raise typer.Exit(of_job(evaluation.status))
 
 
-def _set(**settings: float | None) -> dict[str, Any]:
+def _set(**settings: float | str | None) -> dict[str, Any]:
     """The settings that were given; the others keep what the benchmark says."""
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -109,34 +110,8 @@ def _finish(client: Temper, out: Output, job_id: str) -> Evaluation:
         out.json_line(evaluation)
     elif evaluation.error is not None:
         out.note(f"{job_id}: {evaluation.error.message}")
+    elif evaluation.cached_from is not None:
+        out.note(f"{job_id}: the answers of {evaluation.cached_from}")
+    elif evaluation.not_cached is not None:
+        out.note(f"{job_id}: the model was asked: {evaluation.not_cached}")
     return evaluation
-
-
-def _row(name: str, evaluation: Evaluation) -> tuple[str, ...]:
-    metrics = evaluation.metrics
-    if metrics is None:
-        return name, "", evaluation.status.value, "", "", "", "", evaluation.id
-    low, high = metrics.ci95
-    return (
-        name,
-        str(metrics.samples if metrics.items is None else metrics.items),
-        f"{metrics.accuracy:.4f}",
-        f"{low:.4f} to {high:.4f}",
-        "" if metrics.majority is None else f"{metrics.majority.mean:.4f}",
-        _pass_at_most(metrics),
-        str(metrics.errors),
-        evaluation.id,
-    )
-
-
-def _pass_at_most(metrics: EvaluationMetrics) -> str:
-    """pass@k of the largest k; empty with one sample per item."""
-    if not metrics.pass_at_k:
-        return ""
-    k = max(metrics.pass_at_k, key=int)
-    return f"{metrics.pass_at_k[k].mean:.4f} (k={k})"
-
-
-def _exit_code(evaluations: Iterable[Evaluation]) -> ExitCode:
-    codes = (of_job(evaluation.status) for evaluation in evaluations)
-    return next((code for code in codes if code is not ExitCode.OK), ExitCode.OK)

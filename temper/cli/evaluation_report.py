@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from services.contracts.base import Page
 from services.contracts.comparisons import CompareEvaluations
+from services.contracts.evaluations import Evaluation, SampleResult
 from services.contracts.jobs import JobStatus
 from services.metrics.evaluation_report import (
     WRITERS,
@@ -24,7 +26,7 @@ Target = Annotated[
     Path, typer.Option("-o", "--output", dir_okay=False, help=f"A file: {', '.join(WRITERS)}.")
 ]
 Rows = Annotated[
-    int, typer.Option("--rows", min=0, max=100_000, help="Rows of each evaluation in the report.")
+    int, typer.Option("--rows", min=0, max=100_000, help="Rows of each benchmark in the report.")
 ]
 
 
@@ -43,7 +45,7 @@ def report(evaluations: Evaluations, output: Target, rows: Rows = 1000) -> None:
 
 
 def load_report(client: Temper, names: list[str], most: int) -> EvaluationReport:
-    """What a report shows of evaluations, with up to ``most`` rows of each.
+    """What a report shows of evaluations, with up to ``most`` rows of each benchmark.
 
     Raises `typer.BadParameter` unless all have succeeded.
     """
@@ -55,12 +57,19 @@ def load_report(client: Temper, names: list[str], most: int) -> EvaluationReport
     if len(names) > 1:
         request = CompareEvaluations(candidates=names[1:])
         comparison = client.evaluations.compare(names[0], request)
-    pages = {
-        name: client.evaluations.results(name, order="input", most=most) for name in names if most
-    }
+    pages = {each.id: _pages(client, each, most) for each in evaluations}
     return EvaluationReport(
         evaluations,
-        {name: pages[name].data if name in pages else [] for name in names},
+        {name: [row for page in found for row in page.data] for name, found in pages.items()},
         comparison,
-        has_more=any(page.has_more for page in pages.values()),
+        has_more=any(page.has_more for found in pages.values() for page in found),
     )
+
+
+def _pages(client: Temper, evaluation: Evaluation, most: int) -> list[Page[SampleResult]]:
+    """The first rows of each benchmark."""
+    if not most:
+        return []
+    names = [each.name for each in evaluation.benchmarks or ()] or [None]
+    results = client.evaluations.results
+    return [results(evaluation.id, benchmark=name, order="input", most=most) for name in names]

@@ -1,11 +1,16 @@
 """``temper files``: uploaded files."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
+from services.contracts.checks import Check, CreateCheck, ValidationReport
 from services.contracts.files import File, FilePurpose
+from services.contracts.fine_tuning import Method, MethodType
+from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import age, size
@@ -86,6 +91,60 @@ def download(
 
 
 @app.command()
+def rows(
+    file_id: FileId,
+    after: Annotated[
+        str | None, typer.Option("--after", help="Number of the row to begin behind.")
+    ] = None,
+    most: Annotated[int, typer.Option("-n", min=1, max=100, help="Maximum number of rows.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Show rows of a file, one JSON object a line."""
+    out = Output(as_json)
+    with connect() as client:
+        page = client.files.rows(file_id, after=after, most=most)
+    if as_json:
+        out.document(page)
+        return
+    for row in page.data:
+        shown = row.problem or json.dumps(row.value, ensure_ascii=False)
+        out.line(f"{row.row}: {shown}")
+    if page.problem:
+        out.note(page.problem, "red")
+    if page.has_more:
+        out.note(f"more with: temper files rows {file_id} --after {page.last_id}", "dim")
+
+
+@app.command()
+def check(
+    file_id: FileId,
+    method: Annotated[
+        MethodType, typer.Option("--method", "-m", help="The method that is to train on it.")
+    ] = MethodType.SUPERVISED,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model whose tokens are counted.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Validate a file as a fine-tune would, and name the rows that cannot be used."""
+    out = Output(as_json)
+    try:
+        asked = Method.model_validate({"type": method})
+    except ValidationError as error:
+        message = f"{method.value} trains online, on prompts"
+        raise typer.BadParameter(message, param_hint="--method") from error
+    with connect() as client:
+        made = client.checks.create(CreateCheck(training_file=file_id, model=model, method=asked))
+        client.jobs.wait(made.id)
+        done = client.checks.get(made.id)
+    if as_json:
+        out.document(done)
+    else:
+        _print_check(out, done)
+    raise typer.Exit(of_job(done.status))
+
+
+@app.command()
 def delete(file_id: FileId, as_json: JsonOption = False) -> None:
     """Delete a file."""
     out = Output(as_json)
@@ -95,6 +154,30 @@ def delete(file_id: FileId, as_json: JsonOption = False) -> None:
         out.document(deleted)
     else:
         out.line(f"deleted {deleted.id}")
+
+
+def _print_check(out: Output, check: Check) -> None:
+    if check.report is not None:
+        out.fields(_report_fields(check.report))
+    elif check.error is not None and check.error.rows:
+        out.table(("ROW", "FINDING"), [(str(each.row), each.message) for each in check.error.rows])
+    else:
+        out.line(check.error.message if check.error else f"{check.id} is {check.status.value}")
+
+
+def _report_fields(report: ValidationReport) -> dict[str, str | None]:
+    fields = {
+        "rows": f"{report.rows:,}, all usable",
+        "format": report.layout.value if report.layout else None,
+        "ignored columns": ", ".join(report.ignored_columns) or None,
+    }
+    if (lengths := report.lengths) is not None:
+        spread = f"mean {lengths.mean:,.0f}, p95 {lengths.p95:,}, max {lengths.max:,}"
+        fields |= {
+            f"{lengths.unit} per row": spread,
+            "truncated": f"{lengths.truncated:,} rows" if lengths.truncated else None,
+        }
+    return fields
 
 
 def _print(out: Output, file: File) -> None:

@@ -3,6 +3,7 @@
 from rich.text import Text
 
 from services.contracts.evaluations import (
+    BenchmarkOutcome,
     Evaluation,
     EvaluationMetrics,
     ItemEstimate,
@@ -35,6 +36,7 @@ RESOURCES = {
     Kind.ROLLOUT.value: "/v1/rollouts",
     Kind.INDEXING.value: "/v1/indexing/jobs",
     Kind.BATCH.value: "/v1/batches",
+    Kind.CHECK.value: "/v1/checks",
     Kind.MERGE.value: "/v1/merges",
     Kind.EXPORT.value: "/v1/exports",
     Kind.CAMPAIGN.value: "/v1/campaigns",
@@ -134,9 +136,7 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
                 "tuned model": job.fine_tuned_model,
             }
         case Evaluation():
-            model = job.model if isinstance(job.model, str) else job.model.model
-            metrics = _metrics_fields(job.metrics) if job.metrics else {}
-            return {"model": model, "file": job.file, "grader": job.grader.type, **metrics}
+            return _evaluation_fields(job)
         case Rollout():
             return rollout_fields(job)
         case IndexingJob():
@@ -180,6 +180,21 @@ def _build_fields(metrics: IndexBuildMetrics) -> dict[str, str | None]:
     }
 
 
+def _evaluation_fields(job: Evaluation) -> dict[str, str | None]:
+    model = job.model if isinstance(job.model, str) else job.model.model
+    reuse = {"answers of": job.cached_from, "model asked": job.not_cached}
+    if job.benchmarks is not None:
+        return {"model": model, **_accuracies(job.benchmarks), **reuse}
+    return {
+        "model": model,
+        "file": job.file,
+        "split": job.split,
+        "grader": job.grader.type if job.grader else None,
+        **(_metrics_fields(job.metrics) if job.metrics else {}),
+        **reuse,
+    }
+
+
 def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
     low, high = metrics.ci95
     return {
@@ -200,6 +215,16 @@ def _tool_calls(found: ToolUseMetrics) -> str:
         f"{found.calls} ({found.failed_calls} failed, {found.malformed_calls} unreadable); "
         f"conversations: {endings}"
     )
+
+
+def _accuracies(benchmarks: list[BenchmarkOutcome]) -> dict[str, str | None]:
+    """The file and the accuracy of each benchmark."""
+    fields: dict[str, str | None] = {}
+    for each in benchmarks:
+        split = f", {each.split} part" if each.split else ""
+        accuracy = _metrics_fields(each.metrics)["accuracy"] if each.metrics else "no result"
+        fields[f"benchmark {each.name}"] = f"{accuracy} on {each.file}{split}"
+    return fields
 
 
 def _estimate(found: ItemEstimate) -> str:

@@ -161,6 +161,7 @@ def full_job(client: Temper, kind: str, job_id: str) -> JobState:
         JobKind.EVALUATION: client.evaluations,
         JobKind.ROLLOUT: client.rollouts,
         JobKind.INDEXING: client.indexing,
+        JobKind.CHECK: client.checks,
         JobKind.MERGE: client.merges,
         JobKind.EXPORT: client.exports,
         JobKind.SERVE: client.servings,

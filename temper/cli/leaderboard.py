@@ -62,7 +62,8 @@ def table(
 
 def _wanted(evaluation: Evaluation, models: list[str] | None, files: list[str] | None) -> bool:
     model = evaluation.model if isinstance(evaluation.model, str) else evaluation.model.model
-    return (not models or model in models) and (not files or evaluation.file in files)
+    of_files = {outcome.file for outcome in evaluation.outcomes()}
+    return (not models or model in models) and (not files or not of_files.isdisjoint(files))
 
 
 def filenames(client: Temper, board: Leaderboard) -> dict[str, str]:
@@ -98,7 +99,9 @@ def _headings(board: Leaderboard, names: dict[str, str]) -> list[str]:
 
 def _heading(benchmark: BenchmarkKey, filename: str) -> str:
     repeats = f" avg@{benchmark.samples_per_item}" if benchmark.samples_per_item > 1 else ""
-    return f"{filename} ({benchmark.grader}, {benchmark.items}{repeats})"
+    split = f"{benchmark.split}, " if benchmark.split else ""
+    graded = benchmark.benchmark or benchmark.grader
+    return f"{filename} ({graded}, {split}{benchmark.items}{repeats})"
 
 
 def _cells(row: LeaderboardRow, board: Leaderboard) -> tuple[str, ...]:
@@ -130,6 +133,8 @@ def _document(board: Leaderboard, names: dict[str, str]) -> dict[str, Any]:
             {
                 "file": each.file,
                 "filename": names[each.file],
+                "benchmark": each.benchmark,
+                "split": each.split,
                 "grader": each.grader,
                 "items": each.items,
                 "samples_per_item": each.samples_per_item,

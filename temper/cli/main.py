@@ -24,6 +24,7 @@ from temper.cli import (
     keys,
     metrics,
     models,
+    notes,
     serve,
     submit,
     traj,
@@ -74,6 +75,7 @@ app.command("undeploy")(deploy.undeploy)
 app.command("ps")(jobs.ps)
 app.command("show")(jobs.show)
 app.command("traj")(traj.traj)
+app.command("notes")(notes.notes)
 app.command("logs")(jobs.logs)
 app.command("cancel")(jobs.cancel)
 app.command("pause")(jobs.pause)

@@ -1,5 +1,6 @@
 """``temper traj``: a job's trajectories, with turns, tool calls and rewards."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from rich.text import Text
 
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason
+from services.contracts.trajectory_tokens import TrajectoryToken
 from temper.cli.gateway import connect
 from temper.cli.jobs import JobId
 from temper.cli.output import JsonOption, Output, transfer_bar
@@ -33,6 +35,7 @@ Masks = Annotated[
     bool,
     typer.Option("--masks", help="Mark sampled lines (1) and inserted ones (0)."),
 ]
+Tokens = Annotated[bool, typer.Option("--tokens", help="List the tokens of TRAJECTORY.")]
 Sort = Annotated[TrajectoryOrder, typer.Option(help="Sort key, largest first.")]
 Ascending = Annotated[bool, typer.Option("--asc", help="Smallest first.")]
 Bound = Annotated[float | None, typer.Option(help="Inclusive.")]
@@ -40,6 +43,8 @@ Length = Annotated[int | None, typer.Option(min=0, help="Response tokens; inclus
 Errors = Annotated[bool | None, typer.Option(help="Only with, or only without, errors.")]
 Finish = Annotated[FinishReason | None, typer.Option(help="Only with this finish reason.")]
 Prompt = Annotated[int | None, typer.Option(min=0, help="Only from this prompt row, from 0.")]
+Step = Annotated[int | None, typer.Option(min=1, help="Only those that this step learned from.")]
+Containing = Annotated[str | None, typer.Option("--text", help="Only those in which it occurs.")]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number to list.")]
 
 
@@ -56,6 +61,7 @@ def traj(
     worst: Worst = None,
     save: Save = None,
     masks: Masks = False,
+    tokens: Tokens = False,
     sort: Sort = TrajectoryOrder.FINISHED,
     ascending: Ascending = False,
     min_reward: Bound = None,
@@ -65,6 +71,8 @@ def traj(
     errors: Errors = None,
     finish: Finish = None,
     prompt: Prompt = None,
+    step: Step = None,
+    text: Containing = None,
     most: Most = 20,
     as_json: JsonOption = False,
 ) -> None:
@@ -79,16 +87,22 @@ def traj(
         errors=errors,
         finish_reason=finish,
         prompt=prompt,
+        step=step,
+        text=text,
     )
     if sum(given is not None for given in (trajectory_id, best, worst, save)) > 1:
         raise typer.BadParameter("give one of TRAJECTORY, --best, --worst and --save")
+    if tokens and trajectory_id is None:
+        raise typer.BadParameter("--tokens needs TRAJECTORY")
     with connect() as client:
         if save is not None:
             with transfer_bar(out, f"downloading {save.name}") as progress:
                 client.rollouts.download(job_id, save, progress)
             return
         printer = TrajectoryPrinter(client, out, job_id, masks=masks)
-        if trajectory_id is not None:
+        if tokens and trajectory_id is not None:
+            printer.tokens(trajectory_id)
+        elif trajectory_id is not None:
             printer.one(trajectory_id)
         elif best is not None or worst is not None:
             printer.ranked(where, best or worst or 1, ascending=worst is not None)
@@ -115,6 +129,15 @@ class TrajectoryPrinter:
             self._out.json_line(found)
         else:
             self._out.line(render(found, masks=self._masks).rstrip("\n"))
+
+    def tokens(self, trajectory_id: str) -> None:
+        """Print the tokens of one trajectory, a line each."""
+        found = self._client.trajectories.tokens(self._job_id, trajectory_id, self._kind)
+        if self._out.as_json:
+            for token in found:
+                self._out.json_line(token)
+        else:
+            self._out.table(TOKEN_COLUMNS, map(token_row, found))
 
     def ranked(self, where: TrajectoryFilter, most: int, *, ascending: bool) -> None:
         """Print the trajectories with the highest or lowest rewards in full."""
@@ -169,6 +192,31 @@ def trajectory_row(summary: TrajectorySummary) -> tuple[str | Text, ...]:
         _one_line(summary.question),
         _one_line(summary.answer, tail=True),
     )
+
+
+TOKEN_COLUMNS = (
+    *("POSITION", "ID", "TEXT", "ORIGIN", "LOGPROB", "VERSION"),
+    *("LEARNER", "ENTROPY", "ADVANTAGE"),
+)
+
+
+def token_row(token: TrajectoryToken) -> tuple[str, ...]:
+    """Return a token's table cells; its text is quoted, so that spaces and line ends are seen."""
+    return (
+        str(token.position),
+        str(token.id),
+        "" if token.text is None else json.dumps(token.text),
+        token.origin.value,
+        _value(token.log_prob),
+        "" if token.policy_version is None else str(token.policy_version),
+        _value(token.learner_log_prob),
+        _value(token.entropy),
+        _value(token.advantage),
+    )
+
+
+def _value(value: float | None) -> str:
+    return "" if value is None else number(value)
 
 
 def _reward(summary: TrajectorySummary) -> str | Text:

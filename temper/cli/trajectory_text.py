@@ -32,7 +32,7 @@ def render(trajectory: Trajectory, *, masks: bool = False) -> str:
     for number, turn in enumerate(trajectory.turns, start=1):
         lines += _turn(number, turn)
     lines += _end(trajectory)
-    return "".join(f"{_margin(line, masks)}{_escaped(line.text)}\n" for line in lines)
+    return "".join(f"{_margin(line, masks)}{escaped(line.text)}\n" for line in lines)
 
 
 def _margin(line: _Line, masks: bool) -> str:
@@ -134,7 +134,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A line in which control characters, and marks that turn its direction, are escaped."""
     return text if text.isprintable() else "".join(map(_visible, text))
 
 

@@ -10,6 +10,7 @@ from temper.client.chat import Chat
 from temper.client.datasets import Datasets
 from temper.client.files import Files
 from temper.client.jobs import (
+    Checks,
     Evaluations,
     Exports,
     FineTuning,
@@ -20,6 +21,7 @@ from temper.client.jobs import (
     Servings,
 )
 from temper.client.models import Models
+from temper.client.notes import Notes
 from temper.client.trajectories import Trajectories
 from temper.client.transport import Transport
 
@@ -42,6 +44,7 @@ class Temper:
         self.rollouts = Rollouts(self._transport)
         self.trajectories = Trajectories(self._transport)
         self.indexing = Indexing(self._transport)
+        self.checks = Checks(self._transport)
         self.merges = Merges(self._transport)
         self.exports = Exports(self._transport)
         self.campaigns = Campaigns(self._transport)
@@ -49,6 +52,7 @@ class Temper:
         self.servings = Servings(self._transport)
         self.chat = Chat(self._transport)
         self.jobs = Jobs(self._transport)
+        self.notes = Notes(self._transport)
 
     @property
     def base_url(self) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page
+from services.contracts.file_rows import MAX_ROWS_LIMIT, FileRows
 from services.contracts.files import File, FilePurpose
 from temper.client import pages
 from temper.client.errors import UnexpectedAnswer
@@ -55,6 +56,12 @@ class Files:
     def get(self, file_id: str) -> File:
         """Return a file's metadata."""
         return self._transport.get(f"{PATH}/{quote(file_id, safe='')}", File)
+
+    def rows(self, file_id: str, *, after: str | None = None, most: int = 20) -> FileRows:
+        """Return up to ``most`` rows behind the one with this id or number."""
+        query = {"limit": str(min(most, MAX_ROWS_LIMIT)), **({"after": after} if after else {})}
+        path = f"{PATH}/{quote(file_id, safe='')}/rows"
+        return self._transport.get(path, FileRows, query)
 
     def download(self, file_id: str, target: Path, progress: Progress | None = None) -> None:
         """Write a file's content to ``target``, which appears once complete."""

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page, Request
+from services.contracts.checks import Check, CreateCheck
 from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
 from services.contracts.evaluations import (
     CreateEvaluation,
@@ -191,12 +192,13 @@ class Evaluations(JobResource[CreateEvaluation, Evaluation]):
         *,
         outcome: ResultOutcome | None = None,
         text: str | None = None,
+        benchmark: str | None = None,
         order: ResultOrder = "completion",
         most: int = 20,
     ) -> Page[SampleResult]:
         """Return up to ``most`` rows, as they finished or in the order of the file."""
         path = _path(self.path, evaluation_id, "results")
-        given = {"outcome": outcome, "text": text, "order": order}
+        given = {"outcome": outcome, "text": text, "benchmark": benchmark, "order": order}
         query = {name: value for name, value in given.items() if value is not None}
         return pages.page(self._transport, path, Page[SampleResult], query, most)
 
@@ -224,6 +226,14 @@ class Indexing(JobResource[CreateIndexingJob, IndexingJob]):
     path = "/v1/indexing/jobs"
     resource = IndexingJob
     page_type = Page[IndexingJob]
+
+
+class Checks(JobResource[CreateCheck, Check]):
+    """``/v1/checks``."""
+
+    path = "/v1/checks"
+    resource = Check
+    page_type = Page[Check]
 
 
 class Merges(JobResource[CreateMerge, Merge]):

@@ -31,9 +31,9 @@ def page(
         limit = min(most - len(items), MAX_LIMIT)
         answer = transport.get(path, into, {**query, **after, "limit": limit})
         items.extend(answer.data)
-        has_more = answer.has_more and bool(answer.data)
-        if answer.data:
-            after = {"after": answer.data[-1].id}
+        last = _last(answer)
+        has_more = answer.has_more and last is not None
+        after = {} if last is None else {"after": last}
     return into(
         data=items,
         has_more=has_more,
@@ -50,6 +50,12 @@ def every(
     while True:
         answer = transport.get(path, into, {**query, **after, "limit": MAX_LIMIT})
         yield from answer.data
-        if not answer.has_more or not answer.data:
+        last = _last(answer)
+        if not answer.has_more or last is None:
             return
-        after = {"after": answer.data[-1].id}
+        after = {"after": last}
+
+
+def _last(page: "Page[Item]") -> str | None:
+    """Where the next page begins; a page of a search may be empty."""
+    return page.last_id or (page.data[-1].id if page.data else None)

@@ -1,5 +1,6 @@
 """Trajectories: turns, tool calls and rewards of a job's rollouts."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -7,6 +8,11 @@ from services.contracts.base import Page
 from services.contracts.jobs import JobKind
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.trajectory_tokens import (
+    MAX_TOKENS_PER_PAGE,
+    TrajectoryToken,
+    TrajectoryTokens,
+)
 from temper.client import pages
 from temper.client.jobs import Evaluations, FineTuning, Rollouts
 from temper.client.transport import Transport
@@ -30,6 +36,8 @@ class TrajectoryFilter:
     errors: bool | None = None
     finish_reason: FinishReason | None = None
     prompt: int | None = None
+    step: int | None = None
+    text: str | None = None
 
     def query(self) -> dict[str, str]:
         """Return the query parameters."""
@@ -69,9 +77,24 @@ class Trajectories:
 
     def get(self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT) -> Trajectory:
         """Return a trajectory with its tokens."""
-        path = f"{_path(kind, job_id)}/{quote(trajectory_id, safe='')}"
-        return self._transport.get(path, Trajectory)
+        return self._transport.get(_one(kind, job_id, trajectory_id), Trajectory)
+
+    def tokens(
+        self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT
+    ) -> Iterator[TrajectoryToken]:
+        """Yield the tokens of a trajectory with their texts."""
+        path = f"{_one(kind, job_id, trajectory_id)}/tokens"
+        start: int | None = 0
+        while start is not None:
+            query = {"start": start, "limit": MAX_TOKENS_PER_PAGE}
+            page = self._transport.get(path, TrajectoryTokens, query)
+            yield from page.data
+            start = page.next_start
 
 
 def _path(kind: str, job_id: str) -> str:
     return f"{PATHS[kind]}/{quote(job_id, safe='')}/trajectories"
+
+
+def _one(kind: str, job_id: str, trajectory_id: str) -> str:
+    return f"{_path(kind, job_id)}/{quote(trajectory_id, safe='')}"

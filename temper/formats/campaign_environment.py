@@ -21,6 +21,8 @@ SAMPLED_TEMPERATURE = 0.6
 """Several runs of a benchmark sample answers; greedy ones would all be alike."""
 THINKING = "Each answer begins with its reasoning between <think> and </think>."
 
+_SHARED_STEPS = ("coding", "running")
+"""Steps that several loops of a campaign may be at; they take the others one by one."""
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _PREFIXES = ("litellm_proxy/", "openai/")
 """With these LiteLLM names a proxy or an OpenAI-compatible endpoint; the rest is its model."""
@@ -161,6 +163,23 @@ def _runs(environment: CampaignEnvironment, text: str) -> None:
         environment.body.setdefault("sampling", {})["temperature"] = SAMPLED_TEMPERATURE
 
 
+def _branches(environment: CampaignEnvironment, text: str) -> None:
+    """Loops at once; several keys ask for them, and the most counts."""
+    given = environment.body.get("branches", 1)
+    environment.body["branches"] = max(given, _at_least_one(text))
+
+
+def _steps_at_once(environment: CampaignEnvironment, text: str) -> None:
+    """A number for every step, or a JSON object of numbers by step."""
+    given: Any = json.loads(text)
+    by_step = given if isinstance(given, dict) else dict.fromkeys(_SHARED_STEPS, given)
+    if not all(type(number) is int for number in by_step.values()):
+        raise ValueError(f"{text!r} is neither a whole number nor an object of them by step")
+    limits = {step: max(1, by_step[step]) for step in _SHARED_STEPS if step in by_step}
+    environment.body["steps_at_once"] = limits
+    _branches(environment, str(max(by_step.values(), default=1)))
+
+
 def _unless(expected: Callable[[str], bool], why: str) -> _Effect:
     """Warns of any other value."""
 
@@ -186,6 +205,8 @@ _EFFECTS: Mapping[str, _Effect] = {
     "OPENAI_API_BASE": _field("llm", "base_url"),
     "MAX_RETRY": _field("llm", "attempts", read=_at_least_one),
     "RETRY_WAIT_SECONDS": _field("llm", "retry_seconds", read=float),
+    "MULTI_PROC_N": _branches,
+    "STEP_SEMAPHORE": _steps_at_once,
     "LOG_LLM_CHAT_CONTENT": _field("log_conversations", read=_boolean),
     "CUDA_VISIBLE_DEVICES": _setting("cards"),
     "FT_FILE_PATH": _setting("folder", lambda text: Path(text).expanduser()),
@@ -197,6 +218,7 @@ _EFFECTS: Mapping[str, _Effect] = {
     "FT_FULL_TIMEOUT": _field("time_limits", "training", read=_whole),
     "FT_DATA_PROCESSING_TIMEOUT": _field("time_limits", "script", read=float),
     "FT_DEBUG_DATA_PROCESSING_TIMEOUT": _field("time_limits", "debug_script", read=float),
+    "FT_MICRO_BATCH_TIMEOUT": _field("time_limits", "trial", read=float),
     "FT_BENCHMARK_TIMEOUT": _field("time_limits", "evaluation", read=_evaluation_seconds),
     "FT_BENCHMARK_LIMIT": _field("benchmark_rows", read=_whole),
     "FT_BENCHMARK_NUM_RUNS": _runs,
@@ -214,7 +236,7 @@ _EFFECTS: Mapping[str, _Effect] = {
 
 _NO_EMBEDDINGS = "campaigns ask for no embeddings"
 _NO_CACHE = "each answer is kept with its campaign and shared with no other"
-_NO_LLM_IN_SCRIPTS = "data scripts run without network and ask no model"
+_NO_LLM_IN_SCRIPTS = "script_llms of POST /v1/campaigns names the models that scripts may ask"
 _NO_JUDGE = "the benchmark's grader decides"
 
 _WARNINGS: Mapping[str, str] = {
@@ -225,8 +247,6 @@ _WARNINGS: Mapping[str, str] = {
     "DUMP_EMBEDDING_CACHE": _NO_EMBEDDINGS,
     "USE_EMBEDDING_CACHE": _NO_EMBEDDINGS,
     "FT_EMBEDDING_MODELS": _NO_EMBEDDINGS,
-    "MULTI_PROC_N": "the loops of a campaign follow one another, and campaigns run side by side",
-    "STEP_SEMAPHORE": "jobs wait for devices, and steps that need none for nothing",
     "DUMP_CHAT_CACHE": _NO_CACHE,
     "USE_CHAT_CACHE": _NO_CACHE,
     "LOG_FORMAT_CONSOLE": "the log is JSON and Markdown",
@@ -235,7 +255,6 @@ _WARNINGS: Mapping[str, str] = {
     "FT_API_MAX_WORKERS": _NO_LLM_IN_SCRIPTS,
     "FT_STRONG_MODELS": _NO_LLM_IN_SCRIPTS,
     "FT_WEAK_MODELS": _NO_LLM_IN_SCRIPTS,
-    "FT_MICRO_BATCH_TIMEOUT": "settings are checked without a training",
     "FT_JUDGE_MODEL": _NO_JUDGE,
     "FT_JUDGE_API_KEY": _NO_JUDGE,
     "FT_JUDGE_API_BASE": _NO_JUDGE,

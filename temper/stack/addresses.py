@@ -1,6 +1,7 @@
 """Addresses and keys of a local stack: where services listen, and how they authenticate."""
 
 import hashlib
+import json
 import secrets
 import socket
 from collections.abc import Mapping
@@ -80,7 +81,8 @@ def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) ->
 
     If keys are required and the settings have none, keys are generated for the life of the stack:
     one for the gateway, and one per tool service for the gateway and the workers. A service that
-    checks a key gets only its hash. The campaigns' worker gets the gateway's address and key.
+    checks a key gets only its hash. The campaigns' worker gets the gateway's address and key, and
+    what lets it run scripts in the stack's sandbox.
     """
     key = settings.api_key.get_secret_value() if settings.api_key is not None else None
     is_open = not settings.api_key_hashes.strip(" ,")
@@ -102,8 +104,40 @@ def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) ->
     variables[Service.CAMPAIGNS]["TEMPER_GATEWAY_URL"] = addresses[Service.API].url
     if key is not None:
         variables[Service.CAMPAIGNS]["TEMPER_GATEWAY_API_KEY"] = key
+    if Service.SANDBOX in addresses:
+        of_worker, of_sandbox = _script_access(settings, addresses)
+        variables[Service.CAMPAIGNS] |= of_worker
+        variables[Service.SANDBOX] |= of_sandbox
     return Access(key, variables)
 
 
+def _script_access(
+    settings: ClientSettings, addresses: Mapping[Service, Address]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What the campaigns' worker and the sandbox need for data scripts, and for their LLMs.
+
+    The key is for scripts alone, and there is one in stacks without keys, too: no client may read
+    the data sets.
+    """
+    key = secrets.token_urlsafe(32)
+    data = str(settings.home / "sandbox" / "campaigns")
+    proxy = _at(0, addresses)
+    worker = {
+        "TEMPER_CAMPAIGN_SCRIPT_KEY": key,
+        "TEMPER_CAMPAIGN_SCRIPT_DATA": data,
+        "TEMPER_CAMPAIGN_PROXY_PORT": str(proxy.port),
+    }
+    sandbox = {
+        "TEMPER_SANDBOX_SCRIPT_KEY_HASHES": _hash(key),
+        "TEMPER_SANDBOX_SCRIPT_FOLDERS": json.dumps({"campaigns": data}),
+        "TEMPER_SANDBOX_SCRIPT_NETWORK": f"{proxy.host}:{proxy.port}",
+    }
+    return worker, sandbox
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
 def _with(settings: ClientSettings, key: str) -> str:
-    return f"{settings.api_key_hashes},{hashlib.sha256(key.encode()).hexdigest()}"
+    return f"{settings.api_key_hashes},{_hash(key)}"

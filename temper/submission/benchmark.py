@@ -1,12 +1,15 @@
-"""What ``temper eval`` evaluates: a benchmark by name with its rows, or an evaluation's file."""
+"""What ``temper eval`` evaluates: benchmarks by name with their rows, and evaluations' files."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.benchmarks import BENCHMARKS, COMPOSITES
 from services.contracts.errors import InvalidRequest
+from services.contracts.evaluations import BenchmarkEntry, CreateEvaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from services.contracts.jobs import JobKind
@@ -15,6 +18,9 @@ from services.contracts.tool_files import parse_tool_file
 from temper.submission.hub import fetch_hub_file
 from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request
 from temper.submission.submission import LocalFile, Submission, SubmissionError
+
+OF_EACH = BenchmarkEntry.model_fields.keys() & CreateEvaluation.model_fields.keys()
+"""What each benchmark of an evaluation may have of its own."""
 
 
 @dataclass(frozen=True)
@@ -25,24 +31,80 @@ class BenchmarkSubmission:
     submission: Submission
 
 
-def read_benchmark(text: str, given: Mapping[str, Any]) -> BenchmarkSubmission:
-    """Return the evaluation that ``NAME=ROWS`` or the path of a YAML or JSON file means.
+def read_benchmarks(texts: Sequence[str], given: Mapping[str, Any]) -> BenchmarkSubmission:
+    """Return the one evaluation of all that ``texts`` name; see `read_benchmark`.
 
-    ROWS is a local file, a file of a data set on the hub, or a file id. A YAML file holds the
-    fields of an evaluation; those of ``given``, such as the model, replace them. Raises
-    `SubmissionError`.
+    Raises `SubmissionError`, also where two of them need engines of their own.
+    """
+    found = [each for text in texts for each in read_benchmark(text, given)]
+    return found[0] if len(found) == 1 else _together(found)
+
+
+def read_benchmark(text: str, given: Mapping[str, Any]) -> Iterator[BenchmarkSubmission]:
+    """Yield the evaluations that ``NAME=ROWS`` or the path of a YAML or JSON file means.
+
+    ROWS is a local file, a file of a data set on the hub, or a file id; of a name that stands for
+    several benchmarks, one for each of them, with commas between. A YAML file holds the fields of
+    an evaluation; those of ``given``, such as the model, replace them. Raises `SubmissionError`.
     """
     path = Path(text).expanduser()
     if path.is_file():
-        return BenchmarkSubmission(path.stem, read_evaluation_file(path, given))
+        yield BenchmarkSubmission(path.stem, read_evaluation_file(path, given))
+        return
     name, separator, rows = text.partition("=")
     if not separator:
-        known = ", ".join(sorted(BENCHMARKS))
+        known = ", ".join(sorted({*BENCHMARKS, *COMPOSITES}))
         raise SubmissionError(
             f"{text!r} is neither a file nor NAME=ROWS with the name of a benchmark ({known}) "
             "and the file of its rows"
         )
-    return BenchmarkSubmission(name, _named(name, rows, given))
+    names = COMPOSITES.get(name, (name,))
+    files = rows.split(",") if name in COMPOSITES else [rows]
+    if len(files) != len(names):
+        raise SubmissionError(
+            f"{name} takes {len(names)} files with commas between: those of {', '.join(names)}"
+        )
+    for each, file in zip(names, files, strict=True):
+        yield BenchmarkSubmission(each, _named(each, file, given))
+
+
+def _together(found: Sequence[BenchmarkSubmission]) -> BenchmarkSubmission:
+    """One evaluation of several benchmarks, which a single engine answers."""
+    shared: dict[str, Any] = {}
+    entries: list[dict[str, Any]] = []
+    files: list[LocalFile] = []
+    for number, (name, each) in enumerate(zip(_distinct(found), found, strict=True)):
+        request = each.submission.request
+        if not isinstance(request, CreateEvaluation) or request.benchmarks is not None:
+            raise SubmissionError(f"{each.name} is an evaluation of several benchmarks by itself")
+        said = {field: getattr(request, field) for field in request.model_fields_set}
+        if request.benchmark is not None:
+            del said["grader"]
+        entries.append({"name": name, **{key: said[key] for key in said.keys() & OF_EACH}})
+        files += [
+            replace(file, field=f"benchmarks.{number}.{file.field}")
+            for file in each.submission.files
+        ]
+        for field in sorted(said.keys() - OF_EACH):
+            if shared.setdefault(field, said[field]) != said[field]:
+                raise SubmissionError(
+                    f"{each.name}: {field} is another than before: evaluate it by itself"
+                )
+    request = read_request(JobKind.EVALUATION, {**shared, "benchmarks": entries}, "temper eval")
+    return BenchmarkSubmission(
+        ", ".join(each.name for each in found), Submission(request, (*files,))
+    )
+
+
+def _distinct(found: Sequence[BenchmarkSubmission]) -> list[str]:
+    """Names of entries: without characters that these cannot have, and numbered where equal."""
+    seen: Counter[str] = Counter()
+    names = []
+    for each in found:
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", each.name).lstrip("_.-")[:90] or "benchmark"
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return names
 
 
 def read_tools(path: Path) -> list[Tool]:

@@ -172,7 +172,8 @@ def _references(request: JobRequest) -> Iterator[tuple[str, str, FilePurpose]]:
             for field, reference in request.file_references.items():
                 yield field, reference, FilePurpose.FINE_TUNE
         case CreateEvaluation():
-            yield "file", request.file, FilePurpose.EVALS
+            for field, reference in request.file_references.items():
+                yield field, reference, FilePurpose.EVALS
         case CreateRollout() if request.file is not None:
             yield "file", request.file, FilePurpose.EVALS
         case CreateIndexingJob():

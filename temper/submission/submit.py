@@ -36,16 +36,15 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
     if submission.model_may_be_of_hub and isinstance(request, CreateFineTuningJob):
         ensure_model(client, request.model, report)
     ids = {file.field: stored(client, file, report) for file in submission.files}
-    if isinstance(request, CreateFineTuningJob):
-        return client.fine_tuning.create(request.with_file_references(ids))
-    ready = request.model_copy(update=ids)
-    match ready:
+    match request:
+        case CreateFineTuningJob():
+            return client.fine_tuning.create(request.with_file_references(ids))
         case CreateEvaluation():
-            return client.evaluations.create(ready)
+            return client.evaluations.create(request.with_file_references(ids))
         case CreateRollout():
-            return client.rollouts.create(ready)
+            return client.rollouts.create(request.model_copy(update=ids))
         case CreateIndexingJob():
-            return client.indexing.create(ready)
+            return client.indexing.create(request.model_copy(update=ids))
 
 
 def ensure_model(client: Temper, name: str, report: Reporting) -> None:

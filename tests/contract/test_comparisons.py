@@ -103,6 +103,61 @@ def test_evaluations_without_the_same_items_or_grader_are_refused(
     assert "the same file" in answers[other_file].text
 
 
+def test_several_benchmarks_are_compared_one_by_one(
+    http: httpx.Client, succeeded: SucceededEvaluations
+) -> None:
+    baseline = succeeded.of_several(a="1100", b="00", only="1")
+    candidate = succeeded.of_several(b="11", a="1010")
+    alone = succeeded.evaluation("111-")
+
+    answer = http.post(
+        f"/v1/evaluations/{baseline}/compare", json={"candidates": [candidate, alone]}
+    )
+
+    assert answer.status_code == 200, answer.text
+    found = answer.json()["comparisons"]
+    assert [(each["candidate"], each["benchmark"], each["items"]) for each in found] == [
+        (candidate, "a", 4),
+        (candidate, "b", 2),
+        (alone, "a", 4),
+    ]
+    assert [(each["gained_items"], each["lost_items"]) for each in found] == [
+        ([2], [1]),
+        ([0, 1], []),
+        ([2], []),
+    ]
+    assert [each["candidate_errors"] for each in found] == [0, 0, 1]
+
+
+def test_evaluations_that_share_no_benchmark_are_refused(
+    http: httpx.Client, succeeded: SucceededEvaluations
+) -> None:
+    baseline, other = succeeded.of_several(a="1", b="0"), succeeded.of_several(c="1", d="0")
+    path = f"/v1/evaluations/{baseline}/compare"
+    refused = http.post(path, json={"candidates": [other]})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "candidates")
+    assert "share no benchmark" in refused.text
+
+    succeeded.file_id = upload(http)
+    refused = http.post(path, json={"candidates": [succeeded.of_several(a="1", b="0")]})
+    assert refused.status_code == 400
+    assert "a of eval-" in refused.text
+
+
+def test_rows_say_their_benchmark_and_are_found_by_it(
+    http: httpx.Client, succeeded: SucceededEvaluations
+) -> None:
+    path = f"/v1/evaluations/{succeeded.of_several(b='10', a='011')}/results"
+
+    listed = http.get(path, params={"order": "input", "limit": 3}).json()
+    rest = http.get(path, params={"order": "input", "after": listed["last_id"]}).json()
+    only = http.get(path, params={"benchmark": "b", "outcome": "wrong"}).json()
+
+    rows = [(row["benchmark"], row["index"]) for row in listed["data"] + rest["data"]]
+    assert rows == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
+    assert [(row["benchmark"], row["index"]) for row in only["data"]] == [("b", 1)]
+
+
 def test_the_command_prints_the_difference_and_the_items_that_changed(
     succeeded: SucceededEvaluations,
     url: str,

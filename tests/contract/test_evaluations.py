@@ -41,6 +41,73 @@ def test_an_evaluation_shows_its_request(http: httpx.Client, file_id: str) -> No
     assert http.get(f"/v1/evaluations/{made['id']}").json() == made
 
 
+def test_an_evaluation_of_several_benchmarks_shows_each(http: httpx.Client, file_id: str) -> None:
+    composite = {
+        "benchmark": "panorama",
+        "files": {f"panorama_{task}": file_id for task in ("par4pc", "pi4pc", "noc4pc")},
+    }
+    entries = [
+        {"benchmark": "gsm8k", "file": file_id, "sampling": {"max_tokens": 8}, "split": "final"},
+        {**composite, "max_samples": 5},
+    ]
+    body = {"model": "base", "benchmarks": entries, "sampling": {"temperature": 0.5}}
+
+    answer = http.post("/v1/evaluations", json=body)
+
+    assert answer.status_code == 200, answer.text
+    made = answer.json()
+    assert (made["file"], made["grader"], made["metrics"]) == (None, None, None)
+    names = ["gsm8k", "panorama_par4pc", "panorama_pi4pc", "panorama_noc4pc"]
+    assert [each["name"] for each in made["benchmarks"]] == names
+    first, *others = made["benchmarks"]
+    assert (first["grader"]["type"], first["split"]) == ("numeric", "final")
+    assert (first["sampling"]["max_tokens"], first["sampling"]["temperature"]) == (8, 0.5)
+    assert [each["grader"]["task"] for each in others] == ["par4pc", "pi4pc", "noc4pc"]
+    assert http.get(f"/v1/evaluations/{made['id']}").json() == made
+    request = http.get(f"/v1/jobs/{made['id']}/request").json()["body"]
+    again = http.post("/v1/evaluations", json=request)
+    assert again.status_code == 200, again.text
+    assert again.json()["benchmarks"] == made["benchmarks"]
+
+
+def test_a_benchmark_at_fault_is_named(http: httpx.Client, file_id: str) -> None:
+    good = {"benchmark": "gsm8k", "file": file_id}
+
+    def refused(*benchmarks: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        body = {"model": "base", "benchmarks": list(benchmarks), **fields}
+        answer = http.post("/v1/evaluations", json=body)
+        assert answer.status_code == 400, answer.text
+        return dict(answer.json()["error"])
+
+    gone = refused(good, {"benchmark": "aime24", "file": "file-gone"})
+    assert gone["param"] == "benchmarks.1.file"
+    assert "two are named gsm8k" in refused(good, good)["message"]
+    assert "either file or benchmarks" in refused(good, file=file_id)["message"]
+    assert (
+        "g: samples_per_item above 1"
+        in refused(good, {"name": "g", "file": file_id, "samples_per_item": 2})["message"]
+    )
+    assert (
+        "panorama needs files for" in refused({"benchmark": "panorama", "file": file_id})["message"]
+    )
+    callable_grader = {"type": "callable", "path": "os.system"}
+    assert refused({"name": "x", "file": file_id, "grader": callable_grader})["message"]
+
+
+def test_measures_of_the_fork_are_asked_for_by_benchmark(http: httpx.Client, file_id: str) -> None:
+    made = create(http, file_id, benchmark="panorama_par4pc", metrics="fork")
+    assert made["grader"]["metrics"] == "fork"
+    assert http.get(f"/v1/evaluations/{made['id']}").json()["grader"] == made["grader"]
+    chemistry = {"benchmark": "chemcotbench", "metrics": "fork", "file": file_id}
+    body = {"model": "base", "benchmarks": [chemistry, {"benchmark": "gsm8k", "file": file_id}]}
+    several = http.post("/v1/evaluations", json=body).json()["benchmarks"]
+    assert several[0]["grader"]["metrics"] == "fork"
+
+    refused = http.post("/v1/evaluations", json={**body, "metrics": "fork"})
+    assert refused.status_code == 400
+    assert "gsm8k: metrics: fork is for panorama and chemcotbench only" in refused.text
+
+
 def test_evaluations_are_paged_and_filtered_by_metadata(http: httpx.Client, file_id: str) -> None:
     label = uuid.uuid4().hex
     ids = [create(http, file_id, metadata={"suite": label})["id"] for _ in range(3)]
@@ -204,6 +271,27 @@ def test_tools_that_cannot_be_used_are_refused_with_their_field(
 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
+
+
+def test_all_benchmarks_of_an_evaluation_have_its_tools(
+    http: httpx.Client, file_id: str, callable_model: str
+) -> None:
+    plain: dict[str, Any] = {"name": "plain", "file": file_id}
+    long: dict[str, Any] = {"name": "long", "file": file_id, "sampling": {"max_tokens": 2048}}
+    body: dict[str, Any] = {"model": callable_model, "tools": [SANDBOX]}
+
+    made = http.post("/v1/evaluations", json={**body, "benchmarks": [plain, long]}).json()
+    short = {"max_total_response_length": 1024}
+    refused = http.post(
+        "/v1/evaluations", json={**body, "benchmarks": [plain, long], "multi_turn": short}
+    )
+    long["sampling"]["repetition_penalty"] = 1.1
+    penalized = http.post("/v1/evaluations", json={**body, "benchmarks": [plain, long]})
+
+    assert [tool["class_name"] for tool in made["tools"]] == ["sandbox"]
+    assert [each["name"] for each in made["benchmarks"]] == ["plain", "long"]
+    assert refused.json()["error"]["param"] == "multi_turn.max_total_response_length"
+    assert penalized.json()["error"]["param"] == "benchmarks.1.sampling.repetition_penalty"
 
 
 def test_a_model_that_writes_calls_in_another_format_needs_its_parser(

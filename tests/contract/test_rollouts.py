@@ -12,6 +12,7 @@ import pytest
 from services.contracts.trajectories import CallOutcome, FinishReason
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.parquet import read_parquet, write_parquet
+from services.rollouts.log.updates import UpdateLog
 from tests.support.trajectories import call, trajectory
 
 SANDBOX = {"class_name": "sandbox"}
@@ -232,3 +233,59 @@ def test_a_trajectory_is_returned_in_full(http: httpx.Client, file_id: str, home
     missing = http.get(f"/v1/rollouts/{job_id}/trajectories/traj-0-0")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "trajectory_not_found")
     assert http.get(f"/v1/fine_tuning/jobs/{job_id}/trajectories").status_code == 404
+
+
+def test_trajectories_are_searched_page_by_page(
+    http: httpx.Client, file_id: str, home: Path
+) -> None:
+    job_id = create(http, file_id)["id"]
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    with IndexedLog(folder) as log:
+        for prompt in range(6):
+            replies = [call(reply="Straße in Köln")] if prompt % 2 else []
+            log.append(trajectory(prompt, calls=replies))
+    path = f"/v1/rollouts/{job_id}/trajectories"
+
+    first = http.get(path, params={"text": "KÖLN", "order": "asc", "limit": 2}).json()
+    rest = http.get(path, params={"text": "köln", "order": "asc", "after": first["last_id"]}).json()
+
+    assert [each["prompt_index"] for each in first["data"]] == [1, 3]
+    assert (first["has_more"], first["last_id"]) == (True, "traj-3-0")
+    assert [each["prompt_index"] for each in rest["data"]] == [5]
+    assert rest["has_more"] is False
+    none = http.get(path, params={"text": "nowhere"}).json()
+    assert (none["data"], none["has_more"]) == ([], False)
+    question = http.get(path, params={"text": "Question 4"}).json()["data"]
+    assert [each["prompt_index"] for each in question] == [4]
+
+
+def test_the_trajectories_and_the_rewards_of_a_step_are_told(
+    http: httpx.Client, training_file: str, home: Path
+) -> None:
+    body = {"model": "base", "training_file": training_file, "suffix": "succeed"}
+    job_id = http.post("/v1/fine_tuning/jobs", json=body).json()["id"]
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    with IndexedLog(folder) as log, UpdateLog(folder, keep=0) as updates:
+        for prompt, reward in enumerate([0.0, 1.0, 1.0, None, 0.5]):
+            log.append(trajectory(prompt, reward=reward))
+        updates.append(1, ["traj-0-0", "traj-1-0"], None)
+        updates.append(2, ["traj-2-0"], None)
+    path = f"/v1/fine_tuning/jobs/{job_id}/trajectories"
+
+    listed = http.get(path, params={"step": 1, "order": "asc"}).json()["data"]
+    rewards = http.get(f"{path}/rewards", params={"bins": 2}).json()
+
+    assert [each["id"] for each in listed] == ["traj-0-0", "traj-1-0"]
+    assert (rewards["rewarded"], rewards["unrewarded"], rewards["mean"]) == (4, 1, 0.625)
+    assert (rewards["edges"], rewards["counts"]) == ([0.0, 0.5, 1.0], [1, 3])
+    assert rewards["steps"] == [
+        {"step": 1, "mean": 0.5, "counts": [1, 1]},
+        {"step": 2, "mean": 1.0, "counts": [0, 1]},
+    ]
+    of_step = http.get(f"{path}/rewards", params={"step": 2}).json()
+    assert (of_step["rewarded"], len(of_step["counts"])) == (1, 20)
+    none = http.get(f"{path}/rewards", params={"step": 9}).json()
+    assert (none["rewarded"], none["edges"], none["mean"]) == (0, [], None)
+    assert http.get(f"{path}/rewards", params={"bins": 101}).status_code == 400

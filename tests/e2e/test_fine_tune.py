@@ -167,6 +167,10 @@ def test_an_adapter_can_be_evaluated_on_its_base(
     ).json()
     assert sorted(row["index"] for row in page["data"]) == list(range(40))
 
+    again = evaluate(platform, str(adapter.fine_tuned_model), held_out.id)
+
+    assert (again.cached_from, again.metrics) == (evaluation.id, metrics)
+
 
 def test_training_can_continue_from_an_adapter(
     platform: Platform, adapter: FineTuningJob, training_file: str

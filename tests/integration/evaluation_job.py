@@ -14,7 +14,7 @@ from services.contracts.evaluations import EvaluationMetrics, Sampling
 from services.contracts.graders import NumericGrader
 from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
-from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
+from services.evaluator.evaluation.spec import SPEC, BenchmarkSpec, EvaluationSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 from tests.support.processes import REPOSITORY
 from tests.support.waiting import wait_for
@@ -23,7 +23,10 @@ DEADLINE = 180.0
 
 
 class EvaluationJob:
-    """A job folder with addition problems, and the child that evaluates them."""
+    """A job folder with addition problems, and the child that evaluates them.
+
+    ``fields`` are those of the only benchmark and of the evaluation; ``benchmarks`` are others.
+    """
 
     def __init__(
         self, folder: Path, model: RemoteEndpoint | LocalModel, samples: int, **fields: Any
@@ -32,9 +35,15 @@ class EvaluationJob:
         folder.mkdir()
         rows = [{"prompt": prompt(i), "gold": 2 * i + 1} for i in range(samples)]
         self.write_samples(rows)
-        values: dict[str, Any] = {"max_concurrency": 16, "sampling": Sampling()}
-        values |= {"grader": NumericGrader()} | fields
-        spec = EvaluationSpec(model=model, samples=folder / "samples.jsonl", **values)
+        shared: dict[str, Any] = {"max_concurrency": 16}
+        shared |= {
+            name: fields.pop(name)
+            for name in ("max_concurrency", "training", "benchmarks", "tools", "multi_turn")
+            if name in fields
+        }
+        values: dict[str, Any] = {"sampling": Sampling(), "grader": NumericGrader(), **fields}
+        only = BenchmarkSpec(samples=folder / "samples.jsonl", **values)
+        spec = EvaluationSpec(model=model, **{"benchmarks": [only], **shared})
         (folder / SPEC).write_text(spec.model_dump_json())
 
     def write_samples(self, rows: list[JsonObject]) -> None:

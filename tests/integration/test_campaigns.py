@@ -191,6 +191,12 @@ def test_measurements_decide_over_good_bad_leaked_and_missing_answers(served: Ca
     assert coding["output"]["attempts"] == 2
     assert "hold items of the benchmark" in coding["transcript"][1]["messages"][0]["content"]
     assert "not_an_argument" in coding["output"]["notes"][0]
+    (trial,) = coding["jobs"]  # the leaked data failed an earlier check
+    assert campaigns.client.job(trial)["status"] == "succeeded"
+    models = campaigns.client.http.get("/v1/models").json()["data"]
+    by_job = {model["lineage"]["job_id"] for model in models if model.get("lineage")}
+    assert {each["model"] for each in (good, bad)} <= {model["id"] for model in models}
+    assert trial not in by_job
 
     (log,) = (campaigns.folder / "home" / "jobs" / campaign / "log").iterdir()
     steps = {path.parent.name for path in log.glob("Loop_2/*/output.json")}
@@ -244,7 +250,7 @@ def test_after_sigkill_no_answer_is_paid_for_twice_and_the_same_state_follows(
         assert set(campaigns.llm.answered.values()) == {1}
         jobs = campaigns.client.http.get("/v1/jobs", params={"limit": 100}).json()["data"]
         kinds = sorted(job["kind"] for job in jobs)
-        assert kinds == ["campaign"] + ["evaluation"] * 4 + ["fine_tuning"]
+        assert kinds == ["campaign"] + ["evaluation"] * 4 + ["fine_tuning"] * 2
         assert [loop["accepted"] for loop in campaigns.loops(campaign)] == [None, True]
 
 

@@ -214,6 +214,19 @@ def test_requests_carry_sampling_and_the_key_which_is_never_on_disk(tmp_path: Pa
         assert b"sk-very-secret" not in file.read_bytes()
 
 
+def test_a_split_asks_its_own_rows_and_survives_a_restart(tmp_path: Path) -> None:
+    with ChatServer() as server:
+        job = job_of(tmp_path / "job", server, 30, split="final", max_samples=12)
+        job.run()
+        rows = job.rows()
+        (job.folder / RESULTS).write_text("".join(row.model_dump_json() + "\n" for row in rows[:5]))
+        (job.folder / RESULT).unlink()
+        job.run()
+    assert sorted(row.index for row in job.rows()) == list(range(15, 27))
+    assert len(server.bodies) == 12 + 7
+    assert (job.metrics().items, job.metrics().correct) == (12, 12)
+
+
 def test_samples_of_an_item_have_seeds_of_their_own_and_survive_a_restart(tmp_path: Path) -> None:
     with ChatServer() as server:
         sampling = Sampling(temperature=0.7, seed=2**31 - 2)

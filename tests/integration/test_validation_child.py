@@ -12,8 +12,11 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
+from services.contracts.benchmarks import BENCHMARKS
+
 REPOSITORY = Path(__file__).parents[2]
 TIMEOUT_SECONDS = 180
+EVALUATION = "services.evaluator.evaluation.validation"
 
 GOOD = {"messages": [{"role": "user", "content": "1 + 1"}, {"role": "assistant", "content": "2"}]}
 BAD = {"messages": [{"role": "user", "content": "1 + 1"}, {"role": "assistant"}]}
@@ -51,6 +54,11 @@ def run_child(module: str, job_dir: Path, spec: dict[str, Any]) -> Outcome:
     lines = (job_dir / "reports.jsonl").read_text().splitlines()
     result = json.loads((job_dir / "result.json").read_text())
     return Outcome(result, [json.loads(line) for line in lines])
+
+
+def run_evaluation(job_dir: Path, **checked: Any) -> Outcome:
+    """Check the file of an evaluation of one benchmark."""
+    return run_child(EVALUATION, job_dir, {"checked": {"file": checked}})
 
 
 def source(path: Path, rows: list[Any], filename: str) -> dict[str, str]:
@@ -132,22 +140,16 @@ def test_an_invalid_validation_file_is_named_by_field(tmp_path: Path) -> None:
 
 def test_a_valid_evaluation_file_produces_a_report(tmp_path: Path) -> None:
     rows = [{"prompt": "1 + 1", "gold": 2}, {"prompt": "2 + 2", "gold": ["4", "four 4"]}]
-    spec = {
-        "file": source(tmp_path / "a", rows, "golds.jsonl"),
-        "grader": {"type": "numeric"},
-    }
-    outcome = run_child("services.evaluator.evaluation.validation", tmp_path, spec)
+    file = source(tmp_path / "a", rows, "golds.jsonl")
+    outcome = run_evaluation(tmp_path, file=file, grader={"type": "numeric"})
     assert outcome.result["status"] == "succeeded"
     assert outcome.result["file"]["rows"] == 2
     assert outcome.messages("info") == ["golds.jsonl: 2 rows, 2 messages, 3 golds"]
 
 
 def test_an_invalid_evaluation_file_fails_with_its_first_error(tmp_path: Path) -> None:
-    spec = {
-        "file": source(tmp_path / "a", [{"prompt": "1 + 1", "gold": "two"}], "golds.jsonl"),
-        "grader": {"type": "numeric"},
-    }
-    outcome = run_child("services.evaluator.evaluation.validation", tmp_path, spec)
+    file = source(tmp_path / "a", [{"prompt": "1 + 1", "gold": "two"}], "golds.jsonl")
+    outcome = run_evaluation(tmp_path, file=file, grader={"type": "numeric"})
     assert outcome.result["error"] == {
         "code": "invalid_evaluation_file",
         "message": "golds.jsonl: row 1: gold: the gold 'two' contains no number",
@@ -165,12 +167,55 @@ def test_tests_that_cannot_be_run_are_named_by_row(tmp_path: Path) -> None:
     ]
     file = source(tmp_path / "evaluation.jsonl", rows, "code.jsonl")
 
-    outcome = run_child(
-        "services.evaluator.evaluation.validation",
-        tmp_path,
-        {"file": file, "grader": {"type": "code_tests"}},
-    )
+    outcome = run_evaluation(tmp_path, file=file, grader={"type": "code_tests"})
 
     assert outcome.result["error"]["code"] == "invalid_evaluation_file"
     assert "row 2: tests" in outcome.result["error"]["message"]
     assert any("row 3: tests is missing" in line for line in outcome.messages("error"))
+
+
+def test_a_split_is_counted_by_sub_task_and_needs_two_rows(tmp_path: Path) -> None:
+    grader = {"type": "exact"}
+    benchmark = {"question": "q", "answer": "a", "subtasks": ["kind"], "grader": grader}
+    rows = [{"q": "Why?", "a": "So.", "kind": kind} for kind in ("a", "a", "a", "b", "b")]
+    spec = {"grader": grader, "benchmark": benchmark, "split": "search"}
+    file = source(tmp_path / "a", rows, "asked.jsonl")
+    outcome = run_evaluation(tmp_path, file=file, **spec)
+    assert outcome.messages("info") == [
+        "asked.jsonl: 5 rows, 5 messages, 5 golds; 2 in the search part"
+    ]
+
+    file = source(tmp_path / "b", [rows[0], rows[3]], "few.jsonl")
+    outcome = run_evaluation(tmp_path, file=file, **spec)
+    assert outcome.result["error"]["message"] == "few.jsonl: a split needs two rows of a sub-task"
+
+    file = source(tmp_path / "c", [rows[0], {"q": "Why?", "a": "So."}], "torn.jsonl")
+    outcome = run_evaluation(tmp_path, file=file, **spec)
+    assert outcome.result["error"]["message"] == "torn.jsonl: row 2: kind is missing"
+
+
+def test_a_bad_row_of_several_benchmarks_is_named_with_its_benchmark(tmp_path: Path) -> None:
+    sums = [{"question": "1 + 1?", "answer": "#### 2"}]
+    problems = [{"problem": "1 + 1?", "answer": "2"}, {"problem": "1 + 1?", "answer": "two"}]
+    files = {
+        "benchmarks.0.file": ("gsm8k", sums, "sums.jsonl"),
+        "benchmarks.1.file": ("aime24", problems, "aime.jsonl"),
+        "benchmarks.2.file": ("math500", [problems[0], {"problem": "?"}], "math.jsonl"),
+    }
+    checked = {
+        place: {
+            "file": source(tmp_path / name, rows, filename),
+            "name": name,
+            "grader": BENCHMARKS[name].grader.model_dump(mode="json"),
+            "benchmark": BENCHMARKS[name].model_dump(mode="json"),
+        }
+        for place, (name, rows, filename) in files.items()
+    }
+
+    outcome = run_child(EVALUATION, tmp_path, {"checked": checked})
+
+    error = outcome.result["error"]
+    assert error["param"] == "benchmarks.1.file"
+    assert error["message"].startswith("aime24: aime.jsonl: row 2: ")
+    assert outcome.messages("info") == ["sums.jsonl: 1 row, 1 message, 1 gold"]
+    assert outcome.messages("error")[-1].startswith("math500: math.jsonl: row 2: answer is missing")

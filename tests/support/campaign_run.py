@@ -7,9 +7,10 @@ from typing import Any
 
 from sqlalchemy import select
 
-from services.campaigns.claims import claim_step
+from services.campaigns.claims import claim_step, release
 from services.campaigns.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
+from services.campaigns.signals import Waiting
 from services.contracts.campaigns import CreateCampaign, StepName
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
@@ -147,6 +148,11 @@ class StoredCampaign:
             settings=self.settings,
             stopping=self.stopping,
         )
+
+    def release(self, claim: Claim, waiting: Waiting) -> None:
+        """Let go of it until what it waits for has ended."""
+        with self.database.write() as session:
+            release(session, claim.job, waiting.reason, waiting.jobs)
 
     def lost(self) -> None:
         """Queue it again, as the reconciler does when the lease of a dead worker has expired."""

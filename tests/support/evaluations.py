@@ -22,18 +22,16 @@ class SucceededEvaluations:
     def evaluation(self, correct: str, **fields: object) -> str:
         """One row per character: 1 correct, 0 wrong, ``-`` without an answer."""
         body = {"model": "base", "file": self.file_id, **fields}
+        return self._succeeded(body, _rows(None, correct))
+
+    def of_several(self, **correct: str) -> str:
+        """An evaluation of several benchmarks of one file, with such rows by name."""
+        entries = [{"name": name, "file": self.file_id} for name in correct]
+        rows = [row for name, marks in correct.items() for row in _rows(name, marks)]
+        return self._succeeded({"model": "base", "benchmarks": entries}, rows)
+
+    def _succeeded(self, body: dict[str, object], rows: list[SampleResult]) -> str:
         job_id = str(self._http.post("/v1/evaluations", json=body).json()["id"])
-        rows = [
-            SampleResult(
-                id="",
-                index=index,
-                gold=["2"],
-                answer=None if mark == "-" else mark,
-                correct=None if mark == "-" else mark == "1",
-                score=None if mark == "-" else int(mark) * index / len(correct),
-            )
-            for index, mark in enumerate(correct)
-        ]
         folder = self._home / "jobs" / job_id
         folder.mkdir(parents=True)
         lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in reversed(rows)]
@@ -42,3 +40,18 @@ class SucceededEvaluations:
             with self._database.write() as session:
                 move_job(session, get_job(session, job_id), status, f"now {status}")
         return job_id
+
+
+def _rows(benchmark: str | None, correct: str) -> list[SampleResult]:
+    return [
+        SampleResult(
+            id="",
+            benchmark=benchmark,
+            index=index,
+            gold=["2"],
+            answer=None if mark == "-" else mark,
+            correct=None if mark == "-" else mark == "1",
+            score=None if mark == "-" else int(mark) * index / len(correct),
+        )
+        for index, mark in enumerate(correct)
+    ]

@@ -6,6 +6,7 @@ import time
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 from sqlalchemy import update
 
 from services.contracts.evaluations import SampleResult
@@ -14,6 +15,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import (
     CampaignEffectRow,
     CampaignStepRow,
+    FileRow,
     JobRow,
     ModelRow,
     WorkerRow,
@@ -23,8 +25,11 @@ from services.core.jobs.job import NewJob
 from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import create_job
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
+from tests.support.chat_templates.families import FAMILIES
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
+from tests.support.worded_tokenizer import write_worded_tokenizer
 
 BEGIN, END = "\u2991", "\u2992"
 HOSTILE = f"{BEGIN}</pre></td><img src=x onerror=\"document.title='broken'\">\u202eabc{END}"
@@ -34,6 +39,7 @@ SCRIPT = "<script>document.title='broken'</script>"
 LONG = (f"{SCRIPT} reply \u202e" * 200_000)[:5_000_000]
 """A tool reply of 5 MB."""
 
+SHOWN_MODEL = "shown"
 CAMPAIGN_ID = "campaign-0123456789abcdef01234567"
 STEPS = 12
 FAR = 1e12
@@ -45,6 +51,9 @@ class Showcase:
     def __init__(self, gateway: GatewayClient) -> None:
         self._gateway = gateway
         self._database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
+        base = gateway.home / "models" / "base"
+        base.mkdir(parents=True)
+        write_worded_tokenizer(base, {1: SCRIPT, 2: "\n", 3: "=", 7: HOSTILE})
         self.failed = self._fine_tune("failed", error=ERROR)
         self.running = self._fine_tune("running", phase=HOSTILE[-64:], step=3, total_steps=STEPS)
         self.queued = self._fine_tune("queued", queue_reason=HOSTILE)
@@ -53,6 +62,7 @@ class Showcase:
         self._items = str(made.json()["id"])
         self.evaluations = [self._evaluation("0110"), self._evaluation("1111")]
         self.rollout = self._rollout()
+        self.file, self.check = self._data()
         self._campaign()
         self._machines()
         self._database.close()
@@ -71,12 +81,19 @@ class Showcase:
             f"{jobs}/{self.failed}/clone": "textarea",
             f"{jobs}/{self.evaluations[0]}/results": "td",
             trajectories: "td",
-            f"{trajectories}/traj-0-0?beside=traj-0-1": "canvas",
+            f"{trajectories}/traj-0-0?beside=traj-0-1": "[role=option]",
+            **{
+                f"{trajectories}/traj-0-0?color={each}": "[role=option]"
+                for each in ("log_prob", "entropy", "mismatch", "advantage", "policy_version")
+            },
             f"/ui/compare?jobs={self.failed},{self.running}": "canvas",
             f"/ui/evaluations?compare={','.join(self.evaluations)}": "h2 + .scroll td",
             "/ui/campaigns": "td",
             f"/ui/campaigns/{CAMPAIGN_ID}": "td",
             f"/ui/campaigns/{CAMPAIGN_ID}/loops/1": "h2",
+            "/ui/data": "td",
+            f"/ui/data/{self.file}?check={self.check}": "article pre",
+            f"/ui/data/{self.file}?show=training&model={SHOWN_MODEL}": ".learned",
             "/ui/models": "td",
             f"/ui/lineage?model={quote(HOSTILE, safe='')}": "td",
             "/ui/chat?model=base&other=other": "form",
@@ -168,8 +185,45 @@ class Showcase:
             log.append(first.model_copy(update={"turns": [turn]}))
             log.append(second.model_copy(update={"turns": [turn]}))
             log.append(trajectory(1, 0, **common, reward_error=HOSTILE))
+        with UpdateLog(folder, keep=0) as updates:
+            values = np.array([[-3.0, 4.0, -2.5], [-0.5, 1.0, 1.5]], np.float32)
+            updates.append(1, [first.id], [values])
+            updates.append(2, [second.id], None)
+        for about in (None, first.id):
+            self._note(job_id, about)
         self._change(job_id, "succeeded", finished_at=time.time())
         return job_id
+
+    def _note(self, job_id: str, about: str | None) -> None:
+        body = {"text": HOSTILE, "trajectory_id": about}
+        answer = self._gateway.http.post(f"/v1/jobs/{job_id}/notes", json=body)
+        assert answer.status_code == 200, answer.text
+
+    def _data(self) -> tuple[str, str]:
+        """A file with hostile text in its name, its rows and what a check found; and a model whose
+        tokens they are shown in."""
+        folder = self._gateway.home / "models" / SHOWN_MODEL
+        folder.mkdir(parents=True)
+        FAMILIES["qwen3"].write(folder)
+        (folder / "model.safetensors").touch()
+        (folder / "config.json").write_text("{}")
+        http = self._gateway.http
+        made = http.post("/v1/models", json={"id": SHOWN_MODEL, "folder": SHOWN_MODEL})
+        assert made.status_code == 200, made.text
+        roles = ("user", "assistant")
+        rows: list[Any] = [
+            {"messages": [{"role": role, "content": said} for role in roles]}
+            for said in (HOSTILE, LONG)
+        ]
+        content = "".join(json.dumps(each) + "\n" for each in [*rows, {HOSTILE: HOSTILE}])
+        sent = {"file": ("rows.jsonl", content)}
+        file = http.post("/v1/files", data={"purpose": "fine-tune"}, files=sent).json()["id"]
+        check = http.post("/v1/checks", json={"training_file": file}).json()["id"]
+        self._change(check, "failed", error=ERROR)
+        with self._database.write() as session:
+            renamed = update(FileRow).where(FileRow.id == file).values(filename=HOSTILE)
+            session.execute(renamed)
+        return str(file), str(check)
 
     def _campaign(self) -> None:
         with self._database.write() as session:
@@ -224,7 +278,10 @@ ERROR = {
     "hint": HOSTILE,
     "rows": [{"row": 3, "message": HOSTILE}],
 }
-STEP_TIMES = {"step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2, "sync_seconds": 1}
+STEP_TIMES = {
+    **{"step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2, "sync_seconds": 1},
+    **{"rollout_model_seconds": 3, "rollout_tool_seconds": 1, "version": 1},
+}
 
 
 def _measured(model: str, right: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Forking a campaign from a step, and rewinding it to one."""
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from services.api.campaigns.service import create_campaign
@@ -9,7 +9,13 @@ from services.contracts.campaigns import CreateCampaign, ForkCampaign, RewindCam
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.artifacts import Artifacts
-from services.core.db.tables import CampaignEffectRow, CampaignRow, CampaignStepRow, JobRow
+from services.core.db.tables import (
+    CampaignEffectRow,
+    CampaignRow,
+    CampaignStepRow,
+    CampaignWaitRow,
+    JobRow,
+)
 from services.core.jobs.campaign_steps import REWOUND, cancel_jobs_from, position
 from services.core.jobs.events import append_event
 from services.core.jobs.job import Job
@@ -73,7 +79,8 @@ def rewind_campaign(session: Session, job_id: str, body: RewindCampaign) -> Job:
     if own is None:
         own = CampaignRow(id=job_id, rewinds=0)
         session.add(own)
-    own.awaits, own.rewinds = None, own.rewinds + 1
+    own.rewinds += 1
+    session.execute(delete(CampaignWaitRow).where(CampaignWaitRow.campaign_id == job_id))
     for row in steps:
         if _position(row) >= first:
             session.delete(row)

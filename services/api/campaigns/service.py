@@ -54,6 +54,9 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
     for role, llm in body.llm_by_role.items():
         param = f"llm_by_role.{role.value}.base_url"
         check_endpoint(llm, settings.allowed_endpoints, param)
+    if body.script_llms is not None:
+        for llm in body.script_llms.by_model.values():
+            check_endpoint(llm, settings.allowed_endpoints, "script_llms")
     check_grader(body.grader, settings)
     return create_job(
         session,
@@ -120,7 +123,7 @@ def best_loop(session: Session, job: Job) -> CampaignLoop:
     best = [each for each in measured if each.accepted or each.loop == 0]
     if not best:
         raise NotFound("the base model has not been measured yet", code="not_measured")
-    return best[-1]
+    return max(best, key=lambda each: each.judged or 0)
 
 
 def get_step(session: Session, campaign_id: str, loop: int, name: StepName) -> CampaignStep:
@@ -184,4 +187,5 @@ def loop_view(
         failure=failed.get("failure"),
         failure_message=failed.get("message"),
         reason=feedback.get("reason") or None,
+        judged=(feedback.get("order") or loop) if feedback else None,
     )

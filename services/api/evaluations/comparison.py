@@ -1,8 +1,9 @@
 """Comparisons of evaluations, computed from their result rows."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -17,6 +18,7 @@ from services.contracts.comparisons import (
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.evaluations import CreateEvaluation, SampleResult
 from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.rewards import EvaluationGrader
 from services.core.artifacts import Artifacts
 from services.core.jobs.store import get_job
 from services.metrics.paired import compare, holm
@@ -25,25 +27,77 @@ LISTED = 1_000
 """Items listed as gained or lost, each."""
 
 
-def check_comparable(session: Session, baseline: str, candidates: list[str]) -> None:
-    """Raise unless all are succeeded evaluations of one file with one grader."""
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What is compared: a benchmark of the baseline with that of a candidate; None is the only
+    benchmark of an evaluation."""
+
+    candidate: str
+    ours: str | None
+    theirs: str | None
+
+
+def comparable(session: Session, baseline: str, candidates: list[str]) -> list[Pair]:
+    """The benchmarks that the baseline and each candidate share.
+
+    Raises unless all are succeeded evaluations, and what they share has one file and one grader.
+    """
     if len({baseline, *candidates}) <= len(candidates):
         raise InvalidRequest("every evaluation can be named once", param="candidates")
-    requests = [_request(session, each) for each in (baseline, *candidates)]
-    first = requests[0]
-    for name, request in zip(candidates, requests[1:], strict=True):
-        if request.file != first.file:
+    asked = {each: _request(session, each).by_benchmark() for each in (baseline, *candidates)}
+    pairs = []
+    for candidate in candidates:
+        shared = _shared(asked[baseline], asked[candidate])
+        if not shared:
             raise InvalidRequest(
-                f"{name} evaluates {request.file}, {baseline} {first.file}: "
-                "only evaluations of the same file have the same items",
-                param="candidates",
+                f"{candidate} and {baseline} share no benchmark", param="candidates"
             )
-        graded_by = (request.grader, request.passing_score)
-        if graded_by != (first.grader, first.passing_score):
-            raise InvalidRequest(
-                f"{name} and {baseline} have different graders or pass thresholds",
-                param="candidates",
-            )
+        for ours, theirs in shared:
+            names = (_named(candidate, theirs), _named(baseline, ours))
+            _check_same(names, asked[candidate][theirs], asked[baseline][ours])
+            pairs.append(Pair(candidate, ours, theirs))
+    return pairs
+
+
+_Asked = Mapping[str | None, CreateEvaluation]
+
+
+def _shared(ours: _Asked, theirs: _Asked) -> list[tuple[str | None, str | None]]:
+    """Benchmarks with the same name; an evaluation of one file goes with a benchmark that has this
+    file and its grader."""
+    if (None in ours) == (None in theirs):
+        return [(name, name) for name in ours if name in theirs]
+    alone, several = (ours[None], theirs) if None in ours else (theirs[None], ours)
+    alike = [name for name, each in several.items() if _same(each, alone)]
+    alike.sort(key=lambda name: name != alone.benchmark)
+    return [(None, name) if None in ours else (name, None) for name in alike[:1]]
+
+
+def _same(one: CreateEvaluation, other: CreateEvaluation) -> bool:
+    return one.file == other.file and _graded_by(one) == _graded_by(other)
+
+
+def _graded_by(request: CreateEvaluation) -> tuple[EvaluationGrader, float]:
+    return request.grader, request.passing_score
+
+
+def _named(evaluation: str, benchmark: str | None) -> str:
+    return evaluation if benchmark is None else f"{benchmark} of {evaluation}"
+
+
+def _check_same(names: tuple[str, str], one: CreateEvaluation, first: CreateEvaluation) -> None:
+    name, baseline = names
+    if one.file != first.file:
+        raise InvalidRequest(
+            f"{name} evaluates {one.file}, {baseline} {first.file}: "
+            "only evaluations of the same file have the same items",
+            param="candidates",
+        )
+    if not _same(one, first):
+        raise InvalidRequest(
+            f"{name} and {baseline} have different graders or pass thresholds",
+            param="candidates",
+        )
 
 
 def _request(session: Session, evaluation: str) -> CreateEvaluation:
@@ -54,14 +108,14 @@ def _request(session: Session, evaluation: str) -> CreateEvaluation:
 
 
 def compare_evaluations(
-    artifacts: Artifacts, baseline: str, body: CompareEvaluations
+    artifacts: Artifacts, baseline: str, body: CompareEvaluations, pairs: Sequence[Pair]
 ) -> EvaluationComparison:
-    """Test every candidate against the baseline; see `check_comparable`."""
-    before = _Items.read(artifacts.job(baseline), body.value)
-    found = [
-        _compare(before, _Items.read(artifacts.job(each), body.value), each)
-        for each in body.candidates
-    ]
+    """Test every candidate against the baseline, on the benchmarks that `comparable` found."""
+    before = _read(artifacts.job(baseline), body.value)
+    found: list[PairedComparison] = []
+    for candidate, shared in groupby(pairs, key=lambda pair: pair.candidate):
+        after = _read(artifacts.job(candidate), body.value)
+        found += (_compare(before[pair.ours], after[pair.theirs], pair) for pair in shared)
     adjusted = holm([each.p_value for each in found])
     return EvaluationComparison(
         baseline=baseline,
@@ -73,28 +127,34 @@ def compare_evaluations(
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Items:
-    """The value of each item that has one, by its row; several samples of an item are averaged."""
+    """The items of a benchmark by their rows: those seen, without a grade, and with values."""
 
-    values: Mapping[int, float]
-    seen: frozenset[int]
-    errors: int
+    seen: set[int] = field(default_factory=set)
+    ungraded: set[int] = field(default_factory=set)
+    samples: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    @classmethod
-    def read(cls, job_dir: Path, value: ComparedValue) -> "_Items":
-        samples: dict[int, list[float]] = defaultdict(list)
-        seen: set[int] = set()
-        ungraded: set[int] = set()
-        for row in read_results(job_dir):
-            seen.add(row.index)
-            if row.correct is None:
-                ungraded.add(row.index)
-            found = _value(row, value)
-            if found is not None:
-                samples[row.index].append(found)
-        means = {index: sum(each) / len(each) for index, each in samples.items()}
-        return cls(means, frozenset(seen), len(ungraded))
+    def add(self, row: SampleResult, value: ComparedValue) -> None:
+        """Count one row."""
+        self.seen.add(row.index)
+        if row.correct is None:
+            self.ungraded.add(row.index)
+        found = _value(row, value)
+        if found is not None:
+            self.samples[row.index].append(found)
+
+    def values(self) -> dict[int, float]:
+        """The value of each item that has one; several samples of an item are averaged."""
+        return {index: sum(each) / len(each) for index, each in self.samples.items()}
+
+
+def _read(job_dir: Path, value: ComparedValue) -> Mapping[str | None, _Items]:
+    """The items of an evaluation by benchmark."""
+    items: dict[str | None, _Items] = defaultdict(_Items)
+    for row in read_results(job_dir):
+        items[row.benchmark].add(row, value)
+    return items
 
 
 def _value(row: SampleResult, value: ComparedValue) -> float | None:
@@ -105,20 +165,23 @@ def _value(row: SampleResult, value: ComparedValue) -> float | None:
     return float(row.correct) if row.score is None else row.score
 
 
-def _compare(before: _Items, after: _Items, candidate: str) -> PairedComparison:
-    shared = sorted(before.values.keys() & after.values.keys())
+def _compare(before: _Items, after: _Items, pair: Pair) -> PairedComparison:
+    ours, theirs = before.values(), after.values()
+    shared = sorted(ours.keys() & theirs.keys())
     if not shared:
-        raise InvalidRequest(f"{candidate} and the baseline share no item", param="candidates")
-    pairs = [(before.values[index], after.values[index]) for index in shared]
+        name = _named(pair.candidate, pair.theirs)
+        raise InvalidRequest(f"{name} and the baseline share no item", param="candidates")
+    pairs = [(ours[index], theirs[index]) for index in shared]
     gained = [index for index, (old, new) in zip(shared, pairs, strict=True) if new > old]
     lost = [index for index, (old, new) in zip(shared, pairs, strict=True) if new < old]
     result = compare([old for old, _ in pairs], [new for _, new in pairs])
     return PairedComparison(
-        candidate=candidate,
+        candidate=pair.candidate,
+        benchmark=pair.theirs or pair.ours,
         items=len(shared),
         left_out=len(before.seen | after.seen) - len(shared),
-        baseline_errors=before.errors,
-        candidate_errors=after.errors,
+        baseline_errors=len(before.ungraded),
+        candidate_errors=len(after.ungraded),
         p_adjusted=result.p_value,
         gained=len(gained),
         lost=len(lost),

@@ -34,10 +34,13 @@ class ResultFilter:
 
     outcome: ResultOutcome | None = None
     text: str | None = None
+    benchmark: str | None = None
 
     def accepts(self, result: SampleResult) -> bool:
         """Whether a result is wanted."""
         if self.outcome is not None and self.outcome != _outcome(result):
+            return False
+        if self.benchmark is not None and self.benchmark != result.benchmark:
             return False
         return self.text is None or self.text.casefold() in (result.answer or "").casefold()
 
@@ -88,8 +91,8 @@ def _in_input_order(file: IO[bytes], path: Path, position: int) -> Iterator[Samp
     if position:
         file.seek(_line_start(file, position))
         last = _result(file.readline(), position)
-        begin = bisect_right(places, (last.index, last.sample, position))
-    for _, _, start in places[begin:]:
+        begin = bisect_right(places, (last.benchmark or "", last.index, last.sample, position))
+    for *_, start in places[begin:]:
         file.seek(start)
         line = file.readline()
         yield _result(line, start + len(line))
@@ -109,13 +112,14 @@ def _line_start(file: IO[bytes], end: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _order(path: Path, _inode: int, size: int) -> list[tuple[int, int, int]]:
-    """Row, sample and start of each complete line of the first ``size`` bytes, sorted."""
+def _order(path: Path, _inode: int, size: int) -> list[tuple[str, int, int, int]]:
+    """Benchmark, row, sample and start of each complete line in the first ``size`` bytes."""
     places, start = [], 0
     with open(path, "rb") as file:
         while start < size and (line := file.readline()).endswith(b"\n"):
             found = json.loads(line)
-            places.append((int(found["index"]), int(found.get("sample", 0)), start))
+            row = int(found["index"]), int(found.get("sample", 0))
+            places.append((found.get("benchmark") or "", *row, start))
             start += len(line)
     return sorted(places)
 

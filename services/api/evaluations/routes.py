@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from services.api.context import Gateway
-from services.api.evaluations.comparison import check_comparable, compare_evaluations
+from services.api.evaluations.comparison import comparable, compare_evaluations
 from services.api.evaluations.results import ResultFilter, list_results
 from services.api.evaluations.service import create_evaluation, evaluation_view
 from services.api.examples import EVALUATION
@@ -80,14 +80,18 @@ def results(
         str | None,
         Query(min_length=1, max_length=1_000, description="Only answers with this text."),
     ] = None,
+    benchmark: Annotated[
+        str | None, Query(max_length=100, description="Only rows of this one of several.")
+    ] = None,
     order: ResultOrder = "completion",
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[SampleResult]:
-    """List the samples so far, in the order in which they finished or in that of the file."""
+    """List the samples so far, in the order in which they finished or in that of the file (by name
+    of the benchmark, if there are several)."""
     with gateway.database.read() as session:
         get_job(session, job_id, KIND)
-    where = ResultFilter(outcome, text)
+    where = ResultFilter(outcome, text, benchmark)
     return list_results(
         gateway.artifacts.job(job_id), after=after, limit=limit, where=where, order=order
     )
@@ -103,5 +107,5 @@ def compare(
 ) -> EvaluationComparison:
     """Test candidates against this evaluation: difference, interval, p-value, changed items."""
     with gateway.database.read() as session:
-        check_comparable(session, job_id, body.candidates)
-    return compare_evaluations(gateway.artifacts, job_id, body)
+        pairs = comparable(session, job_id, body.candidates)
+    return compare_evaluations(gateway.artifacts, job_id, body, pairs)

@@ -1,5 +1,8 @@
 """Evaluation requests: validation, the job, and its view."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy.orm import Session
 
 from services.api.evaluations.tools import check_tool_use
@@ -7,7 +10,12 @@ from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
-from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics
+from services.contracts.evaluations import (
+    BenchmarkOutcome,
+    CreateEvaluation,
+    Evaluation,
+    EvaluationMetrics,
+)
 from services.contracts.jobs import JobKind
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.core.jobs.queues import EVALUATION
@@ -25,8 +33,10 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         require_loadable(session, body.model, settings)
     else:
         check_endpoint(body.model, settings.allowed_endpoints)
-    require_file(session, body.file)
-    check_grader(body.grader, settings)
+    for place, file in body.file_references.items():
+        require_file(session, file, place)
+    for each in body.by_benchmark().values():
+        check_grader(each.grader, settings)
     check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
     return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, gpus))
@@ -35,17 +45,48 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
 def evaluation_view(job: Job) -> Evaluation:
     """The wire view of an evaluation job."""
     request = CreateEvaluation.model_validate(job.request)
-    metrics = (job.result or {}).get("metrics")
+    result = job.result or {}
+    if request.benchmarks is None:
+        only = _outcome(None, request, result.get("metrics"))
+        own = {name: getattr(only, name) for name in type(only).model_fields.keys() - {"name"}}
+        return Evaluation(
+            model=request.model,
+            tools=request.tools,
+            multi_turn=request.conversation,
+            **own,
+            **_reuse(result),
+            **state_fields(job),
+        )
+    found = result.get("benchmarks") or {}
     return Evaluation(
         model=request.model,
-        file=request.file,
-        grader=request.grader,
-        benchmark=request.benchmark,
-        pass_threshold=request.pass_threshold,
+        benchmarks=[
+            _outcome(name, each, found.get(name)) for name, each in request.by_benchmark().items()
+        ],
+        split=request.split,
         sampling=request.sampling,
         tools=request.tools,
         multi_turn=request.conversation,
         samples_per_item=request.samples_per_item,
-        metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
+        **_reuse(result),
         **state_fields(job),
+    )
+
+
+def _reuse(result: Mapping[str, Any]) -> dict[str, str | None]:
+    reuse = result.get("reuse") or {}
+    return {name: reuse.get(name) for name in ("cached_from", "not_cached")}
+
+
+def _outcome(name: str | None, request: CreateEvaluation, metrics: Any) -> BenchmarkOutcome:
+    return BenchmarkOutcome(
+        name=name,
+        file=request.only_file,
+        grader=request.grader,
+        benchmark=request.benchmark,
+        split=request.split,
+        pass_threshold=request.pass_threshold,
+        sampling=request.sampling,
+        samples_per_item=request.samples_per_item,
+        metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
     )

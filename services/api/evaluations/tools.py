@@ -1,10 +1,12 @@
 """Whether an evaluation may use its tools, and the model can call them."""
 
+from collections.abc import Iterator
+
 from sqlalchemy.orm import Session
 
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
-from services.contracts.evaluations import CreateEvaluation
+from services.contracts.evaluations import CreateEvaluation, Sampling
 from services.contracts.multi_turn import MultiTurn
 from services.core.artifacts import Artifacts
 from services.core.registry import resolve_model
@@ -31,7 +33,8 @@ def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettin
         raise InvalidRequest(
             "tools are called in several turns only", param="multi_turn.multi_turn_enable"
         )
-    validate_multi_turn(conversation, body.sampling)
+    for _, sampling in _samplings(body):
+        validate_multi_turn(conversation, sampling)
     check_tools(
         body.tools,
         settings.allowed_endpoints,
@@ -47,6 +50,16 @@ def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettin
         )
 
 
+def _samplings(body: CreateEvaluation) -> Iterator[tuple[str, Sampling]]:
+    """The settings that some benchmark is sampled with, each with its place in the request."""
+    entries = body.benchmarks or []
+    if not entries or any(entry.sampling is None for entry in entries):
+        yield "sampling", body.sampling
+    for number, entry in enumerate(entries):
+        if entry.sampling is not None:
+            yield f"benchmarks.{number}.sampling", entry.sampling
+
+
 def _check_registered(
     session: Session,
     name: str,
@@ -54,12 +67,13 @@ def _check_registered(
     conversation: MultiTurn,
     settings: ApiSettings,
 ) -> None:
-    for penalty in _PENALTIES:
-        if getattr(body.sampling, penalty) is not None:
-            raise InvalidRequest(
-                "a registered model is sampled without penalties in conversations with tools",
-                param=f"sampling.{penalty}",
-            )
+    for place, sampling in _samplings(body):
+        for penalty in _PENALTIES:
+            if getattr(sampling, penalty) is not None:
+                raise InvalidRequest(
+                    "a registered model is sampled without penalties in conversations with tools",
+                    param=f"{place}.{penalty}",
+                )
     try:
         model = resolve_model(
             session,

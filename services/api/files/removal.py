@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import Conflict
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.tables import DatasetRow, FileRow, JobRow
+from services.core.jobs.files import names_file
 from services.core.registry import get_file_row
 
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
@@ -17,16 +18,8 @@ _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> Path:
     """Forget a file and return the path to remove; raise `Conflict` while a job needs it."""
     row = get_file_row(session, file_id)
-    fields = ("training_file", "validation_file", "file", "input_file_id")
-    several = ("training_files", "validation_files", "datasets")
     needed = session.scalar(
-        select(JobRow.id).where(
-            JobRow.status.in_(_UNFINISHED),
-            or_(
-                *(JobRow.request[field].as_string() == file_id for field in fields),
-                *(JobRow.request[field].as_string().contains(f'"{file_id}"') for field in several),
-            ),
-        )
+        select(JobRow.id).where(JobRow.status.in_(_UNFINISHED), names_file(file_id))
     )
     if needed is not None:
         raise Conflict(f"job {needed} still needs {file_id}", code="file_in_use")

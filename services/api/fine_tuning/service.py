@@ -2,6 +2,8 @@
 
 import secrets
 import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +34,7 @@ from services.contracts.offline import (
     SupervisedHyperparameters,
     SupervisedMethod,
 )
-from services.core.db.tables import CheckpointRow
+from services.core.db.tables import CheckpointRow, FileRow
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
@@ -83,12 +85,18 @@ def _check_file(session: Session, reference: str, param: str, settings: ApiSetti
             message = f"{script} needs the operator's TEMPER_DATASET_SCRIPTS"
             raise PermissionDenied(message, param=param)
         return
-    row = require_file(session, reference, param)
+    require_training_file(session, reference, param)
+
+
+def require_training_file(session: Session, file_id: str, param: str) -> FileRow:
+    """The row of an uploaded file; raises `InvalidRequest` unless it is there to be trained on."""
+    row = require_file(session, file_id, param)
     if row.purpose != FilePurpose.FINE_TUNE:
         raise InvalidRequest(
-            f"{reference} has purpose {row.purpose!r}, not {FilePurpose.FINE_TUNE.value!r}",
+            f"{file_id} has purpose {row.purpose!r}, not {FilePurpose.FINE_TUNE.value!r}",
             param=param,
         )
+    return row
 
 
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
@@ -103,25 +111,47 @@ def _check_hub_dataset(reference: str, param: str) -> None:
 
 
 def _check_llamafactory(request: CreateFineTuningJob) -> None:
-    if request.method is None or request.method.offline is None:
-        return
-    hyperparameters = request.method.offline
-    try:
-        _check_grader(hyperparameters)
-        hyperparameters.check_library_arguments(
-            has_validation=request.has_validation, validation_names=request.validation_files or ()
+    if request.method is not None and request.method.offline is not None:
+        _check_grader_of(request.method)
+        check_hyperparameters(
+            request.method,
+            has_validation=request.has_validation,
+            validation_names=request.validation_files or (),
         )
+
+
+def check_hyperparameters(
+    method: Method, *, has_validation: bool, validation_names: Collection[str] = ()
+) -> OfflineHyperparameters:
+    """The settings of an offline method; raises `InvalidRequest` for what cannot be accepted."""
+    if method.offline is None:
+        message = f"{method.type.value} trains online: its rows are prompts"
+        raise InvalidRequest(message, param="method.type")
+    with _of_method(method):
+        method.offline.check_library_arguments(
+            has_validation=has_validation, validation_names=validation_names
+        )
+    return method.offline
+
+
+@contextmanager
+def _of_method(method: Method) -> Iterator[None]:
+    """Name the place of a field of the method's settings in what it is refused for."""
+    try:
+        yield
     except InvalidRequest as error:
-        error.param = f"method.{request.method.type.value}.hyperparameters.{error.param}"
+        error.param = f"method.{method.type.value}.hyperparameters.{error.param}"
         raise
 
 
-def _check_grader(hyperparameters: OfflineHyperparameters) -> None:
+def _check_grader_of(method: Method) -> None:
     """Check the grader of generated answers, which needs no permission of the operator's."""
-    if isinstance(hyperparameters, SupervisedHyperparameters) and hyperparameters.generation:
-        grader = hyperparameters.generation.grader
+    settings = method.offline
+    if isinstance(settings, SupervisedHyperparameters) and settings.generation:
+        grader = settings.generation.grader
         if grader is not None:
-            check_reward(grader, Permissions((), (), ()), "generation.grader")
+            with _of_method(method):
+                check_reward(grader, Permissions((), (), ()), "generation.grader")
 
 
 def _check_reference(session: Session, request: CreateFineTuningJob, settings: ApiSettings) -> None:

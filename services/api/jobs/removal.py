@@ -15,14 +15,18 @@ from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import (
+    AttemptRow,
     CampaignEffectRow,
     CampaignRow,
+    CampaignScriptRow,
     CampaignStepRow,
+    CampaignWaitRow,
     CheckpointPermissionRow,
     CheckpointRow,
     EventRow,
     JobRow,
     ModelRow,
+    NoteRow,
 )
 from services.core.jobs.store import get_job
 from services.core.registry import checkpoint_name
@@ -55,9 +59,13 @@ def remove_job(
     for model_id in models.all():
         remove_model(session, artifacts, model_id)
     session.execute(delete(EventRow).where(EventRow.job_id == job_id))
+    session.execute(delete(AttemptRow).where(AttemptRow.job_id == job_id))
+    session.execute(delete(NoteRow).where(NoteRow.job_id == job_id))
     session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
     session.execute(delete(CampaignEffectRow).where(CampaignEffectRow.campaign_id == job_id))
+    session.execute(delete(CampaignScriptRow).where(CampaignScriptRow.campaign_id == job_id))
     session.execute(delete(CampaignStepRow).where(CampaignStepRow.campaign_id == job_id))
+    session.execute(delete(CampaignWaitRow).where(CampaignWaitRow.campaign_id == job_id))
     session.execute(delete(CampaignRow).where(CampaignRow.id == job_id))
     session.execute(delete(JobRow).where(JobRow.id == job_id))
     return artifacts.job(job_id)

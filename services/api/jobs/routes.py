@@ -1,12 +1,15 @@
 """/v1/jobs: jobs of every kind, and /v1/workers."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from services.api.context import Gateway
 from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.removal import remove_folder, remove_job
 from services.api.jobs.view import job_view
+from services.api.notes.service import count_job_notes
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, Job, JobKind, JobStatus, SubmittedRequest, Worker
@@ -23,9 +26,15 @@ CREATED_AT = {
     JobKind.ROLLOUT: "/v1/rollouts",
     JobKind.INDEXING: "/v1/indexing/jobs",
     JobKind.BATCH: "/v1/batches",
+    JobKind.CHECK: "/v1/checks",
     JobKind.CAMPAIGN: "/v1/campaigns",
 }
 """Where jobs are posted, by their kinds."""
+
+NamedFile = Annotated[
+    str | None,
+    Query(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="Only jobs whose request names this file."),
+]
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=documented_errors(AuthenticationFailed))
 
@@ -41,21 +50,23 @@ def list_all(
     metadata: MetadataFilter,
     kind: JobKind | None = None,
     status: JobStatus | None = None,
+    file: NamedFile = None,
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[Job]:
     """List jobs of every kind, newest first."""
-    where = JobFilter(kind, status, metadata)
+    where = JobFilter(kind, status, metadata, file)
     with gateway.database.read() as session:
         jobs, has_more = list_jobs(session, where, after, limit)
-    return page_of([job_view(job) for job in jobs], has_more)
+        notes = count_job_notes(session, [job.id for job in jobs])
+    return page_of([job_view(job, notes.get(job.id, 0)) for job in jobs], has_more)
 
 
 @router.get("/jobs/{job_id}", summary="Show a job", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Show one job."""
     with gateway.database.read() as session:
-        return job_view(get_job(session, job_id))
+        return job_view(get_job(session, job_id), count_job_notes(session, [job_id]).get(job_id, 0))
 
 
 @router.get(

@@ -46,9 +46,9 @@ def state_fields(job: Job) -> StateFields:
     )
 
 
-def job_view(job: Job) -> JobView:
+def job_view(job: Job, notes: int = 0) -> JobView:
     """A job as /v1/jobs shows it."""
-    return JobView(kind=job.kind, priority=job.priority, **state_fields(job))
+    return JobView(kind=job.kind, priority=job.priority, notes=notes, **state_fields(job))
 
 
 def _seconds(time: float | None) -> int | None:

@@ -133,6 +133,23 @@ class ResourceLeaseRow(Base):
     acquired_at: Mapped[float]
 
 
+class AttemptRow(Base):
+    """One claim of a job for work; what it ``became`` is null while it lasts."""
+
+    __tablename__ = "attempts"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    epoch: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    attempt: Mapped[int]
+    worker: Mapped[str] = mapped_column(String(200))
+    host: Mapped[str] = mapped_column(String(200))
+    devices: Mapped[list[str]] = mapped_column(JSON)
+    started_at: Mapped[float]
+    ended_at: Mapped[float | None]
+    became: Mapped[str | None] = mapped_column(String(20))
+    reason: Mapped[str | None] = mapped_column(Text)
+
+
 class WorkerRow(Base):
     """A worker process, as of its last heartbeat."""
 
@@ -208,6 +225,20 @@ class CheckpointPermissionRow(Base):
     created_at: Mapped[float]
 
 
+class NoteRow(Base):
+    """What somebody wrote about a job, or about one of its trajectories."""
+
+    __tablename__ = "notes"
+    __table_args__ = (Index("notes_by_job", "job_id", "trajectory_id"),)
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"))
+    trajectory_id: Mapped[str | None] = mapped_column(String(200))
+    text: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[float]
+
+
 class UsageRow(Base):
     """What a key has used of a served model on a day (UTC, as ISO 8601 writes it)."""
 
@@ -222,14 +253,21 @@ class UsageRow(Base):
 
 
 class CampaignRow(Base):
-    """What a campaign has beside its row in ``jobs``: the job it waits for, and how often it was
-    rewound."""
+    """What a campaign has beside its row in ``jobs``: how often it was rewound."""
 
     __tablename__ = "campaigns"
 
     id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    awaits: Mapped[str | None] = mapped_column(String(64))
     rewinds: Mapped[int] = mapped_column(default=0, server_default="0")
+
+
+class CampaignWaitRow(Base):
+    """A job whose end a campaign waits for."""
+
+    __tablename__ = "campaign_waits"
+
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    job_id: Mapped[str] = mapped_column(String(64), primary_key=True)
 
 
 class CampaignStepRow(Base):
@@ -243,6 +281,25 @@ class CampaignStepRow(Base):
     output: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     started_at: Mapped[float]
     finished_at: Mapped[float | None]
+
+
+class CampaignScriptRow(Base):
+    """A data script that may ask LLMs, by its id in the sandbox, and what it has used.
+
+    ``refusal`` is the limit at which it was refused an answer. It asks until ``ended_at``.
+    """
+
+    __tablename__ = "campaign_scripts"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), index=True)
+    calls: Mapped[int] = mapped_column(default=0)
+    prompt_tokens: Mapped[int] = mapped_column(default=0)
+    completion_tokens: Mapped[int] = mapped_column(default=0)
+    cost: Mapped[float] = mapped_column(default=0.0)
+    refusal: Mapped[str | None] = mapped_column(String(32))
+    started_at: Mapped[float]
+    ended_at: Mapped[float | None]
 
 
 class CampaignEffectRow(Base):

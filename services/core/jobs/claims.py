@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import advisory_lock, now
 from services.core.db.tables import JobRow, WorkerRow
+from services.core.jobs.attempts import begin_attempt
 from services.core.jobs.devices import (
     CPU_SLOT,
     REMOTE,
@@ -188,6 +189,7 @@ def _claim_from(
             continue  # a worker of another host was faster
         claimed = _take(session, job, claimant)
         hold_devices(session, claimant.devices, job.id, claimed.epoch, chosen)
+        begin_attempt(session, claimed, host, chosen)
         return Claim(claimed, ClaimStage.WORK, tuple(chosen))
     return None
 

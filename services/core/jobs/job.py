@@ -39,7 +39,8 @@ NO_DEVICE = -1
 """``gpus`` of a job that never holds a device, also no CPU slot."""
 
 REMOTE_SLOT = -2
-"""``gpus`` of a job that only asks remote endpoints: it holds one of the host's remote slots."""
+"""``gpus`` of a job that computes nothing on its host, such as one that only asks remote endpoints:
+it holds one of the host's remote slots."""
 
 
 class IllegalMove(TemperError):

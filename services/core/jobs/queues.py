@@ -32,12 +32,13 @@ EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")
 ROLLOUT = QueueNames(validation="rollout.validation", work="rollout")
 INDEXING = QueueNames(validation="index.validation", work="index")
 BATCH = QueueNames(validation="batch.validation", work="batch")
+CHECK = QueueNames(validation="check.validation", work="check")
 MERGE = QueueNames(validation="merge.validation", work="merge")
 EXPORT = QueueNames(validation="export.validation", work="export")
 CAMPAIGN = QueueNames(validation="campaign.validation", work="campaign")
 SERVE = QueueNames(validation="serve.validation", work="serve")
 
-_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, MERGE, EXPORT, CAMPAIGN, SERVE)
+_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, CHECK, MERGE, EXPORT, CAMPAIGN, SERVE)
 ALL_QUEUES = tuple(name for pair in _PAIRS for name in pair.both)
 
 

@@ -13,7 +13,9 @@ from services.contracts.failures import hint_of
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
+from services.core.jobs.attempts import end_attempt
 from services.core.jobs.events import Level, append_event, storable, storable_text
+from services.core.jobs.files import names_file
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
 from services.core.jobs.queues import add_wake_up
 
@@ -25,6 +27,8 @@ class JobFilter:
     kind: str | None = None
     status: JobStatus | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    file: str | None = None
+    """An uploaded file that the request of the job names."""
 
 
 def create_job(session: Session, new: NewJob) -> Job:
@@ -78,6 +82,8 @@ def list_jobs(
     query = select(JobRow)
     if where.kind is not None:
         query = query.where(JobRow.kind == where.kind)
+    if where.file is not None:
+        query = query.where(names_file(where.file))
     if where.status is not None:
         query = query.where(JobRow.status == where.status.value)
     for key, value in where.metadata.items():
@@ -133,6 +139,8 @@ def move_job(
     if moved is None:
         raise LeaseLost(f"job {job.id} is no longer {job.status} in epoch {job.epoch}")
     append_event(session, job.id, message, level=level, data=data)
+    if job.status is JobStatus.RUNNING:
+        end_attempt(session, job, to, message)
     return get_job(session, job.id)
 
 

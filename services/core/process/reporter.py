@@ -20,6 +20,8 @@ METRICS = "metrics.jsonl"
 RESULT = "result.json"
 PAUSED = "paused"
 """The status in the result of a child that paused."""
+NEEDS_DEVICE = "needs_device"
+"""In the result of a validation: whether the work needs a device; true if it is left out."""
 
 
 class Reporter:

@@ -73,6 +73,11 @@ class WorkerPool:
         async with self._slots:
             self._idle.append(await self._idle_or_new())
 
+    async def rest(self) -> None:
+        """End the children that wait; the next request starts another."""
+        while self._idle:
+            await self._kill(self._idle.pop())
+
     async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
         """Return the answer to a request.
 

@@ -56,6 +56,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def known_hash(key: str, key_hashes: Sequence[str]) -> str | None:
+    """The hash of a key that is among these; None of an unknown key."""
+    given = hash_key(key)
+    return next((known for known in key_hashes if hmac.compare_digest(given, known)), None)
+
+
 class Authenticator:
     """Authenticates requests by API key.
 
@@ -87,11 +93,10 @@ class Authenticator:
             return principal
         if not key:
             raise AuthenticationFailed("send an API key: Authorization: Bearer <key>")
-        given = hash_key(key)
-        for known in self._hashes:
-            if hmac.compare_digest(given, known):
-                return known
-        raise AuthenticationFailed("unknown API key")
+        known = known_hash(key, self._hashes)
+        if known is None:
+            raise AuthenticationFailed("unknown API key")
+        return known
 
     def _key(self, header: str) -> str:
         scheme, _, value = header.partition(" ")

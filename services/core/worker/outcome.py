@@ -14,11 +14,11 @@ from services.core.jobs.claims import Claim, ClaimStage, check_claim
 from services.core.jobs.deadline import deadline_error
 from services.core.jobs.devices import release_devices
 from services.core.jobs.events import storable
-from services.core.jobs.job import Job
+from services.core.jobs.job import REMOTE_SLOT, Job
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.reconcile import give_up_claim, wake_waiting_queues
 from services.core.jobs.store import fail_job, move_job, release_validation
-from services.core.process.reporter import PAUSED, RESULT
+from services.core.process.reporter import NEEDS_DEVICE, PAUSED, RESULT
 from services.core.tracking.tracker import End
 from services.core.worker.handler import Handler
 from services.core.worker.reports import open_child_file
@@ -114,7 +114,7 @@ def settle(
     elif cancelled:
         move_job(session, job, JobStatus.CANCELLED, "Cancelled", phase=None)
     elif done:
-        _queue(session, job)
+        _queue(session, job, child_exit.result or {})
     elif child_exit.overdue and not _has_failed(child_exit):
         fail_job(session, job, deadline_error(job))
     elif _has_paused(claim, job, child_exit):
@@ -147,10 +147,15 @@ def _free_devices(session: Session, job: Job) -> None:
         wake_waiting_queues(session, older_than_seconds=0.0)
 
 
-def _queue(session: Session, job: Job) -> None:
-    """Queue a job whose files are valid; reports and losses are counted from zero for the work."""
+def _queue(session: Session, job: Job, validation: dict[str, Any]) -> None:
+    """Queue a job whose files are valid; reports and losses are counted from zero for the work.
+
+    It waits for no device when the validation says that the work needs none.
+    """
     fresh: dict[str, Any] = {"reports_offset": 0, "losses": 0, "progress": 0}
     fresh |= {"step": None, "total_steps": None}
+    if validation.get(NEEDS_DEVICE) is False and job.devices is None:
+        fresh["gpus"] = REMOTE_SLOT
     if job.pause_requested_at is not None:
         message = "Files are valid; job paused"
         move_job(session, job, JobStatus.PAUSED, message, phase=None, **fresh)

@@ -6,96 +6,70 @@ may be killed at any time and restarted on the same folder.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import EvaluationMetrics
-from services.contracts.graders import (
-    ChemistryGrader,
-    FunctionCallsGrader,
-    GoldGrader,
-    MathGrader,
-    PanoramaGrader,
-)
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
-from services.datasets.record import UnreadableFile
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.evaluation.agent import open_agent
+from services.evaluator.evaluation.benchmark_run import BenchmarkRun, runs_of
 from services.evaluator.evaluation.endpoint import open_engine
-from services.evaluator.evaluation.generation import ChatModel, Generation, Grading
+from services.evaluator.evaluation.generation import Engine, Generation, Grading, generate
 from services.evaluator.evaluation.overlap import training_overlaps
-from services.evaluator.evaluation.results import (
-    RESULTS,
-    ResultRow,
-    RunningTotals,
-    prepare,
-    read_rows,
-)
-from services.evaluator.evaluation.samples import EvaluationSample, gold_check, read_samples
+from services.evaluator.evaluation.results import RESULTS, ResultRow, prepare, read_rows
+from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
+from services.evaluator.evaluation.totals import SuiteTotals
+from services.evaluator.failures import FailureWatch
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.metrics.contamination import said_by_users
 from services.rewards.factory import RewardFactory
-
-EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | PanoramaGrader
-"""Graders that compare a part of the answer, without which it is unparsable."""
+from services.rewards.interface import Component
 
 
 async def evaluate(
     spec: EvaluationSpec,
     job_dir: Path,
-    engine: AbstractAsyncContextManager[ChatModel],
+    engine: AbstractAsyncContextManager[Engine],
     environment: OperatorEnvironment,
     reporter: Reporter,
-) -> EvaluationMetrics:
-    """Ask and grade every sample without a grade in ``results.jsonl``, and sum up all of them.
+) -> Mapping[str | None, EvaluationMetrics]:
+    """Ask and grade every sample without a grade in ``results.jsonl``, and sum up each benchmark.
 
     ``engine`` is entered only if samples are left. Safe to repeat on the same ``job_dir`` after a
     kill: graded samples are not asked again. Raises `TemperError`.
     """
-    items, repeats = _count(spec), spec.samples_per_item
-    total = items * repeats
+    runs = runs_of(spec)
+    total = sum(run.size for run in runs)
     results_path = job_dir / RESULTS
-    prepare(results_path, items, repeats)
-    totals = RunningTotals(
-        repeats,
-        extracts=isinstance(spec.grader, EXTRACTING),
-        seconds=seconds_of_earlier_attempts(job_dir),
+    prepare(results_path, {run.spec.name: run.answered for run in runs})
+    totals = SuiteTotals(
+        {run.spec.name: run.totals for run in runs}, seconds_of_earlier_attempts(job_dir)
     )
-    answered = bytearray(total)
     for row in read_rows(results_path):
         totals.add(row)
-        answered[row.index * repeats + row.sample] = True
-    if totals.samples:
-        reporter.message(f"{totals.samples} of {total} samples were answered in earlier attempts")
-    if totals.samples < total:
+    if totals.done:
+        reporter.message(f"{totals.done} of {total} samples were answered before")
+    if totals.done < total:
         async with engine as model, AsyncExitStack() as stack:
-            grader = await RewardFactory(environment, stack).component(spec.grader, "grader")
+            graders = await _graders(runs, RewardFactory(environment, stack))
             reporter.phase("generating")
             progress = GenerationProgress(reporter, totals, total)
             with AppendLog[ResultRow](results_path) as results:
-                generation = Generation(
-                    model,
-                    Grading(
-                        grader,
-                        spec.pass_threshold,
-                        keep_reasoning=spec.keep_reasoning,
-                        prediction=spec.prediction,
-                    ),
-                    results,
-                    totals,
-                    system_prompt=spec.system_prompt,
-                )
-                await generation.run(
-                    _unanswered(spec, answered),
-                    min(spec.max_concurrency, total - totals.samples),
+                generations = [
+                    _generation(model, run, grader, results)
+                    for run, grader in zip(runs, graders, strict=True)
+                ]
+                await generate(
+                    _asked(zip(generations, runs, strict=True)),
+                    min(spec.max_concurrency, total - totals.done),
+                    FailureWatch(answered=totals.answered),
+                    model.watch(),
                     results.sync_forever(),
                     progress.report_forever(),
                 )
@@ -103,46 +77,65 @@ async def evaluate(
     reporter.phase("summarizing")
     metrics = totals.metrics()
     if spec.training:
-        questions = [said_by_users(sample.messages) for sample in _samples(spec)]
-        metrics.training_overlap = await training_overlaps(spec.training, questions, reporter)
+        for run in runs:
+            questions = [said_by_users(sample.messages) for sample in run.samples()]
+            metrics[run.spec.name].training_overlap = await training_overlaps(
+                spec.training, questions, reporter
+            )
     return metrics
 
 
-def _samples(spec: EvaluationSpec) -> Iterator[EvaluationSample]:
-    return islice(
-        read_samples(spec.samples, gold_check(spec.grader), spec.benchmark), spec.max_samples
+async def _graders(runs: Sequence[BenchmarkRun], factory: RewardFactory) -> list[Component]:
+    """The grader of each benchmark; equal ones are shared, with their processes."""
+    made: dict[str, Component] = {}
+    graders = []
+    for run in runs:
+        grader = run.spec.grader
+        key = grader.model_dump_json()
+        if key not in made:
+            made[key] = await factory.component(grader, f"{run.place}grader")
+        graders.append(made[key])
+    return graders
+
+
+def _generation(
+    model: Engine, run: BenchmarkRun, grader: Component, results: AppendLog[ResultRow]
+) -> Generation:
+    spec = run.spec
+    grading = Grading(
+        grader,
+        spec.pass_threshold,
+        keep_reasoning=spec.keep_reasoning,
+        prediction=spec.prediction,
+        benchmark=spec.name,
+    )
+    return Generation(
+        model.asked_by(spec), grading, results, run.totals, system_prompt=spec.system_prompt
     )
 
 
-def _unanswered(spec: EvaluationSpec, answered: bytearray) -> Iterator[EvaluationSample]:
-    """The samples to ask. Those of an item are adjacent: its prompt is then in the engine's
-    prefix cache."""
-    for item in _samples(spec):
-        for sample in range(spec.samples_per_item):
-            if not answered[item.index * spec.samples_per_item + sample]:
-                yield replace(item, sample=sample)
-
-
-def _count(spec: EvaluationSpec) -> int:
-    try:
-        count = sum(1 for _ in _samples(spec))
-    except UnreadableFile as error:
-        raise InvalidRequest(error.message, param="file") from error
-    if not count:
-        raise InvalidRequest("the file has no samples", param="file")
-    return count
+def _asked(
+    generations: Iterable[tuple[Generation, BenchmarkRun]],
+) -> Iterator[tuple[Generation, EvaluationSample]]:
+    """All samples to ask, one benchmark after the other, without a pause of the engine between."""
+    for generation, run in generations:
+        for sample in run.unanswered():
+            yield generation, sample
 
 
 async def _run(context: ChildContext) -> JsonObject:
     job_dir = context.job_dir
     spec = EvaluationSpec.model_validate_json((job_dir / SPEC).read_bytes())
-    engine: AbstractAsyncContextManager[ChatModel] = (
+    engine: AbstractAsyncContextManager[Engine] = (
         open_agent(spec, spec.multi_turn, context)
         if spec.multi_turn is not None
         else open_engine(spec, job_dir, context.reporter, context.endpoint_key)
     )
     metrics = await evaluate(spec, job_dir, engine, context.environment, context.reporter)
-    return {"metrics": metrics.model_dump(mode="json")}
+    result = {name: each.model_dump(mode="json") for name, each in metrics.items()}
+    if None in result:
+        return {"metrics": result[None]}
+    return {"benchmarks": result}
 
 
 if __name__ == "__main__":

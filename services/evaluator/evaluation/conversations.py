@@ -1,7 +1,6 @@
 """Evaluation with tools: every sample is a conversation, played by the loop of rollouts."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
 
@@ -24,53 +23,16 @@ _STATUS = {
 """Failures of conversations whose model was not asked, as those of an endpoint."""
 
 
-class ToolConversations:
-    """Answers samples in conversations with tools.
+class ConversationStore:
+    """The conversations of an evaluation, kept in the job's folder under names of their own."""
 
-    Each conversation is stored before its answer is graded: after a kill it is not played again.
-    """
-
-    def __init__(
-        self,
-        rollouts: Rollouts,
-        log: IndexedLog,
-        job_dir: Path,
-        monitor: ToolMonitor,
-        seed: int | None,
-        model_ends: Callable[[], Awaitable[object]],
-    ) -> None:
-        self._rollouts = rollouts
+    def __init__(self, log: IndexedLog, job_dir: Path, monitor: ToolMonitor) -> None:
         self._log = log
         self._job_dir = job_dir
         self._earlier = open_listing(job_dir)
         self._monitor = monitor
-        self._seed = seed
-        self._model_ends = model_ends
 
-    async def ask(
-        self, messages: Sequence[JsonObject], sample: EvaluationSample
-    ) -> Answer | Unanswered:
-        """The last turn of the sample's conversation."""
-        name = f"traj-{sample.index}-{sample.sample}"
-        trajectory = self._stored(name)
-        if trajectory is None:
-            played = await self._rollouts.play(
-                Prompt(sample.index, tuple(map(plain_message, messages)), sample.gold, {}),
-                sample_index=sample.sample,
-                seed=self._seed,
-                trajectory_id=name,
-            )
-            trajectory = self._log.keep(played)
-            self._monitor.observe(trajectory)
-        return outcome_of(trajectory)
-
-    async def watch(self) -> None:
-        """Raise once the model is permanently gone; meanwhile, make conversations durable."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._log.sync_forever())
-            await self._model_ends()
-
-    def _stored(self, name: str) -> Trajectory | None:
+    def stored(self, name: str) -> Trajectory | None:
         """The conversation of an earlier attempt, unless it came to no end."""
         place = self._earlier.place_of(name)
         if place is None:
@@ -78,6 +40,45 @@ class ToolConversations:
         (trajectory,) = read_places(self._job_dir, [place])
         is_wanted = trajectory.id == name and not trajectory.finish_reason.is_failure
         return trajectory if is_wanted else None
+
+    def keep(self, played: Trajectory) -> Trajectory:
+        """The conversation as it was stored."""
+        trajectory = self._log.keep(played)
+        self._monitor.observe(trajectory)
+        return trajectory
+
+    async def sync_forever(self) -> None:
+        """Make what is kept durable, until cancelled."""
+        await self._log.sync_forever()
+
+
+class ToolConversations:
+    """Answers the samples of a benchmark in conversations with tools.
+
+    Each conversation is stored before its answer is graded: after a kill it is not played again.
+    """
+
+    def __init__(self, rollouts: Rollouts, store: ConversationStore, seed: int | None) -> None:
+        self._rollouts = rollouts
+        self._store = store
+        self._seed = seed
+
+    async def ask(
+        self, messages: Sequence[JsonObject], sample: EvaluationSample
+    ) -> Answer | Unanswered:
+        """The last turn of the sample's conversation."""
+        name = f"traj-{sample.prompt_index}-{sample.sample}"
+        trajectory = self._store.stored(name)
+        if trajectory is None:
+            prompt = tuple(map(plain_message, messages))
+            played = await self._rollouts.play(
+                Prompt(sample.prompt_index, prompt, sample.gold, {}),
+                sample_index=sample.sample,
+                seed=self._seed,
+                trajectory_id=name,
+            )
+            trajectory = self._store.keep(played)
+        return outcome_of(trajectory)
 
 
 def outcome_of(trajectory: Trajectory) -> Answer | Unanswered:

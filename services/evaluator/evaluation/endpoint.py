@@ -10,7 +10,7 @@ from services.contracts.base import JsonObject
 from services.contracts.evaluations import ToolUse
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.samples import EvaluationSample
-from services.evaluator.evaluation.spec import EvaluationSpec
+from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.failures import RequestFailure
 from services.evaluator.serving import LocalModel, served
 from services.inference.clients.chat import ChatRequest, InferenceClient
@@ -48,13 +48,13 @@ SLOWEST_TOKENS_PER_SECOND = 10.0
 
 
 class Endpoint:
-    """Asks one model of one server with the sampling of the evaluation."""
+    """Asks one model of one server with the sampling of a benchmark."""
 
     def __init__(
         self,
         client: InferenceClient,
         model: str,
-        spec: EvaluationSpec,
+        spec: BenchmarkSpec,
         stop_token_ids: Sequence[int] = (),
     ) -> None:
         self._client = client
@@ -91,6 +91,21 @@ class Endpoint:
             latency_seconds=completion.latency_seconds,
         )
 
+
+class EndpointEngine:
+    """The engine of an evaluation without tools: one model of one server for all benchmarks."""
+
+    def __init__(
+        self, client: InferenceClient, model: str, stop_token_ids: Sequence[int] = ()
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._stop_token_ids = stop_token_ids
+
+    def asked_by(self, spec: BenchmarkSpec) -> Endpoint:
+        """The model as a benchmark asks it."""
+        return Endpoint(self._client, self._model, spec, self._stop_token_ids)
+
     async def watch(self) -> None:
         """Never return: a remote server has no process to watch."""
         await asyncio.Event().wait()
@@ -114,7 +129,7 @@ def connect(
 
 def open_engine(
     spec: EvaluationSpec, job_dir: Path, reporter: Reporter, endpoint_key: str | None
-) -> AbstractAsyncContextManager[Endpoint]:
+) -> AbstractAsyncContextManager[EndpointEngine]:
     """The model of the evaluation, ready inside the block.
 
     ``endpoint_key`` is sent to a remote endpoint only. Entering raises ``JobFailed`` with the code
@@ -128,36 +143,36 @@ def open_engine(
 @asynccontextmanager
 async def _remote(
     base_url: str, model: str, key: str | None, spec: EvaluationSpec
-) -> AsyncIterator[Endpoint]:
-    async with connect(base_url, key, spec.sampling.max_tokens, spec.max_concurrency) as client:
-        yield Endpoint(client, model, spec)
+) -> AsyncIterator[EndpointEngine]:
+    async with connect(base_url, key, longest_answer(spec), spec.max_concurrency) as client:
+        yield EndpointEngine(client, model)
 
 
 @asynccontextmanager
 async def _served(
     model: LocalModel, spec: EvaluationSpec, job_dir: Path, reporter: Reporter
-) -> AsyncIterator[Endpoint]:
+) -> AsyncIterator[EndpointEngine]:
     if model.path is not None:
-        check_template_reads(model.path, spec.chat_template_kwargs)
+        for each in spec.benchmarks:
+            check_template_reads(model.path, each.chat_template_kwargs)
+    longest = longest_answer(spec)
     async with (
         served(model, job_dir, reporter) as (server, name),
-        connect(
-            server.base_url, server.api_key, spec.sampling.max_tokens, spec.max_concurrency
-        ) as client,
+        connect(server.base_url, server.api_key, longest, spec.max_concurrency) as client,
     ):
-        yield _ServedEndpoint(client, name, spec, model, server)
+        yield _ServedEngine(client, name, model, server)
 
 
-class _ServedEndpoint(Endpoint):
+def longest_answer(spec: EvaluationSpec) -> int:
+    """The most tokens of an answer, over all benchmarks."""
+    return max(each.sampling.max_tokens for each in spec.benchmarks)
+
+
+class _ServedEngine(EndpointEngine):
     def __init__(
-        self,
-        client: InferenceClient,
-        name: str,
-        spec: EvaluationSpec,
-        model: LocalModel,
-        server: VllmServer,
+        self, client: InferenceClient, name: str, model: LocalModel, server: VllmServer
     ) -> None:
-        super().__init__(client, name, spec, model.stop_token_ids)
+        super().__init__(client, name, model.stop_token_ids)
         self._server = server
 
     async def watch(self) -> None:

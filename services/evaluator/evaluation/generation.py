@@ -13,25 +13,36 @@ from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample
-from services.evaluator.failures import FailureWatch, first_error
+from services.evaluator.evaluation.spec import BenchmarkSpec
+from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 
 
 class ChatModel(Protocol):
-    """The model under evaluation. It retries by itself and returns failures instead of raising."""
+    """The model under evaluation, as a benchmark asks it.
+
+    It retries by itself and returns failures instead of raising.
+    """
 
     async def ask(
         self, messages: Sequence[JsonObject], sample: EvaluationSample
     ) -> Answer | Unanswered:
         """Answer ``messages``: those of ``sample``, perhaps behind a system prompt."""
 
+
+class Engine(Protocol):
+    """What answers all benchmarks of an evaluation."""
+
+    def asked_by(self, spec: BenchmarkSpec) -> ChatModel:
+        """The model as a benchmark asks it."""
+
     async def watch(self) -> None:
         """Raise once the model is permanently gone; otherwise never return."""
 
 
 class Generation:
-    """Turns samples into durable, graded rows and keeps their totals."""
+    """Turns samples of a benchmark into durable, graded rows and keeps their totals."""
 
     def __init__(
         self,
@@ -47,39 +58,15 @@ class Generation:
         self._results = results
         self._totals = totals
         self._system_prompt = system_prompt
-        self._watch = FailureWatch(answered=totals.answered)
 
-    async def run(
-        self,
-        samples: Iterator[EvaluationSample],
-        concurrency: int,
-        *background: Coroutine[Any, Any, None],
-    ) -> None:
-        """Ask every sample, at most ``concurrency`` at a time, reading ``samples`` lazily.
-
-        ``background`` tasks run meanwhile. The first error cancels everything.
-        """
-        try:
-            async with asyncio.TaskGroup() as group:
-                around = [group.create_task(task) for task in (self._model.watch(), *background)]
-                asking = [group.create_task(self._ask_all(samples)) for _ in range(concurrency)]
-                await asyncio.wait(asking)
-                for task in around:
-                    task.cancel()
-        except BaseExceptionGroup as errors:
-            raise first_error(errors) from errors
-        self._watch.finish()
-
-    async def _ask_all(self, samples: Iterator[EvaluationSample]) -> None:
-        # All tasks share one iterator, which bounds the concurrency.
-        for sample in samples:
-            outcome = await self._model.ask(self._conversation(sample), sample)
-            if isinstance(outcome, Unanswered):
-                self._keep(_unanswered_row(sample, outcome))
-                self._watch.failed(outcome.failure)
-            else:
-                self._keep(await self._grading.row(sample, outcome))
-                self._watch.answered()
+    async def ask(self, sample: EvaluationSample) -> RequestFailure | None:
+        """Ask a sample, grade the answer and keep its row; the failure if there is no answer."""
+        outcome = await self._model.ask(self._conversation(sample), sample)
+        if isinstance(outcome, Unanswered):
+            self._keep(self._grading.unanswered_row(sample, outcome))
+            return outcome.failure
+        self._keep(await self._grading.row(sample, outcome))
+        return None
 
     def _conversation(self, sample: EvaluationSample) -> Sequence[JsonObject]:
         if self._system_prompt is None or sample.messages[0].get("role") == "system":
@@ -91,8 +78,42 @@ class Generation:
         self._totals.add(row)
 
 
+async def generate(
+    asked: Iterator[tuple[Generation, EvaluationSample]],
+    concurrency: int,
+    watch: FailureWatch,
+    *background: Coroutine[Any, Any, None],
+) -> None:
+    """Ask every sample, at most ``concurrency`` at a time, reading ``asked`` lazily.
+
+    ``background`` tasks run meanwhile. The first error cancels everything.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            around = [group.create_task(task) for task in background]
+            asking = [group.create_task(_ask_all(asked, watch)) for _ in range(concurrency)]
+            await asyncio.wait(asking)
+            for task in around:
+                task.cancel()
+    except BaseExceptionGroup as errors:
+        raise first_error(errors) from errors
+    watch.finish()
+
+
+async def _ask_all(
+    asked: Iterator[tuple[Generation, EvaluationSample]], watch: FailureWatch
+) -> None:
+    # All tasks share one iterator, which bounds the concurrency.
+    for generation, sample in asked:
+        failure = await generation.ask(sample)
+        if failure is None:
+            watch.answered()
+        else:
+            watch.failed(failure)
+
+
 class Grading:
-    """Grades answers: correct from a score of ``pass_threshold``.
+    """Makes rows of answers: correct from a score of ``pass_threshold``.
 
     Graders see the text behind the reasoning; with ``keep_reasoning`` all of it, and with
     ``prediction`` a value of its JSON. An answer without that value is wrong.
@@ -105,11 +126,13 @@ class Grading:
         *,
         keep_reasoning: bool = False,
         prediction: JsonPrediction | None = None,
+        benchmark: str | None = None,
     ) -> None:
         self._grader = grader
         self._pass_threshold = pass_threshold
         self._keep_reasoning = keep_reasoning
         self._prediction = prediction
+        self._benchmark = benchmark
 
     async def row(self, sample: EvaluationSample, answer: Answer) -> ResultRow:
         """The graded answer; without a score, the reason is its ``error``."""
@@ -119,6 +142,7 @@ class Grading:
         if text is not None:
             score, error = await self._score(sample, text)
         return ResultRow(
+            benchmark=self._benchmark,
             index=sample.index,
             sample=sample.sample,
             gold=list(sample.gold),
@@ -137,6 +161,21 @@ class Grading:
             latency_seconds=answer.latency_seconds,
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
+        )
+
+    def unanswered_row(self, sample: EvaluationSample, outcome: Unanswered) -> ResultRow:
+        """The row of a sample that has no answer."""
+        return ResultRow(
+            benchmark=self._benchmark,
+            index=sample.index,
+            sample=sample.sample,
+            gold=list(sample.gold),
+            answer=None,
+            tools=outcome.tools,
+            correct=None,
+            error=outcome.failure.message,
+            status_code=outcome.failure.status_code,
+            attempts=outcome.attempts,
         )
 
     def _graded_text(self, answer: str) -> tuple[str | None, ParsingOutcome | None]:
@@ -163,17 +202,3 @@ class Grading:
             return await self._grader.score(graded), None
         except RewardFailed as failure:
             return None, f"the answer was not graded: {failure.message}"
-
-
-def _unanswered_row(sample: EvaluationSample, outcome: Unanswered) -> ResultRow:
-    return ResultRow(
-        index=sample.index,
-        sample=sample.sample,
-        gold=list(sample.gold),
-        answer=None,
-        tools=outcome.tools,
-        correct=None,
-        error=outcome.failure.message,
-        status_code=outcome.failure.status_code,
-        attempts=outcome.attempts,
-    )

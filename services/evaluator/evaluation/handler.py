@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from services.contracts.benchmarks import Benchmark, benchmark_of
@@ -21,8 +21,16 @@ from services.core.registry import get_source_file, source_of
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
+from services.evaluator.evaluation.earlier import reuse_newest, reuse_spec
+from services.evaluator.evaluation.reuse import read_reuse
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
-from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec, TrainingFile
+from services.evaluator.evaluation.spec import (
+    BenchmarkSpec,
+    EvaluationFile,
+    EvaluationFilesSpec,
+    EvaluationSpec,
+    TrainingFile,
+)
 from services.evaluator.models import endpoint_key, model_of
 from services.rewards.verdicts import FILE as VERDICTS
 
@@ -33,7 +41,10 @@ VALIDATION_CHILD = "services.evaluator.evaluation.validation"
 class EvaluationResult(BaseModel):
     """What the evaluation child leaves in result.json."""
 
-    metrics: EvaluationMetrics
+    metrics: EvaluationMetrics | None = None
+    benchmarks: dict[str, EvaluationMetrics] | None = Field(
+        default=None, description="By name, of an evaluation of several, in place of metrics."
+    )
 
 
 class EvaluationHandler:
@@ -43,16 +54,30 @@ class EvaluationHandler:
         self._settings = settings
 
     def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
-        """Check the rows of the file, and that the grader can use their golds.
+        """Check the rows of the files, and that the graders can use their golds.
 
-        Raises `RuntimeMissing` without the runtime that the grader needs.
+        Raises `RuntimeMissing` without the runtime that a grader needs.
         """
         request = CreateEvaluation.model_validate(job.request)
-        if isinstance(request.grader, ChemistryGrader):
+        asked = request.by_benchmark()
+        if any(isinstance(each.grader, ChemistryGrader) for each in asked.values()):
             find_runtime(self._settings.runtimes_folder, GRADING_RUNTIME)
+        artifacts = Artifacts(self._settings.home)
         with database.read() as session:
-            file = get_source_file(session, Artifacts(self._settings.home), request.file)
-        spec = EvaluationFileSpec(file=file, grader=request.grader, benchmark=_benchmark(request))
+            checked = {
+                place: EvaluationFile(
+                    file=get_source_file(session, artifacts, file),
+                    name=name,
+                    grader=each.grader,
+                    benchmark=_benchmark(each),
+                    split=each.split,
+                )
+                for (place, file), (name, each) in zip(
+                    request.file_references.items(), asked.items(), strict=True
+                )
+            }
+            reuse = reuse_spec(session, job, request, job_dir, self._settings)
+        spec = EvaluationFilesSpec(checked=checked, reuse=reuse)
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
@@ -60,22 +85,16 @@ class EvaluationHandler:
         request = CreateEvaluation.model_validate(claim.job.request)
         settings = self._settings
         with database.read() as session:
+            reuse_newest(session, claim.job, request, job_dir, settings)
             spec = EvaluationSpec(
                 model=model_of(session, request.model, request.engine, settings),
-                samples=get_source_file(session, Artifacts(settings.home), request.file).path,
-                grader=request.grader,
-                benchmark=_benchmark(request),
+                benchmarks=[
+                    _benchmark_spec(session, name, each, Artifacts(settings.home))
+                    for name, each in request.by_benchmark().items()
+                ],
                 training=_training(session, request, Artifacts(settings.home)),
-                pass_threshold=request.passing_score,
-                sampling=request.sampling,
-                chat_template_kwargs=request.chat_template_kwargs,
-                system_prompt=request.system_prompt,
-                keep_reasoning=request.keep_reasoning,
-                prediction=request.prediction,
                 tools=request.tools,
                 multi_turn=request.conversation,
-                max_samples=request.max_samples,
-                samples_per_item=request.samples_per_item,
                 max_concurrency=request.max_concurrency,
             )
         (job_dir / EVALUATION_SPEC).write_text(spec.model_dump_json())
@@ -86,9 +105,31 @@ class EvaluationHandler:
         }
         return Launch(command, environment)
 
-    def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
-        """Keep the metrics; the single results stay in the job's folder."""
-        return EvaluationResult.model_validate(result).model_dump(mode="json")
+    def complete(self, _session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """Keep the metrics, and what makes them reusable; the results stay in the job's folder."""
+        kept = EvaluationResult.model_validate(result).model_dump(mode="json")
+        reuse = read_reuse(Artifacts(self._settings.home).job(job.id))
+        return kept | {"reuse": reuse.model_dump(mode="json") if reuse else None}
+
+
+def _benchmark_spec(
+    session: Session, name: str | None, request: CreateEvaluation, artifacts: Artifacts
+) -> BenchmarkSpec:
+    return BenchmarkSpec(
+        name=name,
+        samples=get_source_file(session, artifacts, request.only_file).path,
+        grader=request.grader,
+        benchmark=_benchmark(request),
+        split=request.split,
+        pass_threshold=request.passing_score,
+        sampling=request.sampling,
+        chat_template_kwargs=request.chat_template_kwargs,
+        system_prompt=request.system_prompt,
+        keep_reasoning=request.keep_reasoning,
+        prediction=request.prediction,
+        max_samples=request.max_samples,
+        samples_per_item=request.samples_per_item,
+    )
 
 
 def _training(

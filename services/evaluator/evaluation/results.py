@@ -3,7 +3,8 @@
 The file is an `AppendLog` of `ResultRow`, readable while it is written:
 
 - a line holds the fields of ``SampleResult`` except ``id``, which the reader assigns;
-- rows are in the order in which samples finished; an ``index`` and ``sample`` occur at most once;
+- rows are in the order in which samples finished; a ``benchmark``, ``index`` and ``sample`` occur
+  at most once;
 - rows are only ever appended, so that a byte offset after a newline stays valid, with one
   exception: when a new attempt begins and the previous one left rows without a grade, the file is
   replaced by one without these rows, because their samples are asked again.
@@ -11,7 +12,7 @@ The file is an `AppendLog` of `ResultRow`, readable while it is written:
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -38,27 +39,44 @@ class ResultRow(SampleResult):
     id: str = Field(default="", exclude=True)
 
 
-def prepare(path: Path, items: int, samples_per_item: int = 1) -> None:
+class Answered:
+    """Which samples of a benchmark have a grade: those of its first ``rows`` rows."""
+
+    def __init__(self, rows: int, samples_per_item: int = 1) -> None:
+        self._rows = rows
+        self._samples_per_item = samples_per_item
+        self._seen = bytearray(rows * samples_per_item)
+
+    def has(self, index: int, sample: int) -> bool:
+        """Whether a sample of a row has a grade."""
+        return bool(self._seen[index * self._samples_per_item + sample])
+
+    def take(self, row: ResultRow) -> bool:
+        """Note a row; false for one without a grade, of no sample, or of one that has a grade."""
+        wanted = 0 <= row.index < self._rows and 0 <= row.sample < self._samples_per_item
+        if not wanted or row.correct is None or self.has(row.index, row.sample):
+            return False
+        self._seen[row.index * self._samples_per_item + row.sample] = True
+        return True
+
+
+def prepare(path: Path, answered: Mapping[str | None, Answered]) -> None:
     """Make the file of earlier attempts, if there is one, ready for appending.
 
-    Drops a torn last line, rows without a grade, unreadable rows (after a power loss), and rows
-    whose index is outside ``range(items)``, or sample outside ``range(samples_per_item)``, or that
-    are duplicates. A kill in between leaves the file
-    unchanged or ready.
+    Drops a torn last line, unreadable rows (after a power loss), rows of no benchmark in
+    ``answered``, and those that its `Answered` does not take; it has noted the others. A kill in
+    between leaves the file unchanged or ready.
     """
     if not path.exists():
         return
     kept_path = path.with_suffix(".partial")
-    seen = bytearray(items * samples_per_item)
     whole_bytes, dropped = 0, False
     with open(path, "r+b") as file, open(kept_path, "wb") as kept:
         for line in file:
             if not line.endswith(b"\n"):
                 break
             whole_bytes += len(line)
-            place = _answered_place(line, items, samples_per_item)
-            if place is not None and not seen[place]:
-                seen[place] = True
+            if _is_taken(line, answered):
                 kept.write(line)
             else:
                 dropped = True
@@ -72,18 +90,17 @@ def prepare(path: Path, items: int, samples_per_item: int = 1) -> None:
         kept_path.unlink()
 
 
-def read_rows(path: Path) -> Iterator[ResultRow]:
-    """The rows of a prepared file in order; none without a file."""
-    return (row for _, row in read_records(path, ResultRow))
-
-
-def _answered_place(line: bytes, items: int, samples_per_item: int) -> int | None:
+def _is_taken(line: bytes, answered: Mapping[str | None, Answered]) -> bool:
     try:
         row = ResultRow.model_validate_json(line)
     except ValidationError:
-        return None
-    wanted = 0 <= row.index < items and 0 <= row.sample < samples_per_item
-    return row.index * samples_per_item + row.sample if wanted and row.correct is not None else None
+        return False
+    return row.benchmark in answered and answered[row.benchmark].take(row)
+
+
+def read_rows(path: Path) -> Iterator[ResultRow]:
+    """The rows of a prepared file in order; none without a file."""
+    return (row for _, row in read_records(path, ResultRow))
 
 
 @dataclass
@@ -112,25 +129,6 @@ class RunningTotals:
 
     def __post_init__(self) -> None:
         self._repeated = RepeatedSamples(self.samples_per_item)
-
-    @property
-    def unit(self) -> str:
-        """What is counted."""
-        return "samples"
-
-    @property
-    def done(self) -> int:
-        """Samples that were asked, answered or not."""
-        return self.samples
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all answers."""
-        return self.completion_tokens
-
-    def metrics_so_far(self) -> dict[str, float]:
-        """Metrics reported while samples are asked."""
-        return {"accuracy": self.accuracy, "errors": self.errors}
 
     @property
     def answered(self) -> int:

@@ -5,28 +5,42 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.benchmarks import Benchmark
+from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import JsonPrediction, Sampling
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
+from services.evaluator.evaluation.reuse import ReuseSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 
 SPEC = "spec.json"
 
 
-class EvaluationFileSpec(ValidationSpec):
-    """The file to validate, and the grader that must be able to use its golds."""
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class EvaluationFile(_Strict):
+    """A file to validate, and the grader that must be able to use its golds."""
 
     file: SourceFile
     grader: EvaluationGrader
+    name: str | None = Field(default=None, description="Of the benchmark, if there are several.")
     benchmark: Benchmark | None = None
+    split: SplitName | None = None
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+class EvaluationFilesSpec(ValidationSpec):
+    """The files to validate, by the request field that names each."""
+
+    checked: dict[str, EvaluationFile]
+    reuse: ReuseSpec | None = None
+
+    def files(self) -> dict[str, SourceFile]:
+        """The files, by the request field that names each."""
+        return {param: each.file for param, each in self.checked.items()}
 
 
 class TrainingFile(_Strict):
@@ -36,16 +50,14 @@ class TrainingFile(_Strict):
     source: SourceFile
 
 
-class EvaluationSpec(_Strict):
-    """One evaluation: the model, the samples, how to sample, and how to grade."""
+class BenchmarkSpec(_Strict):
+    """One benchmark of an evaluation: the samples, how to sample, and how to grade."""
 
-    model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
+    name: str | None = Field(default=None, description="In its rows, if there are several.")
     samples: Path = Field(description="The file of prompts and golds.")
     grader: EvaluationGrader
     benchmark: Benchmark | None = Field(default=None, description="What the rows are of.")
-    training: list[TrainingFile] = Field(
-        default_factory=list, description="What the items are compared with."
-    )
+    split: SplitName | None = Field(default=None, description="Take this part of the rows only.")
     pass_threshold: float = 1.0
     sampling: Sampling
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
@@ -54,8 +66,18 @@ class EvaluationSpec(_Strict):
     )
     keep_reasoning: bool = Field(default=False, description="Grade the reasoning, too.")
     prediction: JsonPrediction | None = Field(default=None, description="Grade JSON alone.")
-    tools: list[Tool] = Field(default_factory=list, description="What the model may call.")
-    multi_turn: MultiTurn | None = Field(default=None, description="Null without tools.")
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     samples_per_item: int = Field(default=1, ge=1)
+
+
+class EvaluationSpec(_Strict):
+    """One evaluation: the model, and the benchmarks that one engine answers."""
+
+    model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
+    benchmarks: list[BenchmarkSpec] = Field(min_length=1)
+    training: list[TrainingFile] = Field(
+        default_factory=list, description="What the items are compared with."
+    )
+    tools: list[Tool] = Field(default_factory=list, description="What the model may call.")
+    multi_turn: MultiTurn | None = Field(default=None, description="Null without tools.")
     max_concurrency: int = Field(default=64, ge=1, le=1024)

@@ -12,10 +12,13 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
-from services.datasets.record import RowError, counted
+from services.core.process.reporter import NEEDS_DEVICE, Reporter
+from services.datasets.record import JsonValue, RowError, counted
+from services.datasets.splits import by_subtask, subtask_of
 from services.datasets.validate import FileValidation, validate
+from services.evaluator.evaluation.reuse import Reuse, decide, write_reuse
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
-from services.evaluator.evaluation.spec import EvaluationFileSpec
+from services.evaluator.evaluation.spec import EvaluationFilesSpec
 from services.rewards.chemistry.rows import read_question as read_chemistry
 from services.rewards.code_tests import function_name, read_tests
 from services.rewards.function_calls.rows import read_question as read_functions
@@ -23,22 +26,53 @@ from services.rewards.interface import RewardFailed
 from services.rewards.panorama.rows import read_question as read_panorama
 
 
-def check_samples(spec: EvaluationFileSpec, file: FileValidation) -> JsonObject:
+def check_samples(spec: EvaluationFilesSpec, file: FileValidation) -> JsonObject:
     """Check every row, and that the grader can use its golds."""
-    check = gold_check(spec.grader)
-    scan = file.scan(
-        lambda row: _gradable(parse_sample(row, 0, check, spec.benchmark), spec.grader),
-        spec.max_errors,
-    )
+    asked = spec.checked[file.param]
+    name = file.filename if asked.name is None else f"{asked.name}: {file.filename}"
+    golds_of = gold_check(asked.grader)
+    subtasks: list[tuple[str, ...]] = []
+
+    def check(row: JsonValue) -> EvaluationSample:
+        sample = _gradable(parse_sample(row, 0, golds_of, asked.benchmark), asked.grader)
+        if asked.split is not None:
+            subtasks.append(subtask_of(row, asked.benchmark))
+        return sample
+
+    scan = file.scan(check, spec.max_errors)
     messages = golds = 0
     for sample in scan:
         messages += len(sample.messages)
         golds += len(sample.gold)
-    scan.report.raise_errors(file.filename, code="invalid_evaluation_file", param=file.param)
+    scan.report.raise_errors(name, code="invalid_evaluation_file", param=file.param)
     report = {**asdict(scan.report), "messages": messages, "golds": golds}
     counts = (scan.report.rows, "row"), (messages, "message"), (golds, "gold")
-    file.message(", ".join(counted(number, noun) for number, noun in counts), **report)
+    text = ", ".join(counted(number, noun) for number, noun in counts)
+    if asked.split is not None:
+        number = len(by_subtask(subtasks, shuffles=False).part(asked.split))
+        if not number:
+            message = f"{name}: a split needs two rows of a sub-task"
+            raise InvalidRequest(message, param=file.param)
+        text += f"; {number:,} in the {asked.split} part"
+    file.message(text, **report)
     return report
+
+
+def reuse_equal(spec: EvaluationFilesSpec, _reports: JsonObject) -> JsonObject:
+    """Take over the rows of an equal evaluation: the work then needs no device."""
+    if spec.reuse is None:
+        return {}
+    reporter = Reporter(spec.reuse.validation_dir)
+    try:
+        reuse = decide(spec.reuse, reporter)
+    except OSError as error:
+        reuse = Reuse(parts=None, not_cached=f"its files cannot be read or copied: {error}")
+    write_reuse(spec.reuse.job_dir, reuse)
+    if reuse.cached_from is None:
+        reporter.message(f"The model is asked: {reuse.not_cached}")
+        return {}
+    reporter.message(f"The answers and grades of {reuse.cached_from} are reused")
+    return {NEEDS_DEVICE: False}
 
 
 def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationSample:
@@ -65,4 +99,4 @@ def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationS
 
 
 if __name__ == "__main__":
-    validate(Path(sys.argv[1]), EvaluationFileSpec, check_samples)
+    validate(Path(sys.argv[1]), EvaluationFilesSpec, check_samples, reuse_equal)

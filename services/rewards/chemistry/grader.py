@@ -47,6 +47,7 @@ class Chemistry:
             )
             raise InvalidRequest(message, param=param, code="runtime_missing")
         self._settings = settings
+        self._is_fork = settings.metrics == "fork"
         self._pool = WorkerPool(
             [str(python), "-m", CHILD, *settings.tasks],
             PROCESSES,
@@ -77,7 +78,7 @@ class Chemistry:
         answer = _answer(sample.answer, question.keys)
         match question.task, question.keys[0]:
             case _, key if key == COUNT:
-                return _counted(question, answer)
+                return _counted(question, answer, 0 if self._is_fork else None)
             case "mol_edit", _:
                 return await self._edited(question, answer)
             case "mol_opt", _:
@@ -110,10 +111,11 @@ class Chemistry:
 
     async def _improved(self, question: Question, answer: str | None) -> Score:
         """1 for a better molecule; what is not a molecule improves nothing and keeps nothing."""
+        is_plain = self._is_fork and question.subtask == "logp"
         request = {
             "measure": "improvement",
             "source": question.source,
-            "property": question.subtask,
+            "property": "plain_logp" if is_plain else question.subtask,
         }
         found = await self._asked(request, answer)
         improvement, same, similarity = found or (0.0, 0.0, 0.0)
@@ -165,11 +167,14 @@ def _answer(text: str, keys: Sequence[str]) -> str | None:
     return next((text_of(found.value[key]) for key in keys if key in found.value), None)
 
 
-def _counted(question: Question, answer: str | None) -> Score:
-    """1 for the right number; the error of an answer without a number has no value."""
+def _counted(question: Question, answer: str | None, missing: int | None) -> Score:
+    """1 for the right number. The error of an answer without one is that of ``missing``."""
     number, gold = None if answer is None else count_of(answer), count_of(question.gold)
-    if number is None or gold is None:
+    if gold is None:
         return _score(question, 0.0, None)
+    if number is None:
+        errors = {} if missing is None else {"absolute_error": float(abs(missing - gold))}
+        return _score(question, 0.0, None, **errors)
     return _score(question, float(number == gold), str(number), absolute_error=abs(number - gold))
 
 

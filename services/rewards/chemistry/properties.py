@@ -26,6 +26,11 @@ def penalized_logp(molecule: Chem.Mol) -> float:
     return float(logp + ease + cycle)
 
 
+def plain_logp(molecule: Chem.Mol) -> float:
+    """MolLogP as it is."""
+    return float(Crippen.MolLogP(molecule))
+
+
 def largest_cycle(molecule: Chem.Mol) -> int:
     """Atoms of the longest cycle of the cycle basis that networkx finds; 0 without a cycle."""
     graph = networkx.from_numpy_array(Chem.GetAdjacencyMatrix(molecule))
@@ -50,6 +55,6 @@ def qed(molecule: Chem.Mol) -> float:
 
 
 PROPERTIES: Mapping[str, Callable[[Chem.Mol], float]] = MappingProxyType(
-    {"logp": penalized_logp, "solubility": solubility, "qed": qed}
+    {"logp": penalized_logp, "plain_logp": plain_logp, "solubility": solubility, "qed": qed}
 )
-"""By the name of the sub-task."""
+"""By the name of the sub-task; ``plain_logp`` is another measure of ``logp``."""

@@ -15,6 +15,7 @@ class Panorama:
 
     def __init__(self, settings: PanoramaGrader) -> None:
         self._task = settings.task
+        self._is_fork = settings.metrics == "fork"
 
     async def score(self, sample: Sample) -> Score:
         """Grade an answer; raises `RewardFailed` for a row without a right one."""
@@ -25,11 +26,14 @@ class Panorama:
         answer = _answer(sample.answer, "code" if self._task == "noc4pc" else "answer")
         chosen = answer or frozenset()
         if self._task == "par4pc":
-            value, measures = float(chosen == question.gold), _retrieved(chosen, question)
+            retrieved = _retrieved_by_fork if self._is_fork else _retrieved
+            value, measures = float(chosen == question.gold), retrieved(chosen, question)
         elif self._task == "pi4pc":
             value, measures = _identified(chosen, question)
         else:
             value, measures = float(chosen == question.gold), _examined(chosen, question)
+            if self._is_fork and answer is None:
+                measures = {}
         extracted = None if answer is None else ", ".join(sorted(answer))
         return Score(value, extracted=extracted, group=self._task, measures=measures)
 
@@ -53,6 +57,18 @@ def _retrieved(chosen: frozenset[str], question: Question) -> Mapping[str, float
         "points": float(max(0, points)),
         "possible_points": 2.0 * len(gold),
         "f1": 2 * right / (len(chosen) + len(gold)),
+    }
+
+
+def _retrieved_by_fork(chosen: frozenset[str], question: Question) -> Mapping[str, float]:
+    """Points as if no option were half right, and what the F1 of all options is the ratio of."""
+    gold = question.gold
+    points = _retrieved(chosen, Question(gold))
+    return {
+        "points": points["points"],
+        "possible_points": points["possible_points"],
+        "twice_right": 2.0 * len(chosen & gold),
+        "counted": float(len(chosen) + len(gold)),
     }
 
 

@@ -28,25 +28,35 @@ class ChatFiles:
 
 def read_chat_files(folder: Path) -> ChatFiles:
     """Read the files of a model; raises InvalidRequest naming the one at fault."""
-    tokenizer = _text(folder / "tokenizer.json")
-    if tokenizer is None:
-        raise refused(
-            f"{folder.name} has no tokenizer.json; save its tokenizer with a current "
-            "transformers, which writes one"
-        )
-    config = _object(folder / "tokenizer_config.json")
-    template, tool_template = _templates(folder, config)
-    named = {**_special_tokens(_object(folder / "special_tokens_map.json"))}
+    tokenizer = read_tokenizer(folder)
+    template, tool_template = _templates(folder, _object(folder / "tokenizer_config.json"))
     return ChatFiles(
         tokenizer=tokenizer,
         template=template,
         tool_template=tool_template,
-        special_tokens={**named, **_special_tokens(config)},
+        special_tokens=read_special_tokens(folder),
         end_token_ids=(
             *_end_token_ids(folder / "generation_config.json"),
             *_end_token_ids(folder / "config.json"),
         ),
     )
+
+
+def read_tokenizer(folder: Path) -> str:
+    """The text of a model's tokenizer.json; raises InvalidRequest."""
+    text = _text(folder / "tokenizer.json")
+    if text is None:
+        raise refused(
+            f"{folder.name} has no tokenizer.json; save its tokenizer with a current "
+            "transformers, which writes one"
+        )
+    return text
+
+
+def read_special_tokens(folder: Path) -> dict[str, str]:
+    """Names such as eos_token and their texts; raises InvalidRequest for a broken file."""
+    named = _special_tokens(_object(folder / "special_tokens_map.json"))
+    return {**named, **_special_tokens(_object(folder / "tokenizer_config.json"))}
 
 
 def refused(message: str) -> InvalidRequest:

@@ -65,6 +65,8 @@ def key_of(trajectory_id: str) -> int:
 
 
 Positions = npt.NDArray[np.intp]
+TrajectoryKeys = npt.NDArray[np.uint64]
+"""Hashes of ids, as `key_of` makes them."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class TrajectoryFilter:
     has_errors: bool | None = None
     finish_reason: FinishReason | None = None
     prompt_index: int | None = None
+    keys: TrajectoryKeys | None = None
 
 
 class Listing:
@@ -128,6 +131,11 @@ class Listing:
         found = _first(matching, keys, limit + 1)
         return [self._place(int(each)) for each in found[:limit]], len(found) > limit
 
+    def rewards(self, where: TrajectoryFilter) -> tuple[TrajectoryKeys, npt.NDArray[np.float64]]:
+        """The keys of the matching trajectories, and their rewards, NaN where there is none."""
+        matching = self._entries[self._matches(where)]
+        return matching["key"], matching["reward"]
+
     def _position(self, trajectory_id: str) -> int | None:
         found = np.flatnonzero(self._entries["key"] == key_of(trajectory_id))
         return int(found[-1]) if len(found) else None
@@ -165,6 +173,8 @@ class Listing:
             matches &= entries["finish"] == where.finish_reason.value.encode()
         if where.prompt_index is not None:
             matches &= entries["prompt"] == where.prompt_index
+        if where.keys is not None:
+            matches &= np.isin(entries["key"], where.keys)
         return matches
 
 

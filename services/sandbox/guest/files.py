@@ -64,6 +64,12 @@ def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> N
             path.chmod(0o755)
 
 
+def make_links(links: list[tuple[str, str]]) -> None:
+    """Make symbolic links of (name, target) in the current folder; raises OSError."""
+    for name, target in links:
+        Path(name).symlink_to(target)
+
+
 def _create(path: Path) -> FileIO:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.open("xb", buffering=0)

@@ -71,6 +71,7 @@ def main(
         os.chdir(layout.workspace)
         request, streams = frames.receive(channel)
         files.write_files(channel, request["files"])
+        files.make_links(request["links"])
         params = {"seconds": request["seconds"], "memory_bytes": request["memory_bytes"]}
         params["fetches"] = files.write_names(request["fetch"], names)
         params |= {"began": time.monotonic(), "spent_before": time.process_time()}

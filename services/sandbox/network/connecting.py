@@ -42,11 +42,12 @@ class Connector:
     """Connects to allowed destinations directly, never through the service's own proxy.
 
     A name is resolved once, and the connection goes to the address that was checked (no DNS
-    rebinding).
+    rebinding). ``setting`` is named where the allow-list, which it sets, forbids one.
     """
 
-    def __init__(self, allow: AllowList) -> None:
+    def __init__(self, allow: AllowList, setting: str = SETTING) -> None:
         self._allow = allow
+        self._setting = setting
         # Its own pool, so that slow name servers delay nothing else.
         self._lookups = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
 
@@ -54,7 +55,9 @@ class Connector:
         """Connect; returns a non-blocking socket. Raises `NotConnected`."""
         if not self._allow.allows(destination):
             raise NotConnected(
-                Result.REFUSED, 403, f"{destination} is not listed in {SETTING} of this sandbox"
+                Result.REFUSED,
+                403,
+                f"{destination} is not listed in {self._setting} of this sandbox",
             )
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -86,7 +89,7 @@ class Connector:
                 Result.REFUSED,
                 403,
                 f"{destination} stands for {hidden}, which is not public; for such addresses "
-                f"{SETTING} of this sandbox must list the address itself",
+                f"{self._setting} of this sandbox must list the address itself",
             )
         return allowed[:_MOST_ADDRESSES]
 

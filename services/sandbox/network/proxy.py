@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Coroutine
 
-from services.sandbox.network.connecting import Connector, Result
+from services.sandbox.network.connecting import SETTING, Connector, Result
 from services.sandbox.network.destinations import AllowList
 from services.sandbox.network.exchange import ProxyExchange
 from services.sandbox.network.stream import ByteStream, RateLimit
@@ -33,12 +33,13 @@ class Network:
     """Network access of all runs, as far as ``allow`` permits.
 
     Rate limits per run and overall bound its share of the event loop. They are in bytes, with a
-    minimum cost per step and a high one per connection.
+    minimum cost per step and a high one per connection. ``setting`` is what the operator opens
+    further destinations with.
     """
 
-    def __init__(self, allow: AllowList) -> None:
+    def __init__(self, allow: AllowList, setting: str = SETTING) -> None:
         self.results = Counter[Result]()
-        self.connector = Connector(allow)
+        self.connector = Connector(allow, setting)
         self.rate_limit = RateLimit(_BYTES_A_SECOND_OF_ALL)
         self.connection_slots = asyncio.Semaphore(_most_connections())
 

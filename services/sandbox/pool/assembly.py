@@ -1,7 +1,7 @@
 """Builds a pool: what programs see of the machine, and how they are confined."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from services.contracts.errors import ConfigurationError
@@ -11,6 +11,7 @@ from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import Isolation
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool.pool import Capacity, Pool, make_folder
+from services.sandbox.pool.zygote import ALL, Profile
 
 _BYTES_OF_A_FILE = 8 << 10
 _MOST_FILES = 1 << 15
@@ -26,11 +27,14 @@ def create_pool(
     toolchains: Iterable[str] = (),
     network: Network | None = None,
     devices: Iterable[str] = (),
+    first_number: int = 0,
+    profiles: Sequence[Profile] = ALL,
 ) -> Pool:
     """Create a pool that runs ``python``.
 
     Programs can also read ``toolchains`` and use ``devices``; ``network`` is their way out in the
-    full tier. Raises `ConfigurationError` if programs could not reach the interpreter.
+    full tier; ``first_number`` and ``profiles`` are those of `Pool`. Raises `ConfigurationError` if
+    programs could not reach what they are shown.
     """
     full = isolation.tier is Tier.FULL
     first_user = USER if full else isolation.first_user
@@ -67,6 +71,8 @@ def create_pool(
         first_user=None if isolation.first_user is None else first_user,
         capacity=capacity,
         network=network,
+        first_number=first_number,
+        profiles=profiles,
     )
 
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +56,8 @@ class Capacity:
 
     ``busy`` of the programs, by default all, share the disk where they have none of their own;
     more are admitted only with room left. The processes of one program share the time of ``cores``
-    processors. Slots that wait longer than ``idle_seconds`` for a program are retired.
+    processors; of busy ones it gets ``cpu_weight`` times the share of an ordinary program. Slots
+    that wait longer than ``idle_seconds`` for a program are retired.
     """
 
     programs: int
@@ -63,16 +65,24 @@ class Capacity:
     processes: int
     disk_bytes: int
     cores: float = 2.0
+    cpu_weight: float = 1.0
     open_files: int = 1024
     idle_seconds: float = 60.0
     busy: int | None = None
+
+
+def slot_numbers(capacity: Capacity, profiles: Sequence[Profile] = ALL) -> int:
+    """How many numbers the slots of a pool may have."""
+    return len(profiles) * (capacity.programs + _SPARE_SLOTS) + capacity.sessions
 
 
 class Pool:
     """Runs programs in slots of warm processes; a `Runner`.
 
     ``first_user`` is the user id of slot 0 as its zygote sees it, None if slots have no user ids of
-    their own. ``network`` is what programs can reach, if anything; the pool closes it.
+    their own. Its slots have numbers from ``first_number`` on, `slot_numbers` of them: pools of one
+    service share none. It has the zygotes of ``profiles``, `BASE` among them. ``network`` is what
+    programs can reach, if anything; the pool closes it.
     """
 
     def __init__(
@@ -84,6 +94,8 @@ class Pool:
         first_user: int | None,
         capacity: Capacity,
         network: Network | None,
+        first_number: int = 0,
+        profiles: Sequence[Profile] = ALL,
     ) -> None:
         self.network = network
         self._configuration = configuration
@@ -92,16 +104,17 @@ class Pool:
         self._capacity = capacity
         most_slots = capacity.programs + _SPARE_SLOTS
         self._attempts = most_slots + 1  # all that wait may have been killed
-        self._free_numbers = list(range(len(ALL) * most_slots + capacity.sessions))
-        self._zygotes = {profile: Zygote(profile, python, configuration) for profile in ALL}
+        end = first_number + slot_numbers(capacity, profiles)
+        self._free_numbers = list(range(first_number, end))
+        self._zygotes = {profile: Zygote(profile, python, configuration) for profile in profiles}
         self._warm_pools = {
             profile: WarmPool(
                 capacity.sessions if profile is NOTEBOOK else most_slots,
                 functools.partial(self._make_slot, profile),
             )
-            for profile in ALL
+            for profile in profiles
         }
-        self._unavailable = set[Profile]()
+        self._unavailable = set(ALL).difference(profiles)
         self._chores: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -192,6 +205,8 @@ class Pool:
         try:
             cgroup.set_pids_limit(self._capacity.processes + _OWN_PROCESSES)
             cgroup.set_cpu_limit(self._capacity.cores)
+            if self._capacity.cpu_weight != 1.0:
+                cgroup.set_cpu_weight(self._capacity.cpu_weight)
             process = await self._zygotes[profile].fork_slot(self._user(number))
         except BaseException:
             cgroup.remove()

@@ -191,6 +191,7 @@ def build_request(
             (name, len(data), name in execution.executable_files)
             for name, data in execution.files.items()
         ],
+        "links": list(execution.links.items()),
         "seconds": seconds,
         "memory_bytes": execution.limits.memory_bytes,
         "fetch": list(execution.fetch),

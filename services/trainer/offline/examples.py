@@ -5,13 +5,20 @@ Where the model's own chat template is used, the turns already hold the text tha
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.training_rows import DataFormat, RowKind
-from services.datasets.conversation import Conversation, ConversationReader, Message
+from services.datasets.conversation import Conversation, ConversationReader
 from services.datasets.record import JsonValue
-from services.trainer.offline.rendering import TemplateRenderer, alternate, render, render_answer
+from services.datasets.rendering import (
+    TemplateRenderer,
+    opened,
+    render,
+    render_answer,
+    render_pair,
+)
+from services.trainer.offline.alternation import alternate
 
 RENDERED = "empty"
 """LLaMA-Factory's template that adds nothing to the texts it is given."""
@@ -33,13 +40,6 @@ class ExampleLayout:
     default_system: str | None = None
     between_results: str = "\n"
     stop_words: tuple[str, ...] = ()
-
-    def opened(self, conversation: Conversation) -> Conversation:
-        """The conversation, with the default system message if it has none."""
-        if self.default_system is None or conversation.messages[0].role == "system":
-            return conversation
-        system = Message("system", self.default_system)
-        return replace(conversation, messages=(system, *conversation.messages))
 
     def named_turns(self, conversation: Conversation) -> LibraryRow:
         """A row for a named template of the library; raises RowError."""
@@ -67,7 +67,7 @@ class ExampleReader:
     def read(self, row: JsonValue) -> Iterator[LibraryExample]:
         """The examples of a row; more than one where a template rewrites earlier turns."""
         read = self._rows.read(row)
-        conversations = [self._layout.opened(each) for each in read.conversations]
+        conversations = [opened(each, self._layout.default_system) for each in read.conversations]
         match self._kind:
             case RowKind.DEMONSTRATION:
                 yield from _demonstrations(conversations[0], self._layout)
@@ -107,22 +107,10 @@ def _preference(
         return LibraryExample(
             {**row, "conversations": turns, "chosen": chosen, "rejected": other}, chosen["value"]
         )
-    context, responses = _common_context(preferred, rejected, layout.chat_template)
+    context, responses = render_pair(preferred, rejected, layout.chat_template)
     chosen, other = (_turn("gpt", response) for response in responses)
     row = _rendered([_turn("human", context)])
     return LibraryExample({**row, "chosen": chosen, "rejected": other}, responses[0])
-
-
-def _common_context(
-    preferred: Conversation, rejected: Conversation, template: TemplateRenderer
-) -> tuple[str, tuple[str, str]]:
-    """The prompt, and both answers; text that a template adds to one answer alone is its own."""
-    first, second = render_answer(preferred, template), render_answer(rejected, template)
-    shared = min(first.context, second.context, key=len)
-    return shared, (
-        first.context[len(shared) :] + first.response,
-        second.context[len(shared) :] + second.response,
-    )
 
 
 def _feedback(conversation: Conversation, label: bool, layout: ExampleLayout) -> LibraryExample:

@@ -88,6 +88,40 @@ class TrainingBatch:
             return cls(tuple(TrainingSequence(*part) for part in parts))
 
 
+@dataclass(frozen=True)
+class TokenValues:
+    """What an update computes for the trained tokens of its batch, (m, 3) float32: the natural
+    log-probability before the update, the entropy in nats, and the advantage.
+
+    The entropy is the mean over the passes of the update.
+    """
+
+    values: NDArray[np.float32]
+
+    def save(self, batch: Path) -> None:
+        """Write them beside the batch file."""
+        np.save(_beside(batch), self.values, allow_pickle=False)
+
+    @classmethod
+    def take(cls, batch: Path) -> Self | None:
+        """Read and remove those beside a batch file; None if the update computed none."""
+        path = _beside(batch)
+        try:
+            values = np.load(path, allow_pickle=False)
+        except FileNotFoundError:
+            return None
+        path.unlink()
+        return cls(values)
+
+    def split(self, lengths: Sequence[int]) -> list[NDArray[np.float32]]:
+        """Those of each sequence, which have these many trained tokens."""
+        return np.split(self.values, np.cumsum(lengths)[:-1])
+
+
+def _beside(batch: Path) -> Path:
+    return batch.with_suffix(".values.npy")
+
+
 def _joined(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     return np.concatenate([np.zeros(0, dtype), *arrays])
 

@@ -19,6 +19,8 @@ from pathlib import Path
 from services.contracts.online import OnlineSettings
 from services.core.process.reporter import Reporter
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
+from services.trainer.rl.batch import TokenValues
 from services.trainer.rl.checkpoints import (
     Checkpoints,
     PendingGroup,
@@ -55,6 +57,7 @@ class Training:
     engine: SyncedEngine
     sync: WeightSync
     log: IndexedLog
+    updates: UpdateLog
     checkpoints: Checkpoints
     reporter: Reporter
     job_dir: Path
@@ -135,6 +138,7 @@ class Training:
         previous = await clock.time("probe", self.learner.probe(probes))
         metrics = await clock.time("update", self.learner.update(position.step, path))
         path.unlink()
+        await asyncio.to_thread(self._log_update, position.step + 1, groups, TokenValues.take(path))
         if self.sleeps:
             await self.engine.wake()
         report = await clock.time("sync", self._load(position.version + 1, probes, previous))
@@ -144,6 +148,12 @@ class Training:
             "sync_difference": report.largest_difference,
             "paused_seconds": report.paused_seconds,
         }
+
+    def _log_update(self, step: int, groups: Sequence[Group], values: TokenValues | None) -> None:
+        samples = [sample for group in groups for sample in group.usable]
+        lengths = [sample.sampled_tokens for sample in samples]
+        split = None if values is None else values.split(lengths)
+        self.updates.append(step, [sample.id for sample in samples], split)
 
     async def _skip(self, step: int) -> None:
         text = "the rewards of every group were all equal; nothing was learned"

@@ -17,6 +17,7 @@ from services.core.process.reporter import Reporter
 from services.inference.vllm.server import StartupProgress
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
 from services.rollouts.tools import open_toolbox
 from services.rollouts.tools.health import ToolMonitor, check_tools_respond
 from services.trainer.rl.checkpoints import (
@@ -89,6 +90,7 @@ async def open_training(
     async with AsyncExitStack() as stack:
         toolbox = await stack.enter_async_context(open_toolbox(settings.tools, environment))
         log = stack.enter_context(IndexedLog(job_dir, keep=position.trajectories))
+        updates = stack.enter_context(UpdateLog(job_dir, keep=position.step))
         await check_tools_respond(settings.tools, toolbox)
         reporter.phase("loading_model")
         asked = _learner_spec(spec, checkpoint, budget, devices)
@@ -133,6 +135,7 @@ async def open_training(
             engine=engine,
             sync=sync,
             log=log,
+            updates=updates,
             checkpoints=checkpoints,
             reporter=reporter,
             job_dir=job_dir,

@@ -16,6 +16,7 @@ from tests.support.trajectories import call, trajectory
 
 @pytest.fixture(scope="module")
 def succeeded(gateway: GatewayClient) -> Iterator[SucceededEvaluations]:
+    """Makes evaluations that have succeeded."""
     gateway.submit("succeed")  # registers the model
     files = {"file": ("evals.jsonl", b'{"prompt": "1+1=", "gold": "2"}\n')}
     made = gateway.http.post("/v1/files", files=files, data={"purpose": "evals"})
@@ -78,3 +79,26 @@ def test_an_answer_with_tools_leads_to_its_conversation(
     page.get_by_role("link", name="1", exact=True).click()
 
     expect(page.get_by_text("it printed 2")).to_be_visible()
+
+
+def test_benchmarks_of_one_evaluation_have_rows_of_their_own(
+    page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
+) -> None:
+    baseline, candidate = (
+        succeeded.of_several(sums="10", words="0"),
+        succeeded.of_several(words="1", sums="11"),
+    )
+    open_view(page, gateway, f"/ui/evaluations?compare={baseline},{candidate}")
+
+    listed = page.get_by_role("row").filter(has_text=baseline)
+    expect(listed).to_have_count(2)
+    expect(listed.nth(0)).to_contain_text("sums")
+    expect(listed.nth(1)).to_contain_text("words")
+    expect(listed.get_by_role("checkbox")).to_have_count(1)
+    compared = page.get_by_role("region", name="Paired on the same items")
+    expect(compared.get_by_role("row").filter(has_text="sums")).to_contain_text("+50.0 %")
+    expect(compared.get_by_role("row").filter(has_text="words")).to_contain_text("+100.0 %")
+
+    open_view(page, gateway, f"/ui/jobs/{baseline}/results")
+    expect(page.get_by_role("cell", name="sums 1", exact=True)).to_be_visible()
+    expect(page.get_by_role("cell", name="words 0", exact=True)).to_be_visible()

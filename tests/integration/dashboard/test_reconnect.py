@@ -50,7 +50,7 @@ def test_a_page_goes_on_after_the_gateway_was_killed(browser: Browser, tmp_path:
         events.append("after", 2)
         expect(lines.last).to_have_text("after 1")
         events.end()
-        expect(page.get_by_text("succeeded", exact=True)).to_be_visible()
+        expect(page.locator(".status.succeeded")).to_be_visible()
         expect(connection).to_have_text("Events (ended)")
     shown = lines.all_inner_texts()
     database.close()

@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from services.contracts.trajectories import CallOutcome
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
 
@@ -29,6 +30,9 @@ def job(gateway: GatewayClient) -> str:
         log.append(trajectory(0, 1, reward=-1.0, calls=[call(shown=LONG)]))
         log.append(trajectory(1, 0, reward=0.25))
         log.append(trajectory(1, 1, calls=[call("python", CallOutcome.TIMED_OUT)]))
+    with UpdateLog(folder, keep=0) as updates:
+        updates.append(1, ["traj-0-0", "traj-0-1"], None)
+        updates.append(2, ["traj-1-0"], None)
     return job_id
 
 
@@ -45,8 +49,31 @@ def test_trajectories_are_filtered_and_opened(page: Page, gateway: GatewayClient
     page.get_by_label("Reward from").press("Enter")
     expect(page.get_by_role("row")).to_have_count(2)
     expect(page).to_have_url(re.compile("min_reward=0.5"))
-    page.get_by_role("link", name="traj-0-0").click()
-    expect(page.get_by_text("question 0")).to_be_visible()
+    page.get_by_label("Reward from").fill("")
+    page.get_by_label("Reward from").press("Enter")
+    page.get_by_label("Text", exact=True).fill("ANSWER 1.0")
+    page.get_by_label("Text", exact=True).press("Enter")
+    expect(page.get_by_role("row")).to_have_count(2)
+    page.get_by_role("link", name="traj-1-0").click()
+    expect(page.get_by_text("question 1")).to_be_visible()
+
+
+def test_the_rewards_of_a_step_lead_to_its_trajectories(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories")
+
+    whole = page.get_by_role("img", name="3 rewards, 1 without: -1 to 1, mean 0.08333")
+    expect(whole).to_be_visible()
+    page.get_by_role("link", name="step 1: 2 rewards, mean 0", exact=True).press("Enter")
+    expect(page).to_have_url(re.compile(r"trajectories\?step=1$"))
+    expect(page.get_by_role("row")).to_have_count(3)
+    expect(page.get_by_label("Training step")).to_have_value("1")
+    page.get_by_label("Tokens from").fill("3")
+    page.get_by_label("Tokens from").press("Enter")
+    expect(page.get_by_text("No trajectory matches.")).to_be_visible()
+    page.get_by_text("The same by curl and command").first.click()
+    expect(page.get_by_text(f"temper traj {job} --min-length 3 --step 1")).to_be_visible()
 
 
 def test_a_conversation_shows_calls_and_the_group(

@@ -56,7 +56,7 @@ def test_a_running_job_is_live_and_can_be_cancelled(page: Page, gateway: Gateway
     expect(events.locator("li").nth(gateway_steps)).to_be_attached()
     page.get_by_role("button", name="cancel").click()
 
-    expect(page.get_by_text("cancelled", exact=True)).to_be_visible()
+    expect(page.locator(".status.cancelled")).to_be_visible()
     assert gateway.job(job_id)["status"] == "cancelled"
 
 
@@ -95,6 +95,40 @@ def test_a_job_is_cloned_with_changes(page: Page, gateway: GatewayClient) -> Non
     assert (made["seed"], made["metadata"]) == (8, {"team": "red"})
 
 
+def test_a_job_shows_who_worked_on_it_and_how_that_ended(
+    page: Page, gateway: GatewayClient
+) -> None:
+    job_id = gateway.submit("fail")
+    gateway.wait_until(job_id, "failed")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    rows = page.get_by_role("region", name="Latest first").get_by_role("row")
+    expect(rows).to_have_count(2)
+    expect(rows.last).to_contain_text("cpu-")
+    expect(rows.last).to_contain_text("failedFailed: ")
+
+
+def test_a_job_shows_what_differs_from_defaults_and_from_another(
+    page: Page, gateway: GatewayClient
+) -> None:
+    one = gateway.submit("succeed", seed=7, metadata={"team": "<b>blue</b>"})
+    other = gateway.submit("succeed", seed=8)
+    open_view(page, gateway, f"/ui/jobs/{one}")
+    page.get_by_text("What differs from the defaults").click()
+
+    differing = page.get_by_role("region", name="Differs from the default")
+    expect(differing.get_by_role("row").filter(has_text="seed")).to_contain_text("7")
+    expect(differing.get_by_role("row").filter(has_text="metadata")).to_contain_text("<b>blue</b>")
+    expect(differing.get_by_role("row").filter(has_text="priority")).to_have_count(0)
+    page.get_by_label("Other job").fill(other)
+    page.get_by_role("button", name="Compare").click()
+    expect(page).to_have_url(re.compile(f"against={other}$"))
+    rows = page.get_by_role("region", name=f"Differs from {other}").get_by_role("row")
+    expect(rows.filter(has_text="seed")).to_have_text("seed78")
+    page.reload()
+    expect(rows.filter(has_text="seed")).to_have_text("seed78")
+
+
 def test_several_jobs_are_drawn_over_each_other(page: Page, gateway: GatewayClient) -> None:
     first, second = gateway.submit("succeed"), gateway.submit("succeed")
     gateway.wait_until(first, "succeeded")
@@ -120,13 +154,41 @@ def test_the_time_of_each_step_is_divided_into_its_parts(
         metrics.writelines(f"{json.dumps(step)}\n" for step in steps)
     open_view(page, gateway, f"/ui/jobs/{job_id}")
 
-    image = page.get_by_role("img", name="Steps 6 to 7; the longest took 10s.")
-    expect(image).to_be_visible()
-    label = image.get_attribute("aria-label") or ""
+    bars = page.get_by_role("list", name="Steps 6 to 7; the longest took 10s.")
+    expect(bars).to_be_visible()
+    label = bars.get_attribute("aria-label") or ""
     assert label.endswith("generating, with tools and rewards 55 %, update 35 %, other 10 %")
-    heights = [piece.bounding_box() for piece in image.locator(".stack").first.locator("div").all()]
+    heights = [piece.bounding_box() for piece in bars.locator(".stack").first.locator("span").all()]
     rollout, update, other = (box["height"] for box in heights if box)
     assert (round(rollout / other), round(update / other)) == (3, 1)
+
+
+def test_the_timeline_marks_policy_versions_and_leads_to_a_step(
+    page: Page, gateway: GatewayClient
+) -> None:
+    job_id = gateway.submit("succeed")
+    gateway.wait_until(job_id, "succeeded")
+    means = {"rollout_model_seconds": 3, "rollout_tool_seconds": 1}
+    steps = [
+        {"step": 6, "step_seconds": 10, "rollout_seconds": 8, "update_seconds": 2, "version": 6},
+        {"step": 7, "step_seconds": 5, "rollout_seconds": 4, "update_seconds": 1, "version": 7},
+    ]
+    with (gateway.home / "jobs" / job_id / "metrics.jsonl").open("a") as metrics:
+        metrics.writelines(f"{json.dumps(step | means)}\n" for step in steps)
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    timeline = page.get_by_role("list", name="The latest steps one after another")
+    expect(timeline.get_by_role("listitem")).to_have_text(["6 v6", "7 v7"])
+    first = timeline.get_by_role("link").first
+    assert first.get_attribute("aria-label") == (
+        "step 6: 10 s, then policy version 6\ngenerating 6 s\ntools 2 s\nupdate 2 s"
+    )
+    widths = [
+        box["width"] for each in timeline.get_by_role("link").all() if (box := each.bounding_box())
+    ]
+    assert widths[0] > 1.5 * widths[1]
+    first.press("Enter")
+    expect(page).to_have_url(re.compile(rf"/ui/jobs/{job_id}/trajectories\?step=6$"))
 
 
 def test_a_job_without_step_times_shows_none(page: Page, gateway: GatewayClient) -> None:

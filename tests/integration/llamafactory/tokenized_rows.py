@@ -12,6 +12,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from services.contracts.stages import Stage
 from services.trainer.hub import model_folder
 from services.trainer.offline.arguments import TrainingEnvironment, build_arguments
 from services.trainer.offline.dataset import prepare_data
@@ -22,6 +23,20 @@ from services.trainer.offline.spec import SPEC, TrainingSpec
 
 def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:
     spec = TrainingSpec.model_validate_json((job_dir / SPEC).read_bytes())
+    tokenizer, rows = library_rows(spec, job_dir)
+    return [
+        {
+            "tokens": [tokenizer.decode([token]) for token in row["input_ids"]],
+            "labels": [
+                None if label == -100 else tokenizer.decode([label]) for label in row["labels"]
+            ],
+        }
+        for row in rows
+    ]
+
+
+def library_rows(spec: TrainingSpec, job_dir: Path) -> tuple[Any, Any]:
+    """The library's tokenizer, and the training rows as its stage reads them."""
     base = model_folder(spec.model, job_dir, lambda phase: None)
     prepared = prepare_data(
         spec, layout(spec, load_tokenizer(base)), job_dir / "data", lambda rows: None
@@ -41,18 +56,11 @@ def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:
     tokenizer = llamafactory_module("model").load_tokenizer(model)["tokenizer"]
     library = llamafactory_module("data")
     template = library.get_template_and_fix_tokenizer(tokenizer, data)
+    stage = "rm" if spec.stage is Stage.DPO else spec.stage.value  # as its workflow calls it
     rows = library.get_dataset(
-        template, model, data, training, stage="sft", tokenizer=tokenizer, processor=None
+        template, model, data, training, stage=stage, tokenizer=tokenizer, processor=None
     )["train_dataset"]
-    return [
-        {
-            "tokens": [tokenizer.decode([token]) for token in row["input_ids"]],
-            "labels": [
-                None if label == -100 else tokenizer.decode([label]) for label in row["labels"]
-            ],
-        }
-        for row in rows
-    ]
+    return tokenizer, rows
 
 
 if __name__ == "__main__":

@@ -4,10 +4,13 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from services.contracts.trajectories import Trajectory
 from services.rollouts.log.log import read_indexed
 from services.rollouts.log.parquet import read_parquet, write_parquet
+from services.rollouts.log.updates import find_update
 from services.rollouts.prompts import Prompt
 from services.trainer.rl.groups import BatchBuilder, Group
 from services.trainer.rl.learner.protocol import Done, Update
@@ -68,12 +71,30 @@ def test_killed_training_resumes_and_finishes_with_a_model(tmp_path: Path, model
     versions = {version for t in trajectories for version in t.policy_versions if version >= 0}
     assert versions <= set(range(5))
     assert len(versions) > 1
+    for trajectory in trajectories:
+        check_update(job.folder, trajectory)
     for checkpoint in job.reports("checkpoint")[-2:]:
         assert (job.folder / checkpoint["path"] / "config.json").is_file()
 
     replayed = replay(job, model, tmp_path / "replay")
     assert replayed.metrics["importance_weight_max"] == pytest.approx(1.0, abs=1e-3)
     assert replayed.metrics["ratio_mean"] == pytest.approx(1.0, abs=1e-3)
+
+
+def check_update(folder: Path, trajectory: Trajectory) -> None:
+    """The log of updates has the values of exactly the tokens that the policy sampled."""
+    update = find_update(folder, trajectory.id)
+    assert update is not None
+    assert update.values is not None
+    log_probs, entropies, _ = update.values.T
+    versions = np.array(trajectory.policy_versions)
+    sampled = versions >= 0
+    assert len(log_probs) == sampled.sum()
+    assert (entropies > 0).all()
+    # What the version sampled that was then updated, the learner gave the same probability.
+    current = versions[sampled] == update.step - 1
+    sampler = np.array(trajectory.log_probs)[sampled]
+    np.testing.assert_allclose(log_probs[current], sampler[current], atol=0.01)
 
 
 def replay(job: OnlineJob, model: Path, folder: Path) -> Done:

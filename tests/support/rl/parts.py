@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from services.inference.token_engine.base import SampledTokens, TurnSampling
-from services.trainer.rl.batch import TrainingBatch
+from services.trainer.rl.batch import TokenValues, TrainingBatch
 from services.trainer.rl.checkpoints import MODEL
 from services.trainer.rl.weight_sync import LogprobReference, SyncReport
 from tests.support.rollouts import CharacterChat, tokens
@@ -17,7 +19,8 @@ WEIGHTS = "weights.json"
 
 @dataclass
 class CountingLearner:
-    """Its weights are the number of its updates. ``batches`` are those it learned from."""
+    """Its weights are the number of its updates, and the values of each token are its id.
+    ``batches`` are those it learned from."""
 
     updates: int = 0
     seconds: float = 0.0
@@ -35,6 +38,8 @@ class CountingLearner:
         self.steps.append(step)
         self.updates += 1
         trained = sum(int(sequence.mask.sum()) for sequence in loaded.sequences)
+        ids = np.concatenate([each.token_ids[each.mask] for each in loaded.sequences])
+        TokenValues(np.stack([ids] * 3, axis=1).astype(np.float32)).save(batch)
         return {"loss": 1.0, "trained_tokens": float(trained)}
 
     async def measure(self, batch: Path) -> dict[str, float]:

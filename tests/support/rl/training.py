@@ -12,6 +12,7 @@ from services.contracts.online import ReinforcementMethod
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
 from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.updates import UpdateLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
 from services.rollouts.prompts import Prompt
@@ -119,7 +120,10 @@ class Run:
             reporter=reporter,
         )
         rules = group_config(self.online)
-        with IndexedLog(self.folder, keep=position.trajectories) as log:
+        with (
+            IndexedLog(self.folder, keep=position.trajectories) as log,
+            UpdateLog(self.folder, keep=position.step) as updates,
+        ):
             scheduler = RolloutScheduler(
                 prompts,
                 source,
@@ -137,6 +141,7 @@ class Run:
                 engine=self.engine,
                 sync=WeightSync(self.learner, self.folder / "weights"),
                 log=log,
+                updates=updates,
                 checkpoints=checkpoints,
                 reporter=reporter,
                 job_dir=self.folder,

@@ -276,3 +276,33 @@ def test_long_texts_are_cut(records: Records) -> None:
     records.step(5, "direct_exp_gen", {"parent": 4, "hypothesis": "x" * 100_000})
 
     assert len(render_html(records.report())) < 50_000
+
+
+def test_the_best_model_is_that_of_the_last_accepted_verdict(records: Records) -> None:
+    with records.database.write() as session:
+        row = session.get_one(CampaignStepRow, (ID, 1, "feedback"))
+        row.output = {**(row.output or {}), "order": 5}
+
+    assert records.report().best_model == "ft:1"
+
+
+def test_a_trial_is_not_the_training_of_its_loop(records: Records) -> None:
+    new = NewJob("ftjob-trial", "fine_tuning", TRAINING.work, TRAINING.validation, {})
+    with records.database.write() as session:
+        create_job(session, new)
+        session.add(
+            CampaignEffectRow(
+                campaign_id=ID,
+                loop=1,
+                step="coding",
+                key="trial-1",
+                seq=9,
+                response={"id": "ftjob-trial"},
+                job_id="ftjob-trial",
+                prompt_tokens=0,
+                completion_tokens=0,
+                created_at=1.0,
+            )
+        )
+
+    assert {each.loop: each.training_job for each in records.report().attempts}[1] == "ftjob-1"

@@ -8,24 +8,33 @@ import pytest
 from sqlalchemy import func, select, update
 
 from services.api.jobs.removal import Retention, remove_job
+from services.api.notes.service import create_note
 from services.contracts.errors import Conflict, NotFound
 from services.contracts.jobs import JobStatus
+from services.contracts.notes import CreateNote
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import (
+    AttemptRow,
     CheckpointPermissionRow,
     CheckpointRow,
     EventRow,
     JobRow,
     ModelRow,
+    NoteRow,
 )
 from services.core.ids import new_id
+from services.core.jobs.attempts import begin_attempt
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job, get_job, move_job
 
 DAY = 86_400.0
+TABLES = (
+    *(JobRow, AttemptRow, EventRow, NoteRow, CheckpointRow, CheckpointPermissionRow),
+    ModelRow,
+)
 
 
 @pytest.fixture
@@ -88,11 +97,14 @@ def test_a_deleted_job_leaves_nothing(database: Database, artifacts: Artifacts) 
     register(database, job, "ft:tiny")
     give(database, "ft:tiny")
     give(database, f"{job.id}:step-5")
+    with database.write() as session:
+        create_note(session, job.id, CreateNote(text="x"))
+        begin_attempt(session, job, "host", ["GPU-a"])
 
     assert remove(database, artifacts, job) == artifacts.job(job.id)
 
     with database.read() as session:
-        for table in (JobRow, EventRow, CheckpointRow, CheckpointPermissionRow, ModelRow):
+        for table in TABLES:
             assert session.scalar(select(func.count()).select_from(table)) == 0
         with pytest.raises(NotFound):
             get_job(session, job.id)

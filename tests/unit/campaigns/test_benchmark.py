@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from services.campaigns.benchmark import divide, read_items
+from services.contracts.benchmarks import BENCHMARKS, SplitName
 from services.contracts.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest
+from services.datasets.splits import rows_of_part
 from tests.support.campaign_run import REQUEST
 
 
@@ -24,8 +26,9 @@ def test_items_are_divided_alike_in_any_order_and_equal_questions_stay_together(
     tmp_path: Path,
 ) -> None:
     prompts = [f"Question {number}?" for number in range(40)] * 2
-    parts = divide(read_items(write(tmp_path / "a.jsonl", prompts), request()), 0.25)
-    other = divide(read_items(write(tmp_path / "b.jsonl", prompts[::-1]), request()), 0.25)
+    asked = request(final_share=0.25)
+    parts = divide(read_items(write(tmp_path / "a.jsonl", prompts), asked), asked)
+    other = divide(read_items(write(tmp_path / "b.jsonl", prompts[::-1]), asked), asked)
 
     final = {item.question for item in parts.final}
     assert (len(final), len(parts.final), len(parts.search)) == (10, 20, 60)
@@ -38,7 +41,7 @@ def test_a_small_benchmark_is_refused(tmp_path: Path) -> None:
     items = read_items(path, request())
 
     with pytest.raises(InvalidRequest, match="each part needs 10"):
-        divide(items, 0.5)
+        divide(items, request())
 
 
 def test_a_bad_row_is_named(tmp_path: Path) -> None:
@@ -58,3 +61,36 @@ def test_items_of_a_named_benchmark_are_rows_of_its_published_schema(tmp_path: P
 
     assert [item.question for item in items] == [row["problem"] for row in rows[:25]]
     assert items[0].row == rows[0]
+
+
+def test_published_splits_are_those_of_evaluations(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [
+        {"query": f"Count {n}.", "gt": "1", "task": "mol_und", "subtask": subtask}
+        for n in range(25)
+        for subtask in ("fg_count", "ring_count")
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = request(benchmark="chemcotbench_mol_und", splits="published")
+
+    parts = divide(read_items(path, asked), asked)
+
+    benchmark = BENCHMARKS["chemcotbench_mol_und"]
+    names: tuple[SplitName, ...] = ("search", "final")
+    for name, items in zip(names, (parts.search, parts.final), strict=True):
+        expected = [rows[row] for row in rows_of_part(path, benchmark, name)]
+        assert [item.row for item in items] == expected
+        assert len(items) == 24
+
+
+def test_published_splits_have_no_share() -> None:
+    with pytest.raises(ValueError, match="no final_share"):
+        request(splits="published", final_share=0.3)
+
+
+def test_a_row_without_its_sub_task_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"query": "Count.", "task": "mol_und"}\n')
+
+    with pytest.raises(InvalidRequest, match="row 1: subtask is missing"):
+        read_items(path, request(benchmark="chemcotbench_mol_und", splits="published"))

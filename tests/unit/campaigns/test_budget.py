@@ -138,7 +138,7 @@ def test_a_waiting_campaign_wakes_up_when_its_hours_end(campaign: StoredCampaign
     run.budget.now = lambda: time.time() + HOUR - FALLBACK_SECONDS / 2
 
     with campaign.database.write() as session:
-        release(session, claim.job, waiting.value.reason, "ftjob-1", run.budget.seconds_left)
+        release(session, claim.job, waiting.value.reason, ["ftjob-1"], run.budget.seconds_left)
 
     assert campaign.wakes_after() < FALLBACK_SECONDS
 

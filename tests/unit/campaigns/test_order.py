@@ -21,7 +21,7 @@ def test_a_campaign_takes_no_step_before_the_one_that_it_comes_after_has_ended(
     with pytest.raises(Waiting, match="waiting for campaign-0") as waiting:
         advance(run)
     CampaignWorker(campaign.database, campaign.settings)._release(
-        claim, run, waiting.value.reason, waiting.value.job_id
+        claim, run, waiting.value.reason, waiting.value.jobs
     )
 
     assert campaign.status_of(campaign.id) is JobStatus.QUEUED

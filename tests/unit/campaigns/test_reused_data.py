@@ -60,7 +60,7 @@ def test_without_reuse_every_loop_runs_its_script(campaign: StoredCampaign) -> N
 
 
 def test_a_script_that_failed_runs_again(campaign: StoredCampaign) -> None:
-    campaign.create(reuse_data=True)
+    campaign.create(reuse_data=True, branches=2)
     run = campaign.run()
     for loop in (1, 2):
         with pytest.raises(StepFailed, match="a word of its own"):

@@ -70,7 +70,7 @@ def test_rewinding_clears_later_steps_and_cancels_their_jobs(begun: StoredCampai
     assert begun.status_of("ftjob-2") is JobStatus.CANCELLED
     run = begun.run()
     assert run.budget.tokens == 12, "what was paid for still counts"
-    assert best_loop(run, 2) == 1
+    assert best_loop(run) == 1
     again = Proposal(parent=0, hypothesis="made again")
     kept = run.step(2, StepName.PROPOSAL, Proposal, lambda: again)
     assert kept.hypothesis == "more"
@@ -152,7 +152,7 @@ def test_a_fork_has_the_earlier_steps_and_an_account_of_its_own(begun: StoredCam
     assert run.request.budget.loops == 5
     assert run.budget.tokens == 0
     assert run.finished(2, StepName.PROPOSAL, Proposal).parent == 1
-    assert best_loop(run, 2) == 1
+    assert best_loop(run) == 1
     with pytest.raises(KeyError):
         run.finished(2, StepName.CODING, CampaignBudget)
     assert begun.status_of("ftjob-2") is JobStatus.VALIDATING_FILES, "the other one goes on"

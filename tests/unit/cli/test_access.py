@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import socket
 from pathlib import Path
 
@@ -56,14 +57,16 @@ def test_the_users_key_is_used_if_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("hashes", ["", " , "])
-def test_a_keyless_stack_generates_no_keys(hashes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyless_stack_generates_no_keys_for_clients(
+    hashes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", hashes)
 
     access = access_of(ClientSettings(), SANDBOX)
 
     assert access.api_key is None
     assert access.variables[Service.API] == {"TEMPER_SANDBOX_URL": "http://127.0.0.1:1234"}
-    assert access.variables[Service.SANDBOX] == {}
+    assert "TEMPER_API_KEY_HASHES" not in access.variables[Service.SANDBOX]
 
 
 def test_tool_services_of_a_stack_with_keys_accept_the_gateways_key(
@@ -75,15 +78,30 @@ def test_tool_services_of_a_stack_with_keys_accept_the_gateways_key(
     access = access_of(ClientSettings(), SANDBOX)
 
     key = access.variables[Service.API]["TEMPER_SANDBOX_API_KEY"]
-    assert access.variables[Service.SANDBOX] == {
-        "TEMPER_API_KEY_HASHES": f"{HASH},{hash_of(key)}",
-    }
+    assert access.variables[Service.SANDBOX]["TEMPER_API_KEY_HASHES"] == f"{HASH},{hash_of(key)}"
     for worker in (Service.TRAINER, Service.EVALUATOR, Service.CAMPAIGNS):  # which call it
         assert access.variables[worker].items() >= {
             (name, access.variables[Service.API][name])
             for name in ("TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY")
         }
     assert key not in repr(access)
+
+
+def test_the_campaigns_worker_alone_gets_the_key_for_scripts() -> None:
+    access = access_of(ClientSettings(), SANDBOX)
+
+    key = access.variables[Service.CAMPAIGNS]["TEMPER_CAMPAIGN_SCRIPT_KEY"]
+    of_sandbox = access.variables[Service.SANDBOX]
+    assert of_sandbox["TEMPER_SANDBOX_SCRIPT_KEY_HASHES"] == hash_of(key)
+    folder = access.variables[Service.CAMPAIGNS]["TEMPER_CAMPAIGN_SCRIPT_DATA"]
+    assert json.loads(of_sandbox["TEMPER_SANDBOX_SCRIPT_FOLDERS"]) == {"campaigns": folder}
+    port = access.variables[Service.CAMPAIGNS]["TEMPER_CAMPAIGN_PROXY_PORT"]
+    assert of_sandbox["TEMPER_SANDBOX_SCRIPT_NETWORK"] == f"{LOOPBACK}:{port}"
+    assert port != "1234"
+    others = [names for service, names in access.variables.items() if service != Service.CAMPAIGNS]
+    assert key not in str(others)
+    elsewhere = access_of(ClientSettings(), NEITHER).variables[Service.CAMPAIGNS]
+    assert "TEMPER_CAMPAIGN_SCRIPT_KEY" not in elsewhere
 
 
 @pytest.mark.parametrize(

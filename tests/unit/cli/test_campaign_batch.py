@@ -122,6 +122,29 @@ def seen(environment: CampaignEnvironment) -> str:
     return json.dumps(own, default=str, sort_keys=True)
 
 
+@pytest.mark.parametrize(
+    ("values", "branches", "steps"),
+    [
+        ({"MULTI_PROC_N": "3"}, 3, None),
+        ({"STEP_SEMAPHORE": "2"}, 2, {"coding": 2, "running": 2}),
+        ({"STEP_SEMAPHORE": '{"coding": 3, "running": 1}'}, 3, {"coding": 3, "running": 1}),
+        ({"MULTI_PROC_N": "4", "STEP_SEMAPHORE": '{"running": 2}'}, 4, {"running": 2}),
+    ],
+)
+def test_keys_of_parallel_steps_set_the_loops_at_once(
+    folder: Path, values: dict[str, str], branches: int, steps: dict[str, int] | None
+) -> None:
+    body = environment(folder, **values).body
+
+    assert (body["branches"], body.get("steps_at_once")) == (branches, steps)
+
+
+@pytest.mark.parametrize("text", ["[2]", '{"coding": "many"}', "some"])
+def test_a_semaphore_that_is_no_number_is_refused(folder: Path, text: str) -> None:
+    with pytest.raises(SubmissionError, match="STEP_SEMAPHORE"):
+        environment(folder, STEP_SEMAPHORE=text)
+
+
 @pytest.mark.parametrize("key", EVERY_KEY)
 def test_every_published_key_has_its_effect_or_its_warning(key: str, folder: Path) -> None:
     value = UNUSUAL.get(key, "7")

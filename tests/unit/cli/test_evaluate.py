@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 
 from services.contracts.files import File, FilePurpose
 from temper.cli.main import main
-from tests.support.evaluation_view import evaluation
+from tests.support.evaluation_view import evaluation, evaluation_of_several
 from tests.support.hub import Hub, Kind, Repository, running_hub
 from tests.unit.cli.conftest import ScriptedServer
 
@@ -58,6 +58,11 @@ def _state(name: str, status: str, **fields: Any) -> Response:
     return JSONResponse({**shown.model_dump(mode="json"), **fields})
 
 
+def several(accuracies: dict[str, float]) -> Response:
+    done = evaluation_of_several("eval-1", "m", accuracies)
+    return JSONResponse(done.model_dump(mode="json"))
+
+
 def submitted(server: ScriptedServer) -> list[Any]:
     return [
         json.loads(each.body)
@@ -66,15 +71,19 @@ def submitted(server: ScriptedServer) -> list[Any]:
     ]
 
 
-def test_benchmarks_become_evaluations_and_one_table(
+def test_benchmarks_become_one_evaluation_and_one_table(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    server.on("/v1/evaluations/eval-1", several({"gsm8k": 0.75, "capitals": 0.5}))
     options = ["--limit", "7", "--max-tokens", "9"]
     assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml", *options]) == 0
 
-    named, described = submitted(server)
-    assert (named["model"], named["benchmark"], named["file"]) == ("m", "gsm8k", "file-1")
+    (request,) = submitted(server)
+    assert (request["model"], request["file"], request["benchmark"]) == ("m", None, None)
+    named, described = request["benchmarks"]
+    assert (named["name"], named["benchmark"], named["file"]) == ("gsm8k", "gsm8k", "file-1")
     assert (named["max_samples"], named["sampling"]["max_tokens"]) == (7, 9)
+    assert described["name"] == "capitals"
     assert described["benchmark"]["question"] == "item.text"
     assert (described["file"], described["max_samples"]) == ("file-2", 7)
     assert described["samples_per_item"] == 2
@@ -86,6 +95,48 @@ def test_benchmarks_become_evaluations_and_one_table(
         ("gsm8k", "0.7500"),
         ("capitals", "0.5000"),
     ]
+
+
+def test_a_single_benchmark_is_an_evaluation_of_its_file(server: ScriptedServer) -> None:
+    assert main(["eval", "m", "gsm8k=test.jsonl", "--split", "search"]) == 0
+    (request,) = submitted(server)
+    assert (request["benchmark"], request["file"]) == ("gsm8k", "file-1")
+    assert (request["benchmarks"], request["split"]) == (None, "search")
+
+
+def test_a_composite_takes_a_file_for_each_of_its_benchmarks(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["eval", "m", "panorama_cot=file-1,file-2,file-3"]) == 0
+    (request,) = submitted(server)
+    assert {each["benchmark"]: each["file"] for each in request["benchmarks"]} == {
+        "panorama_par4pc_cot": "file-1",
+        "panorama_pi4pc_cot": "file-2",
+        "panorama_noc4pc_cot": "file-3",
+    }
+    assert main(["eval", "m", "panorama=file-1,file-2"]) == 1
+    assert "panorama takes 3 files with commas between" in capsys.readouterr().err
+
+
+def test_benchmarks_of_one_name_are_numbered(server: ScriptedServer) -> None:
+    assert main(["eval", "m", "gsm8k=file-1", "gsm8k=file-2"]) == 0
+    (request,) = submitted(server)
+    assert [each["name"] for each in request["benchmarks"]] == ["gsm8k", "gsm8k-2"]
+
+
+def test_settings_of_the_engine_are_shared_or_refused(
+    tmp_path: Path, server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = "engine: {max_model_len: %d}\nfile: file-1\n"
+    (tmp_path / "short.yaml").write_text(engine % 512)
+    (tmp_path / "long.yaml").write_text(engine % 4096)
+
+    assert main(["eval", "m", "short.yaml", "gsm8k=file-1"]) == 0
+    (request,) = submitted(server)
+    assert request["engine"]["max_model_len"] == 512
+    assert main(["eval", "m", "short.yaml", "long.yaml"]) == 1
+    assert "long: engine is another than before" in capsys.readouterr().err
+    assert len(submitted(server)) == 1
 
 
 def test_an_endpoint_is_asked_by_its_address(server: ScriptedServer) -> None:
@@ -112,8 +163,10 @@ def test_repeated_samples_add_majority_and_pass_at_k(
 def test_measures_are_a_table_of_their_own(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = evaluation("eval-1", "m", "f", 0.5).model_dump(mode="json")
-    done["metrics"]["measures"] = {"mol_opt/qed": {"success": {"mean": 0.625, "samples": 8}}}
+    found = evaluation_of_several("eval-1", "m", {"gsm8k": 0.5, "capitals": 0.5})
+    done = found.model_dump(mode="json")
+    measures = {"mol_opt/qed": {"success": {"mean": 0.625, "samples": 8}}}
+    done["benchmarks"][0]["metrics"]["measures"] = measures
     server.on("/v1/evaluations/eval-1", JSONResponse(done))
 
     assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml"]) == 0
@@ -122,25 +175,43 @@ def test_measures_are_a_table_of_their_own(
     assert line.split() == ["gsm8k", "mol_opt/qed", "success", "0.6250", "8"]
 
 
-def test_a_failed_evaluation_fails_the_command_and_keeps_the_others(
+def test_reused_answers_are_told_and_a_fresh_run_can_be_asked_for(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, reuse, said in (
+        ("eval-1", {"cached_from": "eval-0"}, "eval-1: the answers of eval-0"),
+        ("eval-2", {"not_cached": "a new model"}, "eval-2: the model was asked: a new model"),
+    ):
+        done = evaluation(name, "m", "f", 0.5, **reuse)
+        server.on(f"/v1/evaluations/{name}", JSONResponse(done.model_dump(mode="json")))
+        assert main(["eval", "m", "gsm8k=test.jsonl"]) == 0
+        assert said in capsys.readouterr().err
+
+    assert main(["eval", "m", "gsm8k=test.jsonl", "--fresh"]) == 0
+    assert [request.get("fresh", False) for request in submitted(server)] == [False, False, True]
+
+
+def test_a_failed_evaluation_fails_the_command(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fault = {"error": {"code": "invalid_evaluation_file", "message": "row 1: answer is missing"}}
     server.on("/v1/evaluations/eval-1", _state("eval-1", "failed", **fault))
 
-    assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml"]) == 1
+    assert main(["eval", "m", "gsm8k=test.jsonl"]) == 1
     printed = capsys.readouterr()
     assert [line.split()[:3] for line in printed.out.splitlines()[1:]] == [
-        ["gsm8k", "failed", "eval-1"],
-        ["capitals", "10", "0.5000"],
+        ["gsm8k", "failed", "eval-1"]
     ]
     assert "eval-1: row 1: answer is missing" in printed.err
 
 
-def test_json_has_one_line_for_each_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_one_line_for_the_evaluation(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.on("/v1/evaluations/eval-1", several({"gsm8k": 0.75, "capitals": 0.5}))
     assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml", "--json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["id"] for line in lines] == ["eval-1", "eval-2"]
+    (line,) = capsys.readouterr().out.splitlines()
+    assert [each["name"] for each in json.loads(line)["benchmarks"]] == ["gsm8k", "capitals"]
 
 
 @pytest.mark.parametrize(
@@ -219,8 +290,9 @@ def test_tools_of_a_file_are_offered_in_every_benchmark(server: ScriptedServer) 
 
     assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml", "--tools", "tools.yaml"]) == 0
 
-    offered = [[tool["class_name"] for tool in each["tools"]] for each in submitted(server)]
-    assert offered == [["sandbox"], ["sandbox"]]
+    (request,) = submitted(server)
+    assert [each["name"] for each in request["benchmarks"]] == ["gsm8k", "capitals"]
+    assert [tool["class_name"] for tool in request["tools"]] == ["sandbox"]
 
 
 def test_a_tool_file_without_tools_is_refused_before_anything_is_sent(

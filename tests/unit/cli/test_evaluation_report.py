@@ -7,12 +7,13 @@ from typing import Any
 
 import openpyxl
 import pytest
+from fastapi import Request
 from fastapi.responses import JSONResponse
 
 from services.contracts.comparisons import EvaluationComparison, PairedComparison
 from services.contracts.evaluations import SampleResult
 from temper.cli.main import main
-from tests.support.evaluation_view import evaluation
+from tests.support.evaluation_view import evaluation, evaluation_of_several
 from tests.unit.cli.conftest import ScriptedServer
 
 HOSTILE = '<script>alert("x")</script> | =1+1\n\u202e'
@@ -119,10 +120,11 @@ def test_a_page_holds_plots_and_hostile_text_as_text(tmp_path: Path) -> None:
     assert HOSTILE in page.cells
     assert page.labels[0].startswith("Accuracy, 95 % interval. base (eval-1): 0.5000 (0.0000 to 1")
     assert "eval-1: 1 correct, 1 wrong, 1 failed; at most 1 in one bar" in page.labels[1]
-    changes = page.cells[page.cells.index("baseline answer") + 2 :][:18]
-    assert changes[:6] == ["eval-2", "0", "lost", "gold 0", "gold 0", "no"]
-    assert changes[6:12] == ["eval-2", "1", "gained", "gold 1", HOSTILE, "gold 1"]
-    assert changes[12:] == ["eval-2", "2", "gained", "gold 2", "the model did not answer", "gold 2"]
+    changes = page.cells[page.cells.index("baseline answer") + 2 :][:21]
+    assert changes[:7] == ["eval-2", "", "0", "lost", "gold 0", "gold 0", "no"]
+    assert changes[7:14] == ["eval-2", "", "1", "gained", "gold 1", HOSTILE, "gold 1"]
+    assert changes[14:18] == ["eval-2", "", "2", "gained"]
+    assert changes[18:] == ["gold 2", "the model did not answer", "gold 2"]
 
 
 def test_a_workbook_has_a_sheet_for_each_table(tmp_path: Path) -> None:
@@ -147,8 +149,8 @@ def test_measures_have_their_direction_and_interval(
     assert main(["evals", "report", "eval-1", "eval-2", "-o", "report.xlsx"]) == 0
     sheet = openpyxl.load_workbook(tmp_path / "report.xlsx")["Measures"]
     assert list(sheet.iter_rows(min_row=2, values_only=True)) == [
-        ("eval-2", "mol_und/fg_count", "absolute_error", "lower", 0.25, 0.054, 0.446, 4),
-        ("eval-2", "mol_und/fg_count", "valid", "higher", 1, None, None, 5),
+        ("eval-2", None, "mol_und/fg_count", "absolute_error", "lower", 0.25, 0.054, 0.446, 4),
+        ("eval-2", None, "mol_und/fg_count", "valid", "higher", 1, None, None, 5),
     ]
 
     assert main(["evals", "show", "eval-2"]) == 0
@@ -178,7 +180,7 @@ def test_markdown_keeps_every_row_on_a_line(tmp_path: Path) -> None:
     lines = (tmp_path / "report.md").read_text().splitlines()
     assert "## Comparison" not in lines
     (wrong,) = [line for line in lines if "| wrong | 0.0000 |" in line]
-    assert wrong.startswith("| eval-1 | 1 | 0 | wrong | 0.0000 | gold 1 |")
+    assert wrong.startswith("| eval-1 |  | 1 | 0 | wrong | 0.0000 | gold 1 |")
     assert '&lt;script&gt;alert("x")&lt;/script&gt; \\| =1+1' in wrong
 
 
@@ -189,6 +191,48 @@ def test_json_has_the_rows_by_evaluation(tmp_path: Path) -> None:
     assert [each["id"] for each in document["evaluations"]] == ["eval-1", "eval-2"]
     assert [each["answer"] for each in document["rows"]["eval-2"]][:2] == ["no", "gold 1"]
     assert document["comparison"]["comparisons"][0]["gained_items"] == [1, 2]
+
+
+def test_benchmarks_of_one_evaluation_have_rows_and_changes_of_their_own(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    both = {"a": 0.5, "b": 1.0}
+    for name in ("eval-1", "eval-2"):
+        found = evaluation_of_several(name, "base", both)
+        server.on(f"/v1/evaluations/{name}", JSONResponse(found.model_dump(mode="json")))
+
+    def rows(request: Request) -> JSONResponse:
+        benchmark = request.query_params["benchmark"]
+        right = row(0, f"{benchmark} of {request.url.path.split('/')[3]}", correct=True)
+        data = [{**right, "benchmark": benchmark}]
+        return JSONResponse({"object": "list", "data": data, "has_more": False})
+
+    for name in ("eval-1", "eval-2"):
+        server.on(f"/v1/evaluations/{name}/results", rows)
+    changed = {"gained": 1, "gained_items": [0], "lost": 0, "lost_items": []}
+    pairs = [COMPARED.model_copy(update={**changed, "benchmark": name}) for name in both]
+    compared = EvaluationComparison(baseline="eval-1", value="correct", comparisons=pairs)
+    server.on("/v1/evaluations/eval-1/compare", JSONResponse(compared.model_dump(mode="json")))
+
+    assert main(["evals", "report", "eval-1", "eval-2", "-o", "report.xlsx"]) == 0
+
+    book = openpyxl.load_workbook(tmp_path / "report.xlsx")
+    sheets = {
+        name: [dict(zip(*pair, strict=True)) for pair in _pairs(book[name])]
+        for name in book.sheetnames
+    }
+    summary = [
+        (each["evaluation"], each["benchmark"], each["accuracy"]) for each in sheets["Summary"]
+    ]
+    assert summary == [
+        *(("eval-1", name, accuracy) for name, accuracy in both.items()),
+        *(("eval-2", name, accuracy) for name, accuracy in both.items()),
+    ]
+    assert [each["benchmark"] for each in sheets["Rows"]] == ["a", "b", "a", "b"]
+    assert [(each["baseline answer"], each["candidate answer"]) for each in sheets["Changes"]] == [
+        ("a of eval-1", "a of eval-2"),
+        ("b of eval-1", "b of eval-2"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from services.contracts.indexes import IndexingJob
 from services.contracts.jobs import Event, Job, JobError, JobStatus, Progress
 from temper.cli.job_view import event_line, job_fields, job_row
+from tests.support.evaluation_view import evaluation
 
 
 def event(**fields: Any) -> Event:
@@ -86,3 +87,16 @@ def test_a_built_index_shows_size_and_speed() -> None:
     assert (shown["index"], shown["version"], shown["mode"]) == ("wiki", "v2", "bm25")
     assert (shown["documents"], shown["documents/s"]) == ("12,000", "6,000")
     assert shown["size"] == "3.4 MB"
+
+
+@pytest.mark.parametrize(
+    ("reuse", "field", "said"),
+    [
+        ({"cached_from": "eval-0"}, "answers of", "eval-0"),
+        ({"not_cached": "a fresh run was asked for"}, "model asked", "a fresh run was asked for"),
+    ],
+)
+def test_an_evaluation_says_whose_answers_it_has(
+    reuse: dict[str, str], field: str, said: str
+) -> None:
+    assert job_fields(evaluation("eval-1", "m", "f", 0.5, **reuse))[field] == said

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from fastapi import Request, Response
 
-from services.api.trajectories import summary_view
+from services.api.trajectories.listing import summary_view
 from services.contracts.base import Page
 from services.contracts.jobs import Job
 from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import CallOutcome, Trajectory
+from services.contracts.trajectory_tokens import TokenOrigin, TrajectoryToken, TrajectoryTokens
 from temper.cli.main import main
 from temper.client import Temper
 from temper.client.trajectories import TrajectoryFilter
@@ -114,6 +115,29 @@ def test_masks_are_shown_on_request(
     assert "1 | " not in plain
 
 
+def test_tokens_are_listed_over_all_pages(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
+) -> None:
+    first = TrajectoryToken(position=0, id=5, text="a\x1b\n", origin=TokenOrigin.PROMPT)
+    second = TrajectoryToken(
+        position=1, id=6, text=None, origin=TokenOrigin.SAMPLED, log_prob=-0.25, policy_version=3
+    )
+    pages = [
+        TrajectoryTokens(trajectory_id=made.id, total=2, data=[token], next_start=following)
+        for token, following in ((first, 1), (second, None))
+    ]
+    gateway.on(
+        f"{PATH}/{made.id}/tokens", lambda each: answer(pages[int(each.query_params["start"])])
+    )
+
+    assert main(["traj", JOB, made.id, "--tokens"]) == 0
+
+    _, prompt, sampled = capsys.readouterr().out.splitlines()
+    assert prompt.split() == ["0", "5", '"a\\u001b\\n"', "prompt"]
+    assert sampled.split() == ["1", "6", "sampled", "-0.25", "3"]
+    assert main(["traj", JOB, "--tokens"]) == 2
+
+
 @pytest.mark.parametrize(("option", "order"), [("--best", "desc"), ("--worst", "asc")])
 def test_the_best_and_the_worst_are_shown_in_full(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], option: str, order: str
@@ -134,6 +158,18 @@ def test_filters_become_query_parameters(gateway: ScriptedServer) -> None:
     assert queries == [
         {"sort": "length", "order": "asc", "min_reward": "0.5", "errors": "true", "limit": "7"}
     ]
+
+
+def test_a_search_goes_on_over_pages_without_a_match(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
+) -> None:
+    nothing = Page[TrajectorySummary](data=[], has_more=True, last_id="traj-0-0")
+    found = Page[TrajectorySummary](data=[summary_view(made)])
+    gateway.on(PATH, lambda asked: answer(found if "after" in asked.query_params else nothing))
+
+    assert main(["traj", JOB, "--text", "Goethe"]) == 0
+
+    assert made.id in capsys.readouterr().out
 
 
 def test_json_output_is_the_trajectory_record(

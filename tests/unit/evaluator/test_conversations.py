@@ -1,27 +1,30 @@
 """Samples answered in conversations with tools: their rows, and what another attempt asks again."""
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from services.contracts.evaluations import EvaluationMetrics
+from services.contracts.evaluations import EvaluationMetrics, Sampling
 from services.contracts.graders import NumericGrader
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.multi_turn import MultiTurn
 from services.contracts.trajectories import FinishReason
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
-from services.datasets.append_log import AppendLog
-from services.evaluator.evaluation.conversations import ToolConversations, outcome_of
+from services.evaluator.evaluation.agent import Agent, OpenModel, rollout_sampling
+from services.evaluator.evaluation.child import evaluate as evaluation
+from services.evaluator.evaluation.conversations import ConversationStore, outcome_of
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
-from services.evaluator.evaluation.generation import Generation, Grading
-from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals, read_rows
-from services.evaluator.evaluation.samples import EvaluationSample
+from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
+from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
+from services.evaluator.rollout.engine import never
+from services.evaluator.serving import RemoteEndpoint
 from services.inference.token_engine.base import EngineFailed
-from services.rewards.graders.gold import GoldMatch
 from services.rollouts.log.log import IndexedLog, read_indexed
-from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
 from services.rollouts.tools.health import ToolMonitor
 from tests.support.rollouts import (
@@ -62,33 +65,49 @@ def evaluate(
     **settings: Any,
 ) -> EvaluationMetrics:
     """Evaluate sums that have no row yet, one after the other."""
+    return evaluate_all(folder, engine, [sums(folder, samples)], tool, **settings)[None]
+
+
+def evaluate_all(
+    folder: Path,
+    engine: ScriptedEngine,
+    benchmarks: list[BenchmarkSpec],
+    tool: Callable[..., Any] = add,
+    **settings: Any,
+) -> Mapping[str | None, EvaluationMetrics]:
+    """Evaluate the samples of benchmarks that have no row yet, one after the other."""
     multi_turn = MultiTurn.model_validate({"multi_turn_enable": True, **settings})
-    sampling = RolloutSampling(max_tokens=1000)
+    endpoint = RemoteEndpoint.model_validate({"base_url": "http://127.0.0.1:9", "model": "adder"})
+    spec = EvaluationSpec(model=endpoint, benchmarks=benchmarks, max_concurrency=1)
+    reporter = Reporter(folder)
 
-    async def run() -> EvaluationMetrics:
-        totals = RunningTotals(extracts=True)
-        answered = {row.index for row in read_rows(folder / RESULTS)}
-        model = TokenModel(engine, CharacterChat(), multi_turn, sampling)
-        rollouts = Rollouts(model, FunctionToolbox({"add": tool}), multi_turn)
-        for row in read_rows(folder / RESULTS):
-            totals.add(row)
-        with IndexedLog(folder) as log, AppendLog[ResultRow](folder / RESULTS) as results:
-            conversations = ToolConversations(
-                rollouts, log, folder, ToolMonitor(Reporter(folder)), 0, asyncio.Event().wait
-            )
-            grading = Grading(GoldMatch(NumericGrader()), 1.0)
-            generation = Generation(conversations, grading, results, totals, system_prompt=None)
-            await generation.run(
-                (sum_of(index) for index in range(samples) if index not in answered), 1
-            )
-        return totals.metrics()
+    def sampled_by(benchmark: BenchmarkSpec) -> TokenModel:
+        sampling = rollout_sampling(benchmark.sampling)
+        return TokenModel(engine, CharacterChat(), multi_turn, sampling)
 
-    return asyncio.run(run())
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Agent]:
+        with IndexedLog(folder) as log:
+            store = ConversationStore(log, folder, ToolMonitor(reporter))
+            model = OpenModel(sampled_by, never)
+            yield Agent(model, FunctionToolbox({"add": tool}), multi_turn, store)
+
+    return asyncio.run(evaluation(spec, folder, opened(), OperatorEnvironment(), reporter))
 
 
-def sum_of(index: int) -> EvaluationSample:
-    message = {"role": "user", "content": f"{index}+1="}
-    return EvaluationSample(index, (message,), (str(index + 1),), {})
+def sums(
+    folder: Path, samples: int, name: str | None = None, more: int = 1, **sampling: Any
+) -> BenchmarkSpec:
+    """A benchmark of sums with ``more``."""
+    path = folder / f"{name}.jsonl"
+    rows = [{"prompt": f"{index}+{more}=", "gold": index + more} for index in range(samples)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return BenchmarkSpec(
+        name=name,
+        samples=path,
+        grader=NumericGrader(),
+        sampling=Sampling.model_validate({"max_tokens": 1000, **sampling}),
+    )
 
 
 def rows(folder: Path) -> dict[int, ResultRow]:
@@ -192,3 +211,25 @@ def test_a_last_turn_with_a_call_that_did_not_fit_is_no_answer() -> None:
 
     assert isinstance(outcome, Answer)
     assert (outcome.text, outcome.finish_reason) == ("", "reply_too_long")
+
+
+def test_benchmarks_of_one_job_have_conversations_and_metrics_of_their_own(tmp_path: Path) -> None:
+    benchmarks = [
+        sums(tmp_path, 2, "ones", temperature=0.5),
+        sums(tmp_path, 3, "tens", more=10, max_tokens=900),
+    ]
+    metrics = evaluate_all(tmp_path, ScriptedEngine(adding), benchmarks)
+
+    assert [(name, each.correct) for name, each in metrics.items()] == [("ones", 2), ("tens", 3)]
+    assert [each.tool_use and each.tool_use.calls for each in metrics.values()] == [2, 3]
+    kept = {each.id: each for each in read_indexed(tmp_path)}
+    assert len({each.prompt_index for each in kept.values()}) == len(kept) == 5
+    for row in read_rows(tmp_path / RESULTS):
+        assert row.tools is not None
+        asked = kept[row.tools.trajectory].messages[-1]["content"]
+        assert asked == f"{row.index}+{1 if row.benchmark == 'ones' else 10}="
+
+    (tmp_path / RESULTS).unlink()  # as if it was killed before it graded any
+    again = ScriptedEngine(adding)
+    assert evaluate_all(tmp_path, again, benchmarks)["tens"].correct == 3
+    assert again.asked == []

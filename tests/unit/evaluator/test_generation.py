@@ -11,9 +11,10 @@ from services.contracts.errors import JobFailed, StorageFull
 from services.contracts.graders import ExactGrader
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
-from services.evaluator.evaluation.generation import Generation, Grading
+from services.evaluator.evaluation.generation import Generation, Grading, generate
 from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals, read_rows
 from services.evaluator.evaluation.samples import EvaluationSample
+from services.evaluator.failures import FailureWatch
 from services.rewards.graders.gold import GoldMatch
 
 
@@ -36,6 +37,13 @@ class Echo:
     async def watch(self) -> None:
         await self.gone.wait()
         raise JobFailed("the server ended", code="engine_gone")
+
+
+async def run_all(
+    model: Echo, generation: Generation, source: Iterator[EvaluationSample], concurrency: int
+) -> None:
+    asked = ((generation, sample) for sample in source)
+    await generate(asked, concurrency, FailureWatch(answered=0), model.watch())
 
 
 def samples(count: int) -> Iterator[EvaluationSample]:
@@ -62,7 +70,8 @@ def test_every_sample_is_requested_and_counted(tmp_path: Path) -> None:
     async def run() -> RunningTotals:
         totals = RunningTotals()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
-            await generation(Echo(), results, totals).run(samples(50), 7)
+            model = Echo()
+            await run_all(model, generation(model, results, totals), samples(50), 7)
         return totals
 
     totals = asyncio.run(run())
@@ -76,7 +85,8 @@ def test_samples_are_read_lazily(tmp_path: Path) -> None:
         model, source = Echo(), samples(1000)
         model.may_answer.clear()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
-            task = asyncio.create_task(generation(model, results, RunningTotals()).run(source, 4))
+            asking = run_all(model, generation(model, results, RunningTotals()), source, 4)
+            task = asyncio.create_task(asking)
             await let_tasks_run()
             task.cancel()
             await asyncio.wait([task])
@@ -90,9 +100,10 @@ def test_losing_the_model_ends_the_evaluation_and_keeps_its_rows(tmp_path: Path)
         model = Echo()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
             totals = RunningTotals()
-            await generation(model, results, totals).run(samples(3), 2)
+            asked = generation(model, results, totals)
+            await run_all(model, asked, samples(3), 2)
             model.may_answer.clear()
-            task = asyncio.create_task(generation(model, results, totals).run(samples(9), 2))
+            task = asyncio.create_task(run_all(model, asked, samples(9), 2))
             await let_tasks_run()
             model.gone.set()
             await task
@@ -105,7 +116,8 @@ def test_losing_the_model_ends_the_evaluation_and_keeps_its_rows(tmp_path: Path)
 def test_a_full_disk_ends_the_evaluation() -> None:
     async def run() -> None:
         with AppendLog[ResultRow](Path("/dev/full")) as results:
-            await generation(Echo(), results, RunningTotals()).run(samples(3), 2)
+            model = Echo()
+            await run_all(model, generation(model, results, RunningTotals()), samples(3), 2)
 
     with pytest.raises(StorageFull):
         asyncio.run(run())
@@ -121,7 +133,8 @@ def test_the_system_prompt_is_prepended_to_conversations_without_one(tmp_path: P
     async def run() -> list[Sequence[JsonObject]]:
         model = Echo()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
-            await generation(model, results, RunningTotals(), "ours").run(source, 1)
+            asked = generation(model, results, RunningTotals(), "ours")
+            await run_all(model, asked, source, 1)
         return model.seen
 
     assert [messages[0]["content"] for messages in asyncio.run(run())] == ["ours", "its own"]

@@ -7,11 +7,13 @@ import pytest
 
 from services.core.process.reporter import METRICS, REPORTS, Reporter
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
+from services.evaluator.evaluation.totals import SuiteTotals
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 
 
-def answered(index: int) -> ResultRow:
-    return ResultRow(index=index, gold=["1"], answer="1", correct=True, completion_tokens=4)
+def answered(index: int, benchmark: str | None = None) -> ResultRow:
+    row = {"index": index, "gold": ["1"], "answer": "1", "completion_tokens": 4}
+    return ResultRow.model_validate({**row, "benchmark": benchmark, "correct": True})
 
 
 def last_report(folder: Path, kind: str) -> dict[str, object]:
@@ -20,7 +22,7 @@ def last_report(folder: Path, kind: str) -> dict[str, object]:
 
 
 def test_progress_includes_samples_of_earlier_attempts(tmp_path: Path) -> None:
-    totals = RunningTotals()
+    totals = SuiteTotals({None: RunningTotals()})
     totals.add(answered(0))
     progress = GenerationProgress(Reporter(tmp_path), totals, total=4)
     totals.add(answered(1))
@@ -34,11 +36,32 @@ def test_progress_includes_samples_of_earlier_attempts(tmp_path: Path) -> None:
     assert rates[0] == pytest.approx(4 * rates[1]), "earlier attempts do not count"
 
 
+def test_benchmarks_share_the_progress_and_the_time_by_tokens(tmp_path: Path) -> None:
+    totals = SuiteTotals({"a": RunningTotals(), "b": RunningTotals()}, seconds=8.0)
+    progress = GenerationProgress(Reporter(tmp_path), totals, total=5)
+    for index in range(3):
+        totals.add(answered(index, "a"))
+    totals.add(answered(0, "b"))
+
+    found = totals.metrics()
+    assert {name: each.generation_seconds for name, each in found.items()} == {"a": 6.0, "b": 2.0}
+    assert {each.tokens_per_second for each in found.values()} == {2.0}
+
+    totals.add(ResultRow(benchmark="b", index=1, gold=["1"], answer=None, correct=None))
+    progress.finish()
+    report = last_report(tmp_path, "progress")
+    assert (report["step"], report["total_steps"]) == (5, 5)
+    metrics = last_report(tmp_path, "metrics")["metrics"]
+    assert isinstance(metrics, dict)
+    told = {name: metrics[name] for name in ("accuracy/a", "accuracy/b", "errors")}
+    assert told == {"accuracy/a": 1.0, "accuracy/b": 0.5, "errors": 1}
+
+
 def test_elapsed_time_accumulates_over_attempts(tmp_path: Path) -> None:
     assert seconds_of_earlier_attempts(tmp_path) == 0.0
     for _attempt in range(3):
         before = seconds_of_earlier_attempts(tmp_path)
-        totals = RunningTotals(seconds=before)
+        totals = SuiteTotals({None: RunningTotals()}, seconds=before)
         GenerationProgress(Reporter(tmp_path), totals, total=1).finish()
         assert totals.seconds > before
         assert seconds_of_earlier_attempts(tmp_path) == totals.seconds

@@ -9,6 +9,7 @@ from services.contracts.evaluations import SampleResult
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.results import (
     RESULTS,
+    Answered,
     ResultRow,
     RunningTotals,
     prepare,
@@ -59,7 +60,7 @@ def test_a_torn_last_line_is_truncated_before_new_rows_are_appended(path: Path) 
     first = whole.index(b"\n")
     for length in (0, 1, first, first + 1, first + 2, len(whole) - 2, len(whole) - 1):
         path.write_bytes(whole[:length])
-        prepare(path, 3)
+        prepare(path, {None: Answered(3)})
         kept = whole[:length].count(b"\n")
         assert path.read_bytes() == b"".join(whole.splitlines(keepends=True)[:kept])
         write(path, row(2))
@@ -68,7 +69,7 @@ def test_a_torn_last_line_is_truncated_before_new_rows_are_appended(path: Path) 
 
 def test_rows_without_an_answer_are_dropped_and_retried(path: Path) -> None:
     write(path, row(2), unanswered(0), row(1, correct=False))
-    prepare(path, 3)
+    prepare(path, {None: Answered(3)})
     assert indexes(path) == [2, 1]
 
 
@@ -76,20 +77,20 @@ def test_unreadable_unknown_and_duplicate_rows_are_dropped(path: Path) -> None:
     write(path, row(0), row(0, answer="5"), row(7), row(-1))
     with open(path, "ab") as file:
         file.write(b"\0" * 20 + b"\n{}\n[]\n")
-    prepare(path, 3)
+    prepare(path, {None: Answered(3)})
     assert [(item.index, item.answer) for item in read_rows(path)] == [(0, "4")]
 
 
 def test_a_valid_file_is_left_unchanged(path: Path) -> None:
     write(path, row(1), row(0))
     inode = path.stat().st_ino
-    prepare(path, 2)
+    prepare(path, {None: Answered(2)})
     assert path.stat().st_ino == inode
     assert [item.name for item in path.parent.iterdir()] == [RESULTS]
 
 
 def test_there_are_no_rows_before_the_first_attempt(path: Path) -> None:
-    prepare(path, 3)
+    prepare(path, {None: Answered(3)})
     assert indexes(path) == []
 
 
@@ -107,7 +108,7 @@ def sample(index: int, number: int, extracted: str | None, gold: str = "4") -> R
 def test_every_sample_of_an_item_has_a_row_of_its_own(path: Path) -> None:
     write(path, sample(0, 0, "4"), sample(0, 1, "5"), sample(0, 0, "6"), sample(1, 2, "4"))
 
-    prepare(path, 2, samples_per_item=2)
+    prepare(path, {None: Answered(2, 2)})
 
     assert [(each.index, each.sample, each.extracted) for each in read_rows(path)] == [
         (0, 0, "4"),
@@ -115,11 +116,29 @@ def test_every_sample_of_an_item_has_a_row_of_its_own(path: Path) -> None:
     ]
 
 
+def test_benchmarks_have_rows_of_the_same_numbers(path: Path) -> None:
+    rows = [row(0), row(1), row(0), row(0, correct=False), row(1)]
+    for each, benchmark in zip(rows, ("a", "a", "b", "b", "b"), strict=True):
+        each.benchmark = benchmark
+    write(path, *rows, row(0))
+    answered: dict[str | None, Answered] = {"a": Answered(2), "b": Answered(1, 2), "c": Answered(1)}
+
+    prepare(path, answered)
+
+    assert [(each.benchmark, each.index) for each in read_rows(path)] == [
+        ("a", 0),
+        ("a", 1),
+        ("b", 0),
+    ]
+    assert [name for name, each in answered.items() if each.has(0, 0)] == ["a", "b"]
+    assert not answered["b"].has(0, 1)
+
+
 def test_a_row_written_before_samples_were_numbered_is_the_first(path: Path) -> None:
     write(path, row(1))
     path.write_bytes(path.read_bytes().replace(b'"sample":0,', b""))
 
-    prepare(path, 2, samples_per_item=3)
+    prepare(path, {None: Answered(2, 3)})
 
     assert [(each.index, each.sample) for each in read_rows(path)] == [(1, 0)]
 

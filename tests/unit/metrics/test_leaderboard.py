@@ -1,7 +1,7 @@
 """Leaderboards: which evaluations are compared, and in what order models stand."""
 
 from services.metrics.leaderboard import Leaderboard, leaderboard
-from tests.support.evaluation_view import evaluation
+from tests.support.evaluation_view import evaluation, evaluation_of_several
 
 
 def shown(board: Leaderboard) -> list[tuple[str, list[str | None], float | None]]:
@@ -76,3 +76,25 @@ def test_a_model_with_tools_is_a_row_of_its_own() -> None:
 
     assert [row.model for row in board.rows] == ["m with SandboxFusionTool", "m"]
     assert len(board.benchmarks) == 1
+
+
+def test_benchmarks_of_one_evaluation_are_columns_in_its_order() -> None:
+    board = leaderboard(
+        [
+            evaluation_of_several("b", "two", {"aime24": 0.5, "gsm8k": 1.0}),
+            evaluation("a", "one", "gsm8k", 0.25, benchmark="gsm8k"),
+        ]
+    )
+    assert [each.benchmark for each in board.benchmarks] == ["gsm8k", "aime24"]
+    assert shown(board) == [("two", ["b", "b"], 0.75), ("one", ["a", None], None)]
+
+
+def test_prompts_and_splits_make_other_benchmarks_of_one_file() -> None:
+    board = leaderboard(
+        [
+            evaluation("c", "m", "f", 0.5, benchmark="panorama_pi4pc_cot"),
+            evaluation("b", "m", "f", 0.5, benchmark="panorama_pi4pc"),
+            evaluation("a", "m", "f", 0.5, benchmark="panorama_pi4pc", split="final"),
+        ]
+    )
+    assert shown(board) == [("m", ["a", "b", "c"], 0.5)]

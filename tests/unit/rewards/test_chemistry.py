@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.benchmarks import BENCHMARKS, graded_by
 from services.contracts.errors import InvalidRequest
+from services.contracts.graders import MetricsVariant
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.samples import parse_sample
 from services.rewards.chemistry import grader
@@ -27,7 +28,7 @@ def row(task: str, subtask: str, gt: object = None, **meta: str) -> dict[str, An
     return {**fields, "gt": gt, "meta": json.dumps(meta)}
 
 
-def scores(*asked: tuple[dict[str, Any], str]) -> list[Score]:
+def scores(*asked: tuple[dict[str, Any], str], metrics: MetricsVariant = "official") -> list[Score]:
     """The grades of answers to rows, by one grader."""
     environment = OperatorEnvironment(
         attempts=1, grading_python=installed_runtime("grading").python
@@ -39,7 +40,7 @@ def scores(*asked: tuple[dict[str, Any], str]) -> list[Score]:
             found = []
             for data, answer in asked:
                 benchmark = BENCHMARKS[f"chemcotbench_{data['task']}"]
-                component = await factory.component(benchmark.grader, "grader")
+                component = await factory.component(graded_by(benchmark, metrics), "grader")
                 item = parse_sample(data, 0, None, benchmark)
                 given = Sample.of_answer(answer, item.messages, item.gold, item.extra)
                 found.append(await component.score(given))
@@ -61,6 +62,22 @@ def test_counts_have_an_absolute_error_and_none_without_a_number() -> None:
     assert (off.value, off.measures) == (0.0, {"absolute_error": 2})
     assert (none.value, none.measures, none.extracted) == (0.0, {}, None)
     assert off.group == "mol_und/fg_count"
+
+
+def test_the_fork_takes_an_answer_without_a_number_for_zero() -> None:
+    asked = row("mol_und", "fg_count", "3")
+    off, none = scores((asked, said("count", "5")), (asked, "three"), metrics="fork")
+    assert (off.value, off.measures) == (0.0, {"absolute_error": 2})
+    assert (none.value, none.measures, none.extracted) == (0.0, {"absolute_error": 3}, None)
+
+
+def test_the_fork_measures_plain_logp() -> None:
+    asked = {**row("mol_opt", "logp"), "query": "Source Molecule: C"}
+    (found,) = scores((asked, said("Final Target Molecule", "CC")), metrics="fork")
+    # Crippen: the carbon and hydrogens of CH4 are C1 and H1, those of CH3 the same.
+    carbon, hydrogen = 0.1441, 0.1230
+    gain = (2 * carbon + 6 * hydrogen) - (carbon + 4 * hydrogen)
+    assert found.measures["improvement"] == pytest.approx(gain, abs=1e-3)
 
 
 def test_scaffolds_are_compared_by_their_morgan_fingerprints() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.benchmarks import BENCHMARKS, graded_by
 from services.contracts.errors import InvalidRequest
+from services.contracts.graders import MetricsVariant
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.samples import parse_sample
 from services.metrics.measures import Measures
@@ -42,13 +43,16 @@ def examined(code: str) -> dict[str, Any]:
     }
 
 
-def scores(task: str, *asked: tuple[dict[str, Any], str]) -> list[Score]:
+def scores(
+    task: str, *asked: tuple[dict[str, Any], str], metrics: MetricsVariant = "official"
+) -> list[Score]:
     benchmark = BENCHMARKS[f"panorama_{task}"]
+    grader = graded_by(benchmark, metrics)
 
     async def grade() -> list[Score]:
         async with AsyncExitStack() as stack:
             factory = RewardFactory(OperatorEnvironment(attempts=1), stack)
-            component = await factory.component(benchmark.grader, "grader")
+            component = await factory.component(grader, "grader")
             found = []
             for data, answer in asked:
                 item = parse_sample(data, 0, None, benchmark)
@@ -101,6 +105,33 @@ def test_an_unparsable_code_counts_as_a_wrong_one() -> None:
     assert [each.value for each in found] == [1.0, 0.0, 0.0, 1.0]
     # F1 of 102: 2 of 3; of 103: 0 of 1; of ALLOW: 2 of 3.
     assert means(found) == pytest.approx({"macro_f1": (2 / 3 + 0 + 2 / 3) / 3})
+
+
+def test_the_fork_knows_no_silver_documents_and_pools_f1() -> None:
+    found = scores(
+        "par4pc",
+        (retrieval(["A", "C"], ["B"]), '{"answer": ["A", "C", "B"]}'),
+        (retrieval(["D"], []), '{"answer": ["A", "B", "C"]}'),
+        (retrieval(["D"], []), "no answer"),
+        metrics="fork",
+    )
+    assert [each.value for each in found] == [0.0, 0.0, 0.0]
+    # Points: 4 - 1 of 4, 0 of 2, 0 of 2; with silver the first would have 4. F1: 2 * 2 of 3 + 2 +
+    # 3 + 1 + 0 + 1.
+    assert means(found) == pytest.approx({"item_score": 3 / 8, "pooled_f1": 4 / 10})
+
+
+def test_the_fork_leaves_unparsable_codes_out() -> None:
+    found = scores(
+        "noc4pc",
+        (examined("102"), '{"code": "102"}'),
+        (examined("ALLOW"), "It is not allowable."),
+        (examined("103"), '{"code": "102"}'),
+        metrics="fork",
+    )
+    assert [each.value for each in found] == [1.0, 0.0, 0.0]
+    # F1 of 102: 2 of 3; of 103: 0 of 1; ALLOW has no answer and no claim left.
+    assert means(found) == pytest.approx({"macro_f1": (2 / 3 + 0) / 2})
 
 
 def test_the_prompt_has_the_application_the_claim_and_the_options() -> None:

@@ -1,5 +1,8 @@
 """Settings from the environment."""
 
+import json
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -40,6 +43,30 @@ def test_invalid_addresses_are_rejected(monkeypatch: pytest.MonkeyPatch, address
     monkeypatch.setenv("TEMPER_SANDBOX_NETWORK_ALLOW", address)
 
     with pytest.raises(ValidationError, match="is not HOST:PORT"):
+        SandboxSettings()
+
+
+def test_folders_of_scripts_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    folders = {"a": str(tmp_path), "b": str(tmp_path / "link")}
+    monkeypatch.setenv("TEMPER_SANDBOX_SCRIPT_FOLDERS", json.dumps(folders))
+
+    assert SandboxSettings().sandbox_script_folders == {"a": tmp_path, "b": tmp_path}
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "a b"])
+def test_folders_of_scripts_have_plain_names(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("TEMPER_SANDBOX_SCRIPT_FOLDERS", json.dumps({name: "/data"}))
+
+    with pytest.raises(ValidationError):
+        SandboxSettings()
+
+
+@pytest.mark.parametrize("place", ["*.example.org:443", "a:1,b:2", "host"])
+def test_scripts_have_one_destination(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setenv("TEMPER_SANDBOX_SCRIPT_NETWORK", place)
+
+    with pytest.raises(ValidationError):
         SandboxSettings()
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import RowError
-from services.trainer.offline.rendering import Exchange, alternate, as_chat_message, render
+from services.datasets.rendering import Exchange, as_chat_message, render
+from services.trainer.offline.alternation import alternate
 
 from .chatml import chat_rows, chatml, forgetful
 

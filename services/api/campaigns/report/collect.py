@@ -17,6 +17,7 @@ from services.contracts.campaign_reports import (
     FinalComparison,
     ReportedAttempt,
     RoleCost,
+    ScriptCost,
 )
 from services.contracts.campaigns import (
     ROLE_OF_STEP,
@@ -27,6 +28,7 @@ from services.contracts.campaigns import (
 )
 from services.contracts.jobs import JobKind
 from services.core.db.tables import CampaignEffectRow, JobRow
+from services.core.jobs.campaign_scripts import ScriptUsage, scripts_usage
 from services.core.jobs.campaign_steps import REWOUND
 from services.core.jobs.job import Job
 from services.metrics.missing_scores import compare_scores
@@ -46,7 +48,11 @@ def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
         number: loop_view(number, steps, higher_is_better=request.higher_is_better)
         for number, steps in outputs.items()
     }
-    best = max((number for number, loop in loops.items() if loop.accepted), default=0)
+    best = max(
+        (number for number, loop in loops.items() if loop.accepted),
+        key=lambda number: loops[number].judged or 0,
+        default=0,
+    )
     training = jobs.trainings.get(best)
     return CampaignReport(
         campaign=campaign_view(job),
@@ -110,7 +116,8 @@ def _jobs_of(session: Session, campaign_id: str) -> _Jobs:
     jobs = _Jobs()
     for effect, row in session.execute(query):
         jobs.rows.append(row)
-        if row.kind == JobKind.FINE_TUNING.value and not effect.key.startswith(REWOUND):
+        is_training = row.kind == JobKind.FINE_TUNING.value and effect.step == StepName.RUNNING
+        if is_training and not effect.key.startswith(REWOUND):
             jobs.trainings[effect.loop] = row
     return jobs
 
@@ -165,20 +172,35 @@ def _cost(
 ) -> CampaignCost:
     by_role = _by_role(session, job.id, request)
     used = by_role.values()
-    priced = [request.llm_for(role).price is not None for role in LlmRole]
+    scripts = scripts_usage(session, job.id)
+    priced = [llm.price is not None for llm in request.llms]
     hours: dict[str, float] = defaultdict(float)
     for row in rows:
         hours[row.kind] += _hours(row.started_at, row.finished_at)
     return CampaignCost(
-        llm_calls=sum(role.calls for role in used),
-        prompt_tokens=sum(role.prompt_tokens for role in used),
-        completion_tokens=sum(role.completion_tokens for role in used),
-        llm_cost=sum(role.cost or 0.0 for role in used) if all(priced) else None,
+        llm_calls=sum(each.calls for each in used) + scripts.calls,
+        prompt_tokens=sum(each.prompt_tokens for each in used) + scripts.prompt_tokens,
+        completion_tokens=sum(each.completion_tokens for each in used) + scripts.completion_tokens,
+        llm_cost=sum(each.cost or 0.0 for each in used) + scripts.cost if all(priced) else None,
         llm_by_role=by_role,
+        by_scripts=_by_scripts(request, scripts),
         hours=_hours(job.started_at, job.finished_at),
         jobs=Counter(row.kind for row in rows),
         job_hours=hours,
         gpu_hours=sum(_hours(row.started_at, row.finished_at) * (row.gpus or 0) for row in rows),
+    )
+
+
+def _by_scripts(request: CreateCampaign, used: ScriptUsage) -> ScriptCost | None:
+    llms = request.script_llms
+    if llms is None:
+        return None
+    priced = all(llm.price is not None for llm in llms.by_model.values())
+    return ScriptCost(
+        calls=used.calls,
+        prompt_tokens=used.prompt_tokens,
+        completion_tokens=used.completion_tokens,
+        cost=used.cost if priced else None,
     )
 
 

@@ -1,6 +1,6 @@
 // Requests to the gateway: the REST routes that every client uses.
 
-const TIME_LIMIT = 30_000;
+const TIME_LIMIT_SECONDS = 30;
 const RETRY_FIRST = 500;
 const RETRY_MOST = 15_000;
 
@@ -13,8 +13,8 @@ export class ApiError extends Error {
 }
 
 /** The JSON answer of a route; raises ApiError. */
-export async function request(path, { method = "GET", body, headers = {}, signal } = {}) {
-  const limit = AbortSignal.timeout(TIME_LIMIT);
+export async function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS } = {}) {
+  const limit = AbortSignal.timeout(seconds * 1000);
   let response;
   try {
     response = await fetch(path, {

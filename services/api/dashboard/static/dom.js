@@ -75,8 +75,10 @@ export function select(options, chosen, onchange) {
   return h("select", { onchange: (event) => onchange(event.target.value) }, items);
 }
 
-/** How to get the same by curl and by the command line. */
-export function sameBy(path, command) {
+/** How to get the same by curl and by the command line; `body` is the JSON text that is posted. */
+export function sameBy(path, command, body) {
+  // In JSON a line break is escaped, so that no text of the body can be the line that ends it.
+  const posted = body === undefined ? "" : ` --json @- <<'END'\n${body}\nEND`;
   return h("details", { class: "same" }, h("summary", {}, "The same by curl and command"),
-    h("pre", {}, `curl ${location.origin}${path}${command ? `\n${command}` : ""}`));
+    h("pre", {}, `curl ${location.origin}${path}${posted}${command ? `\n${command}` : ""}`));
 }

@@ -1,5 +1,6 @@
 // Numbers, times and states as text.
 
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 
 /** Seconds as the two largest units, as in "1h 05m". */
@@ -26,12 +27,23 @@ export function number(value) {
   return Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
 }
 
+/** A number of bytes in the largest unit that leaves at least 1. */
+export function bytes(count) {
+  const unit = Math.max(0, BYTE_UNITS.findLastIndex((_, power) => count >= 1024 ** power));
+  const value = count / 1024 ** unit;
+  return `${unit ? value.toFixed(value < 10 ? 1 : 0) : value} ${BYTE_UNITS[unit]}`;
+}
+
 const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** A text in which nothing turns its direction around: such marks are escaped. */
+export function oneDirection(text) {
+  return text.replace(BIDI_CONTROLS, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
 
 /** A value as JSON, in which nothing turns the direction of the text around. */
 export function json(value, indent) {
-  const escaped = (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(value, null, indent).replace(BIDI_CONTROLS, escaped);
+  return oneDirection(JSON.stringify(value, null, indent));
 }
 
 /** How long a job has run, in seconds. */

@@ -7,7 +7,9 @@ import { campaignView, campaignsView } from "./views/campaigns.js";
 import { chatView } from "./views/chat.js";
 import { cloneView } from "./views/clone.js";
 import { compareView } from "./views/compare.js";
+import { dataView } from "./views/data.js";
 import { evaluationsView } from "./views/evaluations.js";
+import { fileView } from "./views/file.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
 import { lineageView } from "./views/lineage.js";
@@ -31,6 +33,8 @@ const VIEWS = [
   [/^\/ui\/campaigns$/, campaignsView],
   [/^\/ui\/campaigns\/([\w-]+)$/, campaignView],
   [/^\/ui\/campaigns\/([\w-]+)\/loops\/(\d{1,4})$/, campaignLoopView],
+  [/^\/ui\/data$/, dataView],
+  [/^\/ui\/data\/([\w-]+)$/, fileView],
   [/^\/ui\/models$/, modelsView],
   [/^\/ui\/lineage$/, lineageView],
   [/^\/ui\/chat$/, chatView],

@@ -1,29 +1,43 @@
-// Where the time of each step of an online training went, as stacked bars.
+// Where the time of each step of an online training went: as stacked bars, and one after another
+// with the versions of the policy.
 
 import { h } from "./dom.js";
 import { duration, number } from "./format.js";
 
 const SHOWN_STEPS = 60;
+const ON_TIMELINE = 12;
 const PARTS = {
   rollout: "generating, with tools and rewards",
+  generate: "generating",
+  tools: "tools",
   batch: "batch",
   probe: "log-probabilities before the update",
   update: "update",
   sync: "weight sync",
   evaluation: "evaluation",
   checkpoint: "checkpoint",
+  other: "other",
 };
+// Of a step; rollouts are divided by the shares of model and tools in their time.
+const MEASURED = ["rollout", "batch", "probe", "update", "sync", "evaluation", "checkpoint"];
 // A thinned curve may lack a step; without one of these a bar would not add up.
 const IN_EVERY_STEP = ["step", "rollout", "update"];
 
-/** Bars of the latest steps of a job's Metrics. Its element is hidden for jobs without step times. */
+/**
+ * Bars and a timeline of the latest steps of a job's Metrics; a step leads to `addressOf` it. Its
+ * element is hidden for jobs without step times.
+ */
 export class StepTimes {
-  constructor(metrics) {
+  constructor(metrics, addressOf) {
     this.metrics = metrics;
-    this.bars = h("div", { class: "stacks", role: "img" });
+    this.addressOf = addressOf;
+    this.bars = h("ol", { class: "stacks" });
     this.text = h("p", { class: "quiet" });
     this.legend = h("ul", { class: "row legend" });
-    this.element = h("section", { hidden: true }, h("h2", {}, "Where the time of each step went"), this.bars, this.legend, this.text);
+    this.timeline = h("ol", { class: "timeline", "aria-label": "The latest steps one after another" });
+    this.element = h("section", { hidden: true },
+      h("h2", {}, "Where the time of each step went"), this.bars, this.legend, this.text,
+      h("h2", {}, "Timeline"), this.timeline);
     this.pending = false;
   }
 
@@ -42,36 +56,74 @@ export class StepTimes {
     this.element.hidden = !steps.length;
     if (!steps.length) return;
     const longest = Math.max(...steps.map(({ total }) => total));
-    const sums = Object.fromEntries([...Object.keys(PARTS), "other"].map((part) => [part, steps.reduce((sum, { parts }) => sum + (parts[part] ?? 0), 0)]));
     const whole = steps.reduce((sum, { total }) => sum + total, 0) || 1;
-    const spent = Object.entries(sums).filter(([, seconds]) => seconds > 0);
-    this.bars.replaceChildren(...steps.map((one) => bar(one, longest)));
-    this.legend.replaceChildren(...spent.map(([part, seconds]) => h("li", { class: `part-${part}` }, `${PARTS[part] ?? part} ${Math.round((100 * seconds) / whole)} %`)));
-    this.text.textContent = `Steps ${steps[0].step} to ${steps.at(-1).step}; the longest took ${duration(longest)}.`;
+    const sums = Object.keys(PARTS).map((part) => [part, steps.reduce((sum, { parts }) => sum + (parts[part] ?? 0), 0)]);
+    const spent = sums.filter(([, seconds]) => seconds > 0);
+    replaceItems(this.bars, steps.map((one) => this.bar(one, longest)));
+    this.legend.replaceChildren(...spent.map(([part, seconds]) => h("li", { class: `part-${part}` }, `${PARTS[part]} ${Math.round((100 * seconds) / whole)} %`)));
+    this.text.textContent = `Steps ${steps[0].step} to ${steps.at(-1).step}; the longest took ${duration(longest)}. A step leads to its trajectories.`;
     this.bars.setAttribute("aria-label", `${this.text.textContent} ${[...this.legend.children].map((item) => item.textContent).join(", ")}`);
+    replaceItems(this.timeline, steps.slice(-ON_TIMELINE).map((one) => this.stretch(one)));
   }
 
-  /** The latest steps, oldest first: their seconds in all, and of each part. */
+  /** The latest steps, oldest first: their seconds in all, and of each part in its order. */
   latest() {
-    const series = (part) => this.metrics.series.get(`${part}_seconds`) ?? new Map();
-    const complete = [...series("step").keys()].filter((step) => IN_EVERY_STEP.every((part) => series(part).has(step)));
+    const series = (name) => this.metrics.series.get(name) ?? new Map();
+    const seconds = (name, step) => series(`${name}_seconds`).get(step) ?? 0;
+    const complete = [...series("step_seconds").keys()].filter((step) => IN_EVERY_STEP.every((part) => series(`${part}_seconds`).has(step)));
     return complete.sort((a, b) => a - b).slice(-SHOWN_STEPS).map((step) => {
-      const parts = Object.fromEntries(Object.keys(PARTS).map((part) => [part, series(part).get(step) ?? 0]));
-      const known = Object.values(parts).reduce((sum, seconds) => sum + seconds, 0);
-      const total = Math.max(series("step").get(step), known);
-      return { step, total, parts: { ...parts, other: total - known } };
+      const measured = Object.fromEntries(MEASURED.map((part) => [part, seconds(part, step)]));
+      const known = Object.values(measured).reduce((sum, each) => sum + each, 0);
+      const total = Math.max(seconds("step", step), known);
+      const parts = { ...divided(measured.rollout, seconds("rollout_model", step), seconds("rollout_tool", step)), ...measured, other: total - known };
+      if (parts.generate) delete parts.rollout;
+      return { step, total, parts, version: series("version").get(step) };
     });
+  }
+
+  bar(one, longest) {
+    const stack = h("a", { class: "stack", href: this.addressOf(one.step), title: told(one), "aria-label": told(one) });
+    for (const [part, seconds] of spentOf(one)) {
+      const piece = h("span", { class: `part-${part}` });
+      piece.style.height = `${(100 * seconds) / (longest || 1)}%`;
+      stack.append(piece);
+    }
+    return h("li", {}, stack);
+  }
+
+  /** A step on the timeline, as long as it took; the policy's version changes at its end. */
+  stretch(one) {
+    const pieces = spentOf(one).map(([part, seconds]) => {
+      const piece = h("span", { class: `part-${part}` });
+      piece.style.flexGrow = seconds;
+      return piece;
+    });
+    const item = h("li", {},
+      h("a", { href: this.addressOf(one.step), title: told(one), "aria-label": told(one) }, pieces),
+      h("span", { class: "quiet" }, `${one.step}`, one.version === undefined ? null : h("strong", {}, ` v${one.version}`)));
+    item.style.flexGrow = one.total || 1;
+    return item;
   }
 }
 
-function bar({ step, total, parts }, longest) {
-  const spent = Object.entries(parts).filter(([, seconds]) => seconds > 0);
-  const title = [`step ${step}: ${number(total)} s`, ...spent.map(([part, seconds]) => `${PARTS[part] ?? part} ${number(seconds)} s`)].join("\n");
-  const stack = h("div", { class: "stack", title });
-  for (const [part, seconds] of spent) {
-    const piece = h("div", { class: `part-${part}` });
-    piece.style.height = `${(100 * seconds) / (longest || 1)}%`;
-    stack.append(piece);
-  }
-  return stack;
+/** Replace the items of a list; the link that has the focus keeps it. */
+function replaceItems(list, items) {
+  const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  list.replaceChildren(...items);
+  if (focused !== null) [...list.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+}
+
+/** The time of rollouts, by the shares of the model and of tools in it. */
+function divided(seconds, model, tools) {
+  return model > 0 ? { generate: (seconds * model) / (model + tools), tools: (seconds * tools) / (model + tools) } : {};
+}
+
+function spentOf({ parts }) {
+  return Object.entries(parts).filter(([, seconds]) => seconds > 0);
+}
+
+/** A step in words. */
+function told(one) {
+  const version = one.version === undefined ? "" : `, then policy version ${one.version}`;
+  return [`step ${one.step}: ${number(one.total)} s${version}`, ...spentOf(one).map(([part, seconds]) => `${PARTS[part]} ${number(seconds)} s`)].join("\n");
 }

@@ -118,8 +118,7 @@ class Learner:
         log_probs: list[list[float]] = []
         match request:
             case Update(step=step, batch=path):
-                with self._memory.update():
-                    metrics = self.updater.update(TrainedTokens.of(TrainingBatch.load(path)), step)
+                metrics = self._update(step, path)
             case MeasureBatch(batch=path):
                 metrics = self.updater.measure(TrainedTokens.of(TrainingBatch.load(path)))
             case Probe(token_ids=token_ids):
@@ -135,6 +134,13 @@ class Learner:
         self._processes.barrier()
         seconds = time.perf_counter() - began
         return Done(seconds=seconds, metrics=metrics, log_probs=log_probs)
+
+    def _update(self, step: int, batch: Path) -> dict[str, float]:
+        with self._memory.update():
+            result = self.updater.update(TrainedTokens.of(TrainingBatch.load(batch)), step)
+        if result.token_values is not None and self._processes.is_main:
+            result.token_values.save(batch)
+        return result.metrics
 
     def _log_probs(self, tokens: TrainedTokens) -> Tensor:
         return self._scorer.score(tokens, temperature=1.0).log_probs

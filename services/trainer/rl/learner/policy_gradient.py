@@ -193,26 +193,27 @@ class _BatchLoss:
         """The weighted sum of the losses of the policy and of its critic."""
         read = LogprobReader(micro.targets, self.temperature, self.settings.entropy_bonus > 0)
         (log_probs, entropies), values = self.model(micro.token_ids, micro.states, read)
-        loss = (weights * self._policy_losses(micro, log_probs, accumulator)).sum()
+        token_targets, old = self.token_targets, log_probs.detach()
+        if token_targets.old_log_probs is not None:
+            old = token_targets.old_log_probs[micro.tokens]
+        accumulator.per_token(micro.tokens, old, entropies, token_targets.advantages[micro.tokens])
+        loss = (weights * self._policy_losses(micro, log_probs, old, accumulator)).sum()
         accumulator.part("policy_loss", loss)
         accumulator.mean("entropy", entropies)
         if self.settings.entropy_bonus:
             loss = loss - self.settings.entropy_bonus * (weights * entropies).sum()
         loss = loss + self._penalty(micro, log_probs, weights, accumulator)
-        targets = self.token_targets.value_targets
+        targets = token_targets.value_targets
         if self.critic is not None and targets is not None:
             loss = loss + _value_part(self.critic, targets, micro, values, weights, accumulator)
         accumulator.part("loss", loss)
         return loss
 
     def _policy_losses(
-        self, micro: MicroBatch, log_probs: Tensor, accumulator: MetricAccumulator
+        self, micro: MicroBatch, log_probs: Tensor, old: Tensor, accumulator: MetricAccumulator
     ) -> Tensor:
         """The policy losses (m,)."""
         token_targets, settings = self.token_targets, self.settings
-        old = log_probs.detach()
-        if token_targets.old_log_probs is not None:
-            old = token_targets.old_log_probs[micro.tokens]
         sampler = token_targets.sampler_log_probs[micro.tokens]
         ratios = importance_ratios(log_probs, old, micro.row_of, settings.ratio)
         clipping = Clipping(settings.clip_low, settings.clip_high, settings.dual_clip)

@@ -22,7 +22,8 @@ class _Message(BaseModel):
 
 
 class Update(_Message):
-    """Train on a batch file; ``step`` counts updates from 0."""
+    """Train on a batch file; ``step`` counts updates from 0. What is computed for its tokens is
+    written beside it, as `TokenValues`."""
 
     type: Literal["update"] = "update"
     step: int

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from services.contracts.online import Aggregation
+from services.trainer.rl.batch import TokenValues
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens, micro_batches
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.losses import token_weights
@@ -22,9 +23,12 @@ class MetricAccumulator:
     the same names.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, tokens: int) -> None:
+        """``tokens`` is the number of trained tokens of the batch."""
         self.counting = True
         self.device = device
+        self._tokens = tokens
+        self._token_sums: Tensor | None = None
         self._sums: dict[str, Tensor] = {}
         self._maxima: dict[str, Tensor] = {}
 
@@ -45,6 +49,22 @@ class MetricAccumulator:
         )
         if self.counting and values.numel():
             self._maxima[name] = torch.maximum(before, values.detach().max().double())
+
+    def per_token(self, places: Tensor, *values: Tensor) -> None:
+        """Add ``values``, each (c,), of the tokens ``places`` (c,) of the batch to means over the
+        passes."""
+        if self._token_sums is None:
+            self._token_sums = torch.zeros(self._tokens, len(values) + 1, device=self.device)
+        if self.counting:
+            added = [each.detach().float() for each in (*values, torch.ones_like(values[0]))]
+            self._token_sums.index_add_(0, places, torch.stack(added, dim=1))
+
+    def collect_per_token(self, processes: ProcessGroup) -> Tensor | None:
+        """The means of each token over all processes, (m, number of values); None without any."""
+        if self._token_sums is None:
+            return None
+        sums = processes.sum(self._token_sums)
+        return sums[:, :-1] / sums[:, -1:].clamp(min=1)
 
     def collect(self, processes: ProcessGroup, steps: int) -> dict[str, float]:
         """The metrics over all processes, after ``steps`` optimizer steps."""
@@ -78,6 +98,14 @@ class Passes:
     def steps(self) -> int:
         """Optimizer steps per update."""
         return self.epochs * self.mini_batches
+
+
+@dataclass(frozen=True)
+class UpdateResult:
+    """The metrics of an update, and what it computed for each trained token, if its method does."""
+
+    metrics: dict[str, float]
+    token_values: TokenValues | None
 
 
 class Loss(Protocol):
@@ -129,8 +157,8 @@ class Updater:
         self._seed = seed
         self._max_response_length = max_response_length
 
-    def update(self, tokens: TrainedTokens, step: int) -> dict[str, float]:
-        """Train on a batch; ``step`` counts updates from 0. Returns its metrics.
+    def update(self, tokens: TrainedTokens, step: int) -> UpdateResult:
+        """Train on a batch; ``step`` counts updates from 0.
 
         Raises `Diverged` instead of continuing from corrupt weights.
         """
@@ -141,7 +169,7 @@ class Updater:
         metrics: dict[str, float] = {}
         loss = self._objective.begin(tokens, metrics)
         scored = time.perf_counter()
-        accumulator = MetricAccumulator(self._processes.device)
+        accumulator = MetricAccumulator(self._processes.device, tokens.count)
         self._model.train()
         steps = 0
         for chosen in self._mini_batches(tokens, step):
@@ -151,13 +179,16 @@ class Updater:
             for name, norm in self._processes.step().items():
                 accumulator.part(name, torch.tensor(norm, device=accumulator.device))
         metrics |= accumulator.collect(self._processes, steps)
-        return metrics | self._times(tokens, began, scored)
+        metrics |= self._times(tokens, began, scored)
+        values = accumulator.collect_per_token(self._processes)
+        token_values = None if values is None else TokenValues(values.cpu().numpy())
+        return UpdateResult(metrics, token_values)
 
     def measure(self, tokens: TrainedTokens) -> dict[str, float]:
         """The metrics of a batch without an update, including its loss."""
         metrics: dict[str, float] = {}
         loss = self._objective.begin(tokens, metrics)
-        accumulator = MetricAccumulator(self._processes.device)
+        accumulator = MetricAccumulator(self._processes.device, tokens.count)
         trained = np.flatnonzero(tokens.lengths.numpy()).tolist()
         weights = self._weights(tokens, trained)
         self._model.eval()

@@ -3,13 +3,15 @@
 import pytest
 from sqlalchemy import delete, select
 
-from services.contracts.jobs import JobStatus
+from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
 from services.core.ids import new_id
+from services.core.jobs.attempts import list_attempts
 from services.core.jobs.claims import Claim, Claimant, check_claim, claim_work, renew_lease
 from services.core.jobs.devices import HostDevices, release_devices, release_stale_devices
 from services.core.jobs.job import REMOTE_SLOT, Job, LeaseLost, NewJob
+from services.core.jobs.reconcile import give_up_claim
 from services.core.jobs.store import create_job, move_job, request_cancel
 from services.core.jobs.workers import heartbeat
 from services.core.worker.reports import parse_report, record_reports
@@ -42,6 +44,25 @@ def test_a_claim_marks_the_job_running_with_its_owner_and_attempt(database: Data
 
     assert (claimed.id, claimed.status, claimed.owner) == (job.id, JobStatus.RUNNING, "host:a")
     assert (claimed.attempt, claimed.epoch) == (1, job.epoch + 1)
+
+
+def test_attempts_tell_who_held_a_job_with_what_and_how_it_ended(database: Database) -> None:
+    job = queued_job(database, gpus=2)
+    first = claim(database, gpu_worker("GPU-a", "GPU-b"))
+    with database.write() as session:
+        give_up_claim(session, first.job, JobError(code="worker_lost", message="it was lost"))
+        release_devices(session, job.id, first.job.epoch)
+    second = claim(database, gpu_worker("GPU-c", "GPU-d", host="other"))
+
+    with database.read() as session:
+        latest, earlier = list_attempts(session, job.id, None, 10)[0]
+        page, has_more = list_attempts(session, job.id, latest.epoch, 1)
+    assert (latest.attempt, latest.epoch, latest.host) == (2, second.job.epoch, "other")
+    assert (latest.devices, latest.ended_at, latest.became) == (["GPU-c", "GPU-d"], None, None)
+    assert (earlier.attempt, earlier.worker, earlier.became) == (1, "gpu-host:1", "queued")
+    assert earlier.reason == "It was lost; the job resumes from its last checkpoint now"
+    assert earlier.ended_at is not None
+    assert ([row.epoch for row in page], has_more) == ([first.job.epoch], False)
 
 
 def test_a_job_is_claimed_once(database: Database) -> None:

@@ -60,6 +60,18 @@ def test_a_process_is_reused_for_the_next_call() -> None:
     assert not psutil.pid_exists(first)
 
 
+def test_a_resting_pool_has_no_process_until_the_next_call() -> None:
+    async def before_and_after(functions: FunctionPool) -> tuple[int, bool, int]:
+        first = await functions.call({}, SECONDS)
+        await functions.rest()
+        return first, psutil.pid_exists(first), await functions.call({}, SECONDS)
+
+    first, survives, second = with_processes("process", before_and_after)
+
+    assert not survives
+    assert first != second
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [

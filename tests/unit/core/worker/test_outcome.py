@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from services.contracts.errors import JobFailed
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.devices import free_devices
+from services.core.jobs.claims import Claim, Claimant
+from services.core.jobs.devices import HostDevices, free_devices
 from services.core.jobs.events import events_before
 from services.core.jobs.job import Job
 from services.core.jobs.pause import request_pause
@@ -137,6 +137,21 @@ def test_a_job_paused_while_validating_is_held_once_its_files_are_valid(
 
     assert held.status is JobStatus.PAUSED
     assert try_claim(database, cpu_worker()) is None
+
+
+@pytest.mark.parametrize("devices", [None, [0]])
+def test_a_job_whose_validation_leaves_it_without_need_of_a_device_waits_for_none(
+    database: Database, devices: list[int | str] | None
+) -> None:
+    new_job(database, gpus=1, devices=devices)
+    validation = try_claim_validation(database, cpu_worker())
+    assert validation is not None
+    without = Claimant("host:a", HostDevices("host", (), 0, remote_slots=1), 60.0)
+
+    settled(database, validation, ending({"status": "succeeded", "needs_device": False}))
+
+    # One that names its devices gets them in any case.
+    assert (try_claim(database, without) is None) == (devices is not None)
 
 
 def test_a_shutdown_requeues_the_job(database: Database, held: Claim) -> None:

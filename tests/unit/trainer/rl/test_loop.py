@@ -14,6 +14,7 @@ from services.contracts.errors import JobFailed
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import METRICS, REPORTS
 from services.rollouts.log.log import read_indexed
+from services.rollouts.log.updates import find_update
 from services.trainer.rl.__main__ import cause_of
 from tests.support.rl.parts import CountingLearner, SteadyEngine
 from tests.support.rl.training import Run, method, questions
@@ -90,6 +91,20 @@ def test_rollouts_run_ahead_during_updates(tmp_path: Path) -> None:
         seconds[staleness] = run(timed())
     assert seconds[0] == pytest.approx(10 * 20)
     assert seconds[1] == pytest.approx(10 * 10 + 10)
+
+
+def test_the_values_of_each_update_are_logged_with_its_trajectories(tmp_path: Path) -> None:
+    engine = SteadyEngine(lambda _: SHORT)
+    job = Run(tmp_path, method(), engine, questions(5))
+    run(job.play())
+
+    for trajectory in read_indexed(tmp_path):
+        update = find_update(tmp_path, trajectory.id)
+        assert update is not None
+        assert update.step == trajectory.policy_versions[0] + 1  # strictly on-policy
+        assert update.values is not None
+        assert update.values[:, 0].tolist() == trajectory.response_token_ids
+    assert list(tmp_path.glob("batch-*")) == []
 
 
 @settings(max_examples=12, deadline=None)

@@ -3,6 +3,7 @@
 import { request } from "../api.js";
 import { field, h, sameBy, show, table } from "../dom.js";
 import { json } from "../format.js";
+import { differences, withoutNulls } from "../request_difference.js";
 
 export async function cloneView({ place, signal, go }, id) {
   const made = await request(`/v1/jobs/${id}/request`, { signal });
@@ -63,23 +64,4 @@ const COLUMNS = {
 
 function shown(value) {
   return value === undefined ? "" : json(value);
-}
-
-/** The fields that differ, by their dotted names. Lists are compared as a whole. */
-function differences(was, is, name = "") {
-  if (JSON.stringify(was) === JSON.stringify(is)) return [];
-  if (!isObject(was) || !isObject(is)) return [{ name: name || "the body", was, is }];
-  const keys = new Set([...Object.keys(was), ...Object.keys(is)]);
-  return [...keys].flatMap((key) => differences(was[key], is[key], name ? `${name}.${key}` : key));
-}
-
-/** The same without fields that are null: a request means the same without them. */
-function withoutNulls(value) {
-  if (!isObject(value)) return value;
-  const given = Object.entries(value).filter(([, item]) => item !== null);
-  return Object.fromEntries(given.map(([key, item]) => [key, withoutNulls(item)]));
-}
-
-function isObject(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

@@ -31,7 +31,8 @@ export function evaluationsView({ place, signal, query, setQuery }) {
   async function load() {
     const page = await request(`/v1/evaluations?limit=${PAGE}`, { signal });
     problem.textContent = "";
-    show(list, table(`The latest ${page.data.length} evaluations`, columns(chosen, choose), page.data, "No evaluation yet."));
+    const rows = page.data.flatMap(byBenchmark);
+    show(list, table(`The latest ${page.data.length} evaluations`, columns(chosen, choose), rows, "No evaluation yet."));
   }
 
   async function showComparison() {
@@ -52,8 +53,13 @@ export function evaluationsView({ place, signal, query, setQuery }) {
   poll(REFRESH_SECONDS, load, (error) => { problem.textContent = error.message; }, signal);
 }
 
+/** A row for each benchmark of an evaluation; the first of them can be chosen for a comparison. */
+function byBenchmark(one) {
+  return (one.benchmarks ?? [one]).map((part, place) => ({ ...one, ...part, name: one.benchmarks ? part.name : one.benchmark, isFirst: place === 0 }));
+}
+
 const columns = (chosen, choose) => ({
-  Compare: (one) => (one.status === "succeeded" ? h("input", {
+  Compare: (one) => (one.status === "succeeded" && one.isFirst ? h("input", {
     type: "checkbox",
     checked: chosen.has(one.id),
     "aria-label": `Compare ${one.id}`,
@@ -62,6 +68,7 @@ const columns = (chosen, choose) => ({
   Evaluation: (one) => h("a", { href: `/ui/jobs/${one.id}` }, one.id),
   Model: (one) => (typeof one.model === "string" ? one.model : `${one.model.model} at ${one.model.base_url}`),
   Status: (one) => status({ ...one, kind: "evaluation" }),
+  Benchmark: (one) => [typeof one.name === "string" ? one.name : "", one.split].filter(Boolean).join(", "),
   Accuracy: (one) => (one.metrics ? percent(one.metrics.accuracy) : ""),
   "95 % interval": (one) => (one.metrics ? one.metrics.ci95.map(percent).join(" to ") : ""),
   Samples: (one) => number(one.metrics?.samples),
@@ -73,6 +80,7 @@ const columns = (chosen, choose) => ({
 
 const COMPARED = {
   Candidate: (one) => one.candidate,
+  Benchmark: (one) => one.benchmark ?? "",
   Items: (one) => number(one.items),
   Baseline: (one) => percent(one.baseline_mean),
   "The candidate": (one) => percent(one.candidate_mean),

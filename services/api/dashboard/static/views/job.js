@@ -1,9 +1,11 @@
 // One job: state, actions, curves, events, configuration and files, live.
 
 import { followEvents, latestEvents, poll, request } from "../api.js";
+import { configurationSection } from "../configuration.js";
 import { Charts, Metrics } from "../curves.js";
-import { facts, h, sameBy, show, table } from "../dom.js";
+import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
+import { notesSection } from "../notes.js";
 import { StepTimes } from "../step_times.js";
 import { progress, status } from "./jobs.js";
 
@@ -16,6 +18,7 @@ const ROUTES = {
   rollout: "/v1/rollouts",
   indexing: "/v1/indexing/jobs",
   batch: "/v1/batches",
+  check: "/v1/checks",
   merge: "/v1/merges",
   export: "/v1/exports",
   campaign: "/v1/campaigns",
@@ -27,16 +30,17 @@ const ACTIONS = {
   retry: ["failed"],
 };
 
-export async function jobView({ place, signal }, id) {
+export async function jobView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   const state = h("div", { "aria-live": "polite" });
   const details = h("div");
+  const attempts = h("div");
   const files = h("div");
   const connection = h("span", { class: "quiet" });
   const lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Events, newest last" });
   const charts = new Charts(signal);
   const metrics = new Metrics();
-  const times = new StepTimes(metrics);
+  const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
   charts.runs.set(id, metrics);
 
   place.append(
@@ -44,8 +48,11 @@ export async function jobView({ place, signal }, id) {
     state,
     h("section", {}, h("h2", {}, "Curves"), charts.element),
     times.element,
+    notesSection(id, null, signal),
     h("section", {}, h("h2", {}, "Events ", connection), lines),
-    h("section", {}, h("h2", {}, "Configuration and results"), details),
+    h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`)),
+    h("section", {}, h("h2", {}, "Configuration and results"), details,
+      configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
     h("section", {}, h("h2", {}, "Files"), files),
     sameBy(`/v1/jobs/${id}`, `temper show ${id}\ntemper logs --follow ${id}`),
   );
@@ -63,7 +70,7 @@ export async function jobView({ place, signal }, id) {
     };
     const takeIn = (event) => take(event, metrics, draw, lines);
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, details, files, watch }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, files, watch }, job.kind, ends), (error) => tell(error.message), ends);
     // First the events: what they do not tell any more, the curves hold. Those of a long job take
     // longer to read than everything else.
     const latest = await latestEvents(id, LATEST, ends);
@@ -93,11 +100,21 @@ function write(event, lines) {
 async function refresh(id, parts, kind, signal) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   show(parts.state, summary(job), actions(job, parts.watch), failure(job));
+  await showAttempts(parts, job, signal);
   const whole = kind in ROUTES ? await request(`${ROUTES[kind]}/${id}`, { signal }) : job;
   show(parts.details, properties(whole), linksOf(job, whole));
   const artifacts = await request(`/v1/jobs/${id}/artifacts?limit=100`, { signal });
   show(parts.files, table("Files of the job's folder", FILES(id), artifacts.data, "No files yet."));
   return !isFinal(job);
+}
+
+/** They change with the status only. */
+async function showAttempts(parts, job, signal) {
+  const known = `${job.attempt} ${job.status}`;
+  if (parts.attempts.dataset.known === known) return;
+  const { data } = await request(`/v1/jobs/${job.id}/attempts?limit=100`, { signal });
+  parts.attempts.replaceChildren(table("Latest first", ATTEMPTS, data, "No worker has taken the job."));
+  parts.attempts.dataset.known = known;
 }
 
 function summary(job) {
@@ -171,6 +188,17 @@ function flatten(value, name, flat) {
     flat[name] = typeof value === "string" ? value : json(value);
   }
 }
+
+const ATTEMPTS = {
+  Attempt: (one) => number(one.attempt),
+  Worker: (one) => h("bdi", {}, one.worker),
+  Devices: (one) => h("span", { class: "long" }, one.devices.join(", ")),
+  Lease: (one) => `epoch ${one.id}`,
+  Began: (one) => time(one.started_at),
+  Ended: (one) => time(one.ended_at),
+  Became: (one) => one.became?.replaceAll("_", " ") ?? "running",
+  Because: (one) => excerpt(one.reason),
+};
 
 const FILES = (id) => ({
   File: (file) => h("a", { href: `/v1/jobs/${id}/artifacts/${file.id.split("/").map(encodeURIComponent).join("/")}`, download: true }, file.id),

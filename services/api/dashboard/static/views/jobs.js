@@ -5,7 +5,7 @@ import { excerpt, field, h, sameBy, select, show, table } from "../dom.js";
 import { duration, time, took } from "../format.js";
 import { startLinks } from "./start.js";
 
-const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "merge", "export", "serve", "campaign"];
+const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "check", "merge", "export", "serve", "campaign"];
 const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
 const REFRESH_SECONDS = 2;
 const PAGE = 50;
@@ -59,6 +59,7 @@ const COLUMNS = {
   Status: (job) => status(job),
   Progress: (job) => progress(job),
   Took: (job) => duration(took(job)),
+  Notes: (job) => job.notes || null,
   Created: (job) => time(job.created_at),
   Why: (job) => excerpt(job.error?.message ?? job.queue_reason),
 };

@@ -49,7 +49,7 @@ function gradeOf(one) {
 }
 
 const columns = (id) => ({
-  Row: (one) => String(one.index),
+  Row: (one) => (one.benchmark === null ? String(one.index) : `${one.benchmark} ${one.index}`),
   Grade: (one) => h("span", { class: `status ${one.correct ? "succeeded" : "failed"}` }, GRADES[gradeOf(one)]),
   Score: (one) => number(one.score),
   Gold: (one) => inline(one.gold, " | ", (gold) => h("bdi", {}, excerpt(gold))),

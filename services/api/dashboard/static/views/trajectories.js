@@ -3,14 +3,14 @@
 import { request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
 import { duration, number } from "../format.js";
+import { rewardHistogram } from "../reward_histogram.js";
 
 export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs", evaluation: "/v1/evaluations" };
 
 const PAGE = 100;
-const BINS = 20;
 const SORTS = { finished: "when they ended", reward: "reward", length: "length", errors: "errors" };
 const REASONS = ["", "answered", "length", "reply_too_long", "calls_spent", "tool_error", "prompt_refused", "engine_failed", "internal_error"];
-const FILTERS = ["sort", "order", "min_reward", "max_reward", "finish_reason", "errors", "prompt"];
+const FILTERS = ["sort", "order", "min_reward", "max_reward", "min_length", "max_length", "finish_reason", "errors", "prompt", "step", "text"];
 
 export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
@@ -21,21 +21,39 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const same = h("div");
   const problem = h("p", { class: "error", role: "alert" });
   const more = h("button", { type: "button", hidden: true, onclick: () => load(false) }, "Show more");
+  const ofAll = () => ({ ...filter, sort: "", order: "", text: "" }); // the histogram knows no texts
   let found = [];
+  let last = null;
+  let latest = null;
 
   async function load(afresh) {
     problem.textContent = "";
     try {
-      const page = await request(withQuery(route, { ...filter, after: afresh ? null : found.at(-1)?.id, limit: PAGE }), { signal });
+      if (afresh) showRewards();
+      const page = await request(withQuery(route, { ...filter, after: afresh ? null : last, limit: PAGE }), { signal });
       found = afresh ? page.data : [...found, ...page.data];
+      last = page.last_id;
       more.hidden = !page.has_more;
     } catch (error) {
       if (!signal.aborted) problem.textContent = error.message;
       return;
     }
-    list.replaceChildren(table(`${found.length} trajectories`, columns(id), found, "No trajectory matches."));
-    histogram.replaceChildren(...rewards(found));
-    same.replaceChildren(sameBy(withQuery(route, filter), `temper traj ${id}`));
+    const none = more.hidden ? "No trajectory matches." : "None of those searched so far matches.";
+    list.replaceChildren(table(`${found.length} trajectories`, columns(id), found, none));
+    same.replaceChildren(
+      sameBy(withQuery(route, filter), command(id, filter)),
+      sameBy(withQuery(`${route}/rewards`, ofAll())),
+    );
+  }
+
+  /** Beside the list, which does not wait for it; of several that are asked for, the last is shown. */
+  async function showRewards() {
+    const asked = withQuery(`${route}/rewards`, ofAll());
+    latest = asked;
+    const rewards = await request(asked, { signal }).catch(() => null); // the list tells of the problem
+    if (rewards === null || latest !== asked) return;
+    const addressOf = (step) => withQuery(location.pathname, { ...filter, step });
+    histogram.replaceChildren(...rewardHistogram(rewards, addressOf));
   }
 
   function change(name) {
@@ -50,6 +68,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
     return h("input", { type: "number", step: "any", value: filter[name], onchange: (event) => change(name)(event.target.value) });
   }
 
+  const text = h("input", { type: "search", maxlength: "200", value: filter.text, onchange: (event) => change("text")(event.target.value) });
   place.append(
     h("h1", {}, "Trajectories of ", h("a", { href: `/ui/jobs/${id}` }, id)),
     h("div", { class: "row", role: "search" },
@@ -57,9 +76,13 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
       field("Order", select({ desc: "largest or latest first", asc: "smallest or first" }, filter.order || "desc", change("order"))),
       field("Reward from", bound("min_reward")),
       field("to", bound("max_reward")),
+      field("Tokens from", bound("min_length")),
+      field("up to", bound("max_length")),
       field("Ended by", select(Object.fromEntries(REASONS.map((name) => [name, name.replaceAll("_", " ") || "any"])), filter.finish_reason, change("finish_reason"))),
       field("Errors", select({ "": "any", true: "with", false: "without" }, filter.errors, change("errors"))),
-      field("Prompt", bound("prompt"))),
+      field("Prompt", bound("prompt")),
+      field("Training step", bound("step")),
+      field("Text", text)),
     problem, histogram, list, more, same,
   );
   await load(true);
@@ -71,26 +94,18 @@ const columns = (id) => ({
   Ended: (one) => one.finish_reason.replaceAll("_", " "),
   Tokens: (one) => number(one.response_tokens),
   Calls: (one) => (one.failed_calls ? `${one.tool_calls} (${one.failed_calls} failed)` : String(one.tool_calls)),
+  Notes: (one) => one.notes || null,
   Took: (one) => duration(one.seconds),
   Question: (one) => h("span", { class: "long" }, one.question.slice(0, 160)),
   Answer: (one) => h("span", { class: "long" }, one.answer.slice(-160)),
 });
 
-/** A histogram of the rewards shown, with its numbers for those who cannot see it. */
-function rewards(found) {
-  const values = found.map((one) => one.reward).filter((value) => value !== null);
-  if (!values.length) return [];
-  const least = Math.min(...values);
-  const width = (Math.max(...values) - least) / BINS || 1;
-  const counts = new Array(BINS).fill(0);
-  for (const value of values) counts[Math.min(BINS - 1, Math.floor((value - least) / width))] += 1;
-  const most = Math.max(...counts);
-  const bars = counts.map((count, index) => {
-    const bar = h("div", { class: "bar", title: `${count} from ${number(least + index * width)}` });
-    bar.style.height = `${(100 * count) / most}%`;
-    return bar;
-  });
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const text = `Rewards of those shown: ${number(least)} to ${number(Math.max(...values))}, mean ${number(mean)}`;
-  return [h("div", { class: "histogram", role: "img", "aria-label": text }, bars), h("p", { class: "quiet" }, text)];
+/** The command that lists the same. */
+function command(id, filter) {
+  const flags = { errors: { true: "--errors", false: "--no-errors" }[filter.errors], asc: filter.order === "asc" ? "--asc" : null };
+  const options = { sort: "--sort", min_reward: "--min-reward", max_reward: "--max-reward", min_length: "--min-length", max_length: "--max-length", finish_reason: "--finish", prompt: "--prompt", step: "--step" };
+  const given = Object.entries(options).filter(([name]) => filter[name]).map(([name, option]) => `${option} ${filter[name]}`);
+  // In single quotes a shell takes everything as it is.
+  const quoted = filter.text ? [`--text '${filter.text.replaceAll("'", "'\\''")}'`] : [];
+  return ["temper traj", id, ...given, ...quoted, ...Object.values(flags).filter(Boolean)].join(" ");
 }

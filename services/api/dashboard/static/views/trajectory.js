@@ -4,16 +4,21 @@ import uPlot from "../vendor/uPlot.js";
 import { request } from "../api.js";
 import { facts, h, inline, sameBy, whole } from "../dom.js";
 import { duration, json, number } from "../format.js";
+import { notesSection } from "../notes.js";
+import { TokenText } from "../token_text.js";
 import { TRAJECTORY_ROUTES } from "./trajectories.js";
 
-export async function trajectoryView({ place, signal, query }, jobId, id) {
+export async function trajectoryView({ place, signal, query, setQuery }, jobId, id) {
   const job = await request(`/v1/jobs/${jobId}`, { signal });
   const path = `${TRAJECTORY_ROUTES[job.kind]}/${jobId}/trajectories`;
   const one = await request(`${path}/${id}`, { signal });
   const beside = query.get("beside");
   const other = beside ? await request(`${path}/${encodeURIComponent(beside)}`, { signal }) : null;
   const group = await request(`${path}?prompt=${one.prompt_index}&limit=100`, { signal });
-  const tokens = h("div", { class: "chart" });
+  const chooseOverlay = (color) => setQuery({ beside, color });
+  const stepAddress = (step) => `/ui/jobs/${jobId}/trajectories?step=${step}`;
+  const tokens = new TokenText(`${path}/${id}/tokens`, query.get("color"), chooseOverlay, signal, stepAddress);
+  const chart = h("div", { class: "chart" });
   place.append(
     h("h1", {}, id),
     h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, jobId), copyButton(one)),
@@ -33,11 +38,15 @@ export async function trajectoryView({ place, signal, query }, jobId, id) {
     samples(group.data, jobId, one, other),
     h("h2", {}, other ? "Conversations" : "Conversation"),
     h("div", { class: "sides" }, conversation(one), other ? conversation(other) : null),
+    notesSection(jobId, id, signal),
     h("h2", {}, "Tokens"),
-    tokens,
+    tokens.element,
+    chart,
     sameBy(`${path}/${id}`, `temper traj ${jobId} ${id}`),
+    sameBy(`${path}/${id}/tokens`, `temper traj ${jobId} ${id} --tokens`),
   );
-  if (one.response_token_ids.length) drawTokens(tokens, one, signal);
+  if (one.response_token_ids.length) drawTokens(chart, one, signal);
+  await tokens.load();
 }
 
 function conversation(one) {

@@ -12,6 +12,7 @@ from services.trainer.rl.learner.card_memory import CONTEXT_BYTES, CardMemory
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import ColocatedEngine, Update
+from services.trainer.rl.learner.update import UpdateResult
 from tests.support.learning import drawn_batch, learner_spec
 
 TOTAL = 80 << 30
@@ -88,9 +89,9 @@ def test_an_update_is_computed_with_the_whole_card(
     learner._memory = CardMemory(CUDA, ColocatedEngine(memory=0.45, sleeps=True))
     caps: list[float] = []
 
-    def update(*_: object) -> dict[str, float]:
+    def update(*_: object) -> UpdateResult:
         caps.append(card.cap)
-        return {}
+        return UpdateResult({}, None)
 
     monkeypatch.setattr(learner.updater, "update", update)
     drawn_batch().save(tmp_path / "batch.npz")

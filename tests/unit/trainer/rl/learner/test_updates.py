@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from services.trainer.errors import Diverged
-from services.trainer.rl.batch import TrainingBatch, TrainingSequence
+from services.trainer.rl.batch import TokenValues, TrainingBatch, TrainingSequence
 from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
@@ -96,6 +96,39 @@ def test_step_does_not_depend_on_micro_batches(
         if not name.endswith("seconds"):
             assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
     torch.testing.assert_close(weights(whole), weights(pack), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("reinforcement", {}),
+        ("reinforcement", {"mini_batches": 2}),
+        ("ppo", {"epochs": 2, "whiten_advantages": False}),
+    ],
+)
+def test_what_an_update_computes_for_each_token_is_left_beside_the_batch(
+    method: str, settings: dict[str, Any], base: Path, learn: Any, tmp_path: Path
+) -> None:
+    batch = drawn_batch()
+    spec = learner_spec(base, method, tmp_path)
+    before = Learner(spec, ProcessGroup(spec.settings.optimizer))
+    probed = before.answer(Probe(token_ids=[s.token_ids.tolist() for s in batch.sequences]))
+
+    learn(method, batch, **settings)
+
+    found = TokenValues.take(tmp_path / "batch.npz")
+    assert found is not None
+    parts = found.split([int(s.mask.sum()) for s in batch.sequences])
+    for sequence, values, log_probs in zip(batch.sequences, parts, probed.log_probs, strict=True):
+        expected = np.array(log_probs)[sequence.mask[1:]]
+        np.testing.assert_allclose(values[:, 0], expected, atol=1e-4)
+        assert (values[:, 1] > 0).all()
+    advantages = [values[0, 2] for values in parts if len(values)]
+    if method == "reinforcement":
+        assert advantages == pytest.approx(
+            [1.5, -0.5, -0.5, -0.5] * (len(advantages) // 4), rel=1e-3
+        )
+    assert TokenValues.take(tmp_path / "batch.npz") is None
 
 
 def test_tool_tokens_are_not_trained_on(learn: Any) -> None:

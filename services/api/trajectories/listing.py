@@ -1,48 +1,58 @@
-"""The routes of trajectories, for the kinds of jobs that produce them."""
+"""Lists of a job's trajectories, and one of them, read from the job's folder."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
-from services.api.context import Gateway, GatewayContext
+from services.api.trajectories.search import MOST_BYTES, MOST_SCANNED, contains
 from services.contracts.base import DEFAULT_LIMIT, Page
-from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
-from services.contracts.jobs import JobKind
+from services.contracts.errors import InvalidRequest, NotFound, Unavailable
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason, Trajectory
-from services.core.jobs.store import get_job
-from services.core.web.auth import Principal
-from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
 from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of
 from services.rollouts.log.index import TrajectoryFilter, errors_of
 from services.rollouts.log.log import open_listing, read_places
+from services.rollouts.log.updates import keys_of_step
 
 Direction = Literal["asc", "desc"]
 Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]
 Length = Annotated[int | None, Query(ge=0, description="Tokens of the response; inclusive.")]
+
+MAX_STEP = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class TrajectorySelection:
+    """Which trajectories of a job: those of a training step, or of all."""
+
+    where: TrajectoryFilter
+    step: int | None
+
+    def within(self, job_dir: Path) -> TrajectoryFilter:
+        """As a filter for the listing of a job."""
+        if self.step is None:
+            return self.where
+        return replace(self.where, keys=keys_of_step(job_dir, self.step))
 
 
 @dataclass(frozen=True)
 class TrajectoryQuery:
     """A page of trajectories: which, in what order, and where it begins."""
 
-    where: TrajectoryFilter
+    where: TrajectorySelection
+    text: str | None
     sort: TrajectoryOrder
     descending: bool
     after: str | None
     limit: int
 
 
-async def _trajectory_query(
-    sort: Annotated[
-        TrajectoryOrder, Query(description="What trajectories are listed by.")
-    ] = TrajectoryOrder.FINISHED,
-    order: Annotated[Direction, Query(description="desc: the largest or latest first.")] = "desc",
+async def _selection(
     min_reward: Reward = None,
     max_reward: Reward = None,
     min_length: Length = None,
@@ -52,9 +62,10 @@ async def _trajectory_query(
     ] = None,
     finish_reason: FinishReason | None = None,
     prompt: Annotated[int | None, Query(ge=0, description="Row of the prompts, from 0.")] = None,
-    after: After = None,
-    limit: Limit = DEFAULT_LIMIT,
-) -> TrajectoryQuery:
+    step: Annotated[
+        int | None, Query(ge=1, le=MAX_STEP, description="Training step that learned from them.")
+    ] = None,
+) -> TrajectorySelection:
     where = TrajectoryFilter(
         min_reward=min_reward,
         max_reward=max_reward,
@@ -64,76 +75,69 @@ async def _trajectory_query(
         finish_reason=finish_reason,
         prompt_index=prompt,
     )
-    return TrajectoryQuery(where, sort, order == "desc", after, limit)
+    return TrajectorySelection(where, step)
+
+
+Selection = Annotated[TrajectorySelection, Depends(_selection)]
+
+
+async def _trajectory_query(
+    where: Selection,
+    sort: Annotated[
+        TrajectoryOrder, Query(description="What trajectories are listed by.")
+    ] = TrajectoryOrder.FINISHED,
+    order: Annotated[Direction, Query(description="desc: the largest or latest first.")] = "desc",
+    text: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Only those in which it occurs. A page may have few of them, or none, and "
+            "more may follow behind its last_id.",
+        ),
+    ] = None,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> TrajectoryQuery:
+    return TrajectoryQuery(where, text, sort, order == "desc", after, limit)
 
 
 Trajectories = Annotated[TrajectoryQuery, Depends(_trajectory_query)]
-
-
-def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
-    """The two routes below those of jobs of one kind."""
-    router = APIRouter(
-        prefix=prefix + "/{job_id}/trajectories",
-        tags=[tag],
-        responses=documented_errors(AuthenticationFailed),
-    )
-
-    @router.get(
-        "",
-        name="list_trajectories",
-        summary="List a job's trajectories",
-        responses=documented_errors(InvalidRequest, NotFound, Unavailable),
-    )
-    def list_all(
-        gateway: Gateway, _principal: Principal, job_id: str, query: Trajectories
-    ) -> Page[TrajectorySummary]:
-        """List the trajectories so far, by their end, their reward, their length or their errors.
-
-        A page continues after the trajectory ``after`` in the same order.
-        """
-        _check_job(gateway, job_id, kind)
-        return list_trajectories(gateway.artifacts.job(job_id), query)
-
-    @router.get(
-        "/{trajectory_id}",
-        name="get_trajectory",
-        summary="Show one trajectory",
-        responses=documented_errors(NotFound, Unavailable),
-    )
-    def get(gateway: Gateway, _principal: Principal, job_id: str, trajectory_id: str) -> Trajectory:
-        """Show one trajectory: turns, calls, replies, tokens, masks and log-probabilities."""
-        _check_job(gateway, job_id, kind)
-        return get_trajectory(gateway.artifacts.job(job_id), trajectory_id)
-
-    return router
-
-
-def _check_job(gateway: GatewayContext, job_id: str, kind: JobKind) -> None:
-    with gateway.database.read() as session:
-        get_job(session, job_id, kind)
-
-
-ROUTERS = (
-    trajectory_routes("/v1/rollouts", "rollouts", JobKind.ROLLOUT),
-    trajectory_routes("/v1/fine_tuning/jobs", "fine-tuning", JobKind.FINE_TUNING),
-    trajectory_routes("/v1/evaluations", "evaluations", JobKind.EVALUATION),
-)
 
 
 def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectorySummary]:
     """A page of the trajectories so far; raises `InvalidRequest` for an unknown ``after``."""
     try:
         places, has_more = open_listing(job_dir).page(
-            query.where,
+            query.where.within(job_dir),
             query.sort,
             descending=query.descending,
             after=query.after,
-            limit=query.limit,
+            limit=query.limit if query.text is None else MOST_SCANNED,
         )
     except LookupError:
         message = f"{str(query.after)[:80]!r} is not a trajectory of this job"
         raise InvalidRequest(message, param="after") from None
-    return page_of([summary_view(each) for each in _read(job_dir, places)], has_more)
+    if query.text is None:
+        return page_of([summary_view(each) for each in _read(job_dir, places)], has_more)
+    return _search(job_dir, places, has_more, query.text, query.limit)
+
+
+def _search(
+    job_dir: Path, places: list[LineSpan], has_more: bool, text: str, limit: int
+) -> Page[TrajectorySummary]:
+    """Up to ``limit`` trajectories in which a text occurs; the page ends with what was read last,
+    whether or not it does there."""
+    found: list[TrajectorySummary] = []
+    last_id, read = None, 0
+    for number, trajectory in enumerate(_read(job_dir, places), 1):
+        last_id, read = trajectory.id, read + places[number - 1].length
+        if contains(trajectory, text):
+            found.append(summary_view(trajectory))
+        if len(found) == limit or read >= MOST_BYTES:
+            has_more = has_more or number < len(places)
+            break
+    return page_of(found, has_more).model_copy(update={"last_id": last_id})
 
 
 def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:

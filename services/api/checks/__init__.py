@@ -1,0 +1,1 @@
+"""Checks of training files over REST."""

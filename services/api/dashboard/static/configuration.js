@@ -1,0 +1,58 @@
+// The request that made a job: what differs in it from the defaults, or from another job's.
+
+import { request } from "./api.js";
+import { excerpt, field, h, sameBy, table } from "./dom.js";
+import { json } from "./format.js";
+import { differences, withoutNulls } from "./request_difference.js";
+import { bodyOf, holds, resolve, variants } from "./schema.js";
+
+/** A folded section, which loads when it is opened; with the job `other` it is open. */
+export function configurationSection(id, other, onCompare, signal) {
+  const place = h("div", { "aria-live": "polite" });
+  const problem = h("p", { class: "error", role: "alert" });
+  const against = h("input", { value: other ?? "", placeholder: "the defaults", spellcheck: "false" });
+
+  async function load() {
+    problem.textContent = "";
+    try {
+      place.replaceChildren(await (against.value ? fromJob(id, against.value.trim(), signal) : fromDefaults(id, signal)));
+    } catch (error) {
+      if (!signal.aborted) problem.textContent = error.message;
+    }
+  }
+
+  const compare = (event) => {
+    event.preventDefault();
+    onCompare(against.value.trim());
+    load();
+  };
+  return h("details", { open: Boolean(other), ontoggle: (event) => { if (event.target.open && !place.children.length) load(); } },
+    h("summary", {}, "What differs from the defaults, or from another job"),
+    h("form", { class: "row", onsubmit: compare }, field("Other job", against), h("button", {}, "Compare")),
+    problem, place, sameBy(`/v1/jobs/${id}/request`));
+}
+
+async function fromDefaults(id, signal) {
+  const [made, description] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal }), request("/openapi.json", { signal })]);
+  if (made.path === null) return h("p", { class: "quiet" }, "Jobs of this kind are not posted, and have no defaults.");
+  const columns = { Field: ({ name }) => name, Value: ({ is }) => excerpt(json(is)), Default: ({ was }) => excerpt(was === undefined ? "none" : json(was)) };
+  return table("Differs from the default", columns, changed(description, bodyOf(description, made.path).schema, made.body), "Everything is as by default.");
+}
+
+async function fromJob(id, other, signal) {
+  const [one, two] = await Promise.all([id, other].map((each) => request(`/v1/jobs/${encodeURIComponent(each)}/request`, { signal })));
+  const shown = (value) => (value === undefined ? null : excerpt(json(value)));
+  const columns = { Field: ({ name }) => name, "This job": ({ was }) => shown(was), "The other": ({ is }) => shown(is) };
+  return table(`Differs from ${other}`, columns, differences(withoutNulls(one.body), withoutNulls(two.body)), "The two have the same request.");
+}
+
+/** Fields of a value that are not as its schema has them by default, by their dotted names. */
+function changed(description, schema, value, name = "") {
+  const fitting = variants(description, schema).find((each) => each.properties && holds(description, each, withoutNulls(value)));
+  const was = resolve(description, schema).default;
+  if (!fitting || value === null || typeof value !== "object") {
+    const isEmpty = value === null || (Array.isArray(value) && !value.length);
+    return (was === undefined ? isEmpty : JSON.stringify(was) === JSON.stringify(value)) ? [] : [{ name, was, is: value }];
+  }
+  return Object.entries(value).flatMap(([key, item]) => changed(description, fitting.properties[key], item, name ? `${name}.${key}` : key));
+}

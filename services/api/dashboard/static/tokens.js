@@ -1,0 +1,30 @@
+// The tokens of a training example, with those that have a loss marked.
+
+import { h } from "./dom.js";
+import { number } from "./format.js";
+
+const BREAK = /[\n\r]/;
+
+/** An example as a figure: its tokens in their order, each its own box, and how many have a loss. */
+export function tokensOf(example) {
+  const learned = example.mask.reduce((sum, has) => sum + has, 0);
+  const counts = [
+    `${number(example.token_ids.length + example.more_tokens)} tokens`,
+    `${number(learned)} ${example.more_tokens ? "of those shown " : ""}with a loss`,
+    example.cut_tokens ? `${number(example.cut_tokens)} cut off` : null,
+    example.more_tokens ? `${number(example.more_tokens)} not shown` : null,
+  ].filter(Boolean).join(", ");
+  const boxes = example.texts.map((text, index) => h("span", {
+    class: [example.mask[index] ? "learned" : null, BREAK.test(text) ? "break" : null].filter(Boolean).join(" ") || null,
+    title: `token ${example.token_ids[index]}`,
+  }, text));
+  return h("figure", { class: "example" },
+    h("figcaption", {}, h("strong", {}, example.part), h("span", { class: "quiet" }, ` ${counts}`)),
+    h("pre", { class: "tokens", tabindex: "0" }, boxes));
+}
+
+/** What the marks mean. */
+export function tokensLegend() {
+  return h("p", { class: "quiet tokens" }, "Each box is a token: ", h("span", { class: "learned" }, "with a loss"), " or ",
+    h("span", {}, "read without one"), ".");
+}

@@ -1,0 +1,118 @@
+// The check of a file: the validation of a fine-tune, with the rows that it finds fault with.
+
+import { poll, request, withQuery } from "../api.js";
+import { facts, field, h, inline, sameBy, select, show, table } from "../dom.js";
+import { isFinal, json, number } from "../format.js";
+import { progress, status } from "./jobs.js";
+
+const REFRESH_SECONDS = 0.5;
+
+/** Methods whose rows can be checked, and what their rows are. */
+export const METHODS = {
+  supervised: "supervised: demonstrations",
+  dpo: "dpo: preferences",
+  reward_model: "reward model: preferences",
+  kto: "kto: answers with feedback",
+  pretraining: "pretraining: text",
+};
+
+/**
+ * The section. `state.check` is the job to show, or "new" to begin one; without it the latest of the
+ * file is shown. `jump` is called with the number of a row to look at.
+ */
+export function checkSection(file, state, keep, jump, signal) {
+  const problem = h("p", { class: "error", role: "alert" });
+  const found = h("div", { "aria-live": "polite" });
+  const same = h("div");
+  const method = select(METHODS, "supervised", tell);
+  const model = h("input", { type: "text", list: "known-models", autocomplete: "off" });
+  model.addEventListener("input", tell);
+  const begin = h("button", { type: "submit" }, "Check every row");
+  let watching = new AbortController();
+
+  function body() {
+    return { training_file: file.id, method: { type: method.value }, ...(model.value ? { model: model.value } : {}) };
+  }
+
+  function tell() {
+    const counted = model.value ? ` --model ${json(model.value)}` : "";
+    same.replaceChildren(sameBy("/v1/checks", `temper files check ${file.id} --method ${method.value}${counted}`, json(body(), 2)));
+  }
+
+  function watch(id) {
+    watching.abort();
+    watching = new AbortController();
+    const ends = AbortSignal.any([signal, watching.signal]);
+    poll(REFRESH_SECONDS, async () => {
+      const check = await request(`/v1/checks/${id}`, { signal: ends });
+      problem.textContent = "";
+      show(found, summary(check), findings(check, jump));
+      return !isFinal(check);
+    }, (error) => { problem.textContent = error.message; }, ends);
+  }
+
+  async function start(event) {
+    event?.preventDefault();
+    begin.disabled = true;
+    problem.textContent = "";
+    try {
+      const check = await request("/v1/checks", { method: "POST", body: body(), signal });
+      keep({ check: check.id });
+      watch(check.id);
+    } catch (error) {
+      if (!signal.aborted) problem.textContent = error.message;
+    }
+    begin.disabled = false;
+  }
+
+  async function open() {
+    try {
+      if (state.check === "new") await start();
+      else if (state.check) watch(state.check);
+      else {
+        const latest = await request(withQuery("/v1/jobs", { kind: "check", file: file.id, limit: 1 }), { signal });
+        if (latest.data.length) watch(latest.data[0].id);
+      }
+    } catch (error) {
+      if (!signal.aborted) problem.textContent = error.message;
+    }
+  }
+
+  tell();
+  open();
+  return h("section", {}, h("h2", {}, "Check"),
+    h("form", { class: "row", onsubmit: start }, field("As rows of", method), field("Count tokens of model", model), begin),
+    problem, found, same);
+}
+
+function summary(check) {
+  const report = check.report;
+  return facts({
+    Check: h("a", { href: `/ui/jobs/${check.id}` }, check.id),
+    Status: status(check),
+    Progress: isFinal(check) ? null : progress(check),
+    "Waits for": check.queue_reason,
+    Rows: report ? `${number(report.rows)}, all usable` : null,
+    Format: report?.layout,
+    Lengths: report?.lengths ? lengths(report.lengths) : null,
+    "Will be truncated": report?.lengths?.truncated ? `${number(report.lengths.truncated)} rows` : null,
+    "Columns that training does not use": report ? inline(report.ignored_columns, ", ", (name) => h("bdi", {}, name)) : null,
+  });
+}
+
+function lengths({ unit, mean, p50, p95, max }) {
+  return `${unit} per row: mean ${number(mean)}, median ${number(p50)}, 95 % up to ${number(p95)}, longest ${number(max)}`;
+}
+
+function findings(check, jump) {
+  if (!check.error) return null;
+  const { message, rows, hint } = check.error;
+  return h("div", {},
+    h("div", { class: "error-box" }, h("p", {}, h("bdi", {}, message)), hint ? h("p", {}, hint) : null),
+    rows.length ? table(`${rows.length} rows that cannot be used`, columns(jump), rows, "") : null);
+}
+
+const columns = (jump) => ({
+  Row: ({ row }) => h("button", { type: "button", onclick: () => jump(row), "aria-label": `Show row ${row}` }, number(row)),
+  Finding: ({ message }) => h("bdi", { class: "long" }, message),
+});

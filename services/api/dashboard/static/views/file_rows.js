@@ -1,0 +1,138 @@
+// The rows of a file, page by page: as they are, or as training reads them.
+
+import { request, withQuery } from "../api.js";
+import { field, h, sameBy, select, whole } from "../dom.js";
+import { json, number } from "../format.js";
+import { tokensLegend, tokensOf } from "../tokens.js";
+import { METHODS } from "./file_check.js";
+
+const PAGE = 10;
+const MODELS = 100;
+const SHOWS = { raw: "as they are", training: "as training reads them" };
+
+/**
+ * The section with `load`, which shows the page that `state` names, and `jump`, which goes to a row.
+ * `state` has `show`, `after`, `model`, `method` and `settings` as they are in the address.
+ */
+export function rowsSection(file, state, keep, signal) {
+  const problem = h("p", { class: "error", role: "alert" });
+  const list = h("div", { "aria-live": "polite", "aria-busy": "false" });
+  const same = h("div");
+  const known = h("datalist", { id: "known-models" });
+  const model = h("input", { type: "text", list: "known-models", value: state.model ?? "", autocomplete: "off", required: true });
+  const method = select(METHODS, state.method ?? "supervised", () => {});
+  const settings = h("textarea", { rows: "2", spellcheck: "false", placeholder: '{"max_seq_length": 4096}' }, state.settings ?? "");
+  const training = h("form", { class: "ask", onsubmit: apply },
+    h("div", { class: "row" }, field("Model", model), field("Method", method), h("button", { type: "submit" }, "Show")),
+    field("Hyperparameters of the method, as JSON", settings));
+  const from = h("input", { type: "number", min: "1", value: "1" });
+  const next = h("button", { type: "button", onclick: () => go(last) }, "Next rows");
+  const first = h("button", { type: "button", onclick: () => go("") }, "First rows");
+  let last = "";
+  let loads = 0;
+
+  function go(after) {
+    keep({ after });
+    return load();
+  }
+
+  function jump(row) {
+    from.value = row;
+    element.scrollIntoView();
+    return go(row > 1 ? String(row - 1) : "");
+  }
+
+  function choose(show) {
+    keep({ show });
+    return load();
+  }
+
+  function apply(event) {
+    event.preventDefault();
+    keep({ model: model.value, method: method.value, settings: settings.value.trim() });
+    return load();
+  }
+
+  async function load() {
+    loads += 1;
+    const mine = loads;
+    const asTraining = state.show === "training";
+    training.hidden = !asTraining;
+    problem.textContent = "";
+    if (asTraining && !state.model) {
+      list.replaceChildren(h("p", { class: "quiet" }, "Choose the model that is to be trained."));
+      return;
+    }
+    list.setAttribute("aria-busy", "true");
+    try {
+      const page = await (asTraining ? examples() : raw());
+      if (mine === loads) draw(page, asTraining);
+    } catch (error) {
+      if (signal.aborted || mine !== loads) return;
+      problem.textContent = error.message;
+      list.replaceChildren();
+    } finally {
+      list.setAttribute("aria-busy", "false");
+    }
+  }
+
+  function raw() {
+    const path = withQuery(`/v1/files/${file.id}/rows`, { after: state.after, limit: PAGE });
+    same.replaceChildren(sameBy(path, `temper files rows ${file.id} -n ${PAGE}${state.after ? ` --after ${state.after}` : ""}`));
+    return request(path, { signal });
+  }
+
+  function examples() {
+    const type = state.method ?? "supervised";
+    const given = state.settings ? { [type]: { hyperparameters: parsed(state.settings) } } : {};
+    const body = { model: state.model, method: { type, ...given }, limit: PAGE, ...(state.after ? { after: state.after } : {}) };
+    const path = `/v1/files/${file.id}/examples`;
+    same.replaceChildren(sameBy(path, null, json(body, 2)));
+    return request(path, { method: "POST", body, signal });
+  }
+
+  function draw(page, asTraining) {
+    last = page.last_id ?? "";
+    next.disabled = !page.has_more;
+    first.disabled = !state.after;
+    if (page.data.length) from.value = page.data[0].row;
+    const empty = page.problem ? null : h("p", { class: "quiet" }, state.after ? "There are no rows behind." : "The file holds no rows.");
+    list.replaceChildren(
+      ...(asTraining && page.data.length ? [tokensLegend()] : []),
+      ...page.data.map((row) => article(row, asTraining)),
+      ...(page.problem ? [h("p", { class: "error" }, h("bdi", {}, page.problem))] : []),
+      ...(page.data.length || !empty ? [] : [empty]),
+    );
+  }
+
+  suggest(known, signal);
+  const element = h("section", {}, h("h2", {}, "Rows"), known,
+    h("div", { class: "row" }, field("Shown", select(SHOWS, state.show ?? "raw", choose)), first,
+      h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); jump(Number(from.value)); } },
+        field("From row", from), h("button", { type: "submit" }, "Go"))),
+    training, problem, list, h("div", { class: "row" }, next), same);
+  return { element, load, jump };
+}
+
+function article(row, asTraining) {
+  const title = h("h3", {}, `Row ${number(row.row)}`);
+  if (row.problem !== null) return h("article", {}, title, h("p", { class: "error" }, h("bdi", {}, row.problem)));
+  if (!asTraining) return h("article", {}, title, whole(json(row.value, 2)));
+  const label = row.label === null ? null : h("p", {}, row.label ? "desirable" : "undesirable");
+  return h("article", {}, title, label, row.examples.map(tokensOf));
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error("The hyperparameters are not JSON.");
+  }
+}
+
+/** Names of models to choose from; others can be typed. */
+function suggest(known, signal) {
+  request(`/v1/models?limit=${MODELS}`, { signal })
+    .then((page) => known.append(...page.data.map((each) => h("option", { value: each.id }))))
+    .catch(() => {}); // the names are only a help
+}

@@ -1,0 +1,1 @@
+"""Rows of uploaded files over REST."""

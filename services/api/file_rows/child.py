@@ -1,0 +1,175 @@
+"""The child that reads rows: hostile files and templates cost its time and memory alone.
+
+Run as ``python -m services.api.file_rows.child`` by `services.core.process.worker_pool`.
+"""
+
+import resource
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from tokenizers import Tokenizer
+
+from services.api.file_rows.spec import ReadExamples, ReadRows, Refusal, RowAnswer, RowRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.file_rows import (
+    MAX_TOKENS_SHOWN,
+    ExampleRow,
+    ExampleRows,
+    FileRow,
+    FileRows,
+    TrainingExample,
+)
+from services.contracts.offline import OfflineHyperparameters
+from services.contracts.training_rows import DataFormat
+from services.core.process.worker_child import serve
+from services.datasets.record import Problem, Record, RowError, UnreadableFile
+from services.datasets.row_pages import Place, rows_behind
+from services.datasets.training_rows import TrainingRowReader
+from services.rollouts.chat.examples import Example, ExampleReader, load_tokenizer
+
+PAGE_BYTES = 4 << 20
+"""A page ends behind the row with which it is larger; a row itself may be larger."""
+PAGE_SECONDS = 5.0
+"""And behind the row after which it has taken longer."""
+MEMORY_BYTES = 4 << 30
+ROWS_TO_DETECT = 1000
+
+_REQUEST: TypeAdapter[ReadRows | ReadExamples] = TypeAdapter(RowRequest)
+
+
+def answer(given: dict[str, Any]) -> dict[str, Any]:
+    """The answer to one request."""
+    request = _REQUEST.validate_python(given)
+    try:
+        page = example_page(request) if isinstance(request, ReadExamples) else row_page(request)
+        return RowAnswer(page=page).model_dump()
+    except InvalidRequest as error:
+        refusal = Refusal(message=error.message, param=error.param, code=error.code)
+        return RowAnswer(refused=refusal).model_dump()
+
+
+def row_page(request: ReadRows) -> str:
+    """A page of rows, as JSON."""
+
+    def shown(place: Place, record: Record | Problem) -> FileRow:
+        if isinstance(record, Problem):
+            return FileRow(id=place.id, row=place.row, problem=record.message)
+        return FileRow(id=place.id, row=place.row, value=record.value)
+
+    page = _Page(request)
+    rows = [shown(*each) for each in page]
+    return FileRows(data=rows, **page.ends()).model_dump_json()
+
+
+def example_page(request: ReadExamples) -> str:
+    """A page of examples, as JSON; raises InvalidRequest for a model that cannot be used."""
+    settings = request.method.as_offline
+    reader = ExampleReader(
+        request.folder,
+        _tokenizer(request.folder),
+        settings,
+        _format(request.path, settings),
+    )
+
+    def shown(place: Place, record: Record | Problem) -> ExampleRow:
+        row = ExampleRow(id=place.id, row=place.row)
+        if isinstance(record, Problem):
+            return row.model_copy(update={"problem": record.message})
+        try:
+            label, examples = reader.read(record.value)
+        except RowError as error:
+            return row.model_copy(update={"problem": error.message})
+        return row.model_copy(update={"label": label, "examples": list(map(_shown, examples))})
+
+    page = _Page(request)
+    rows = [shown(*each) for each in page]
+    return ExampleRows(data=rows, **page.ends()).model_dump_json()
+
+
+def _shown(example: Example) -> TrainingExample:
+    sequence = example.sequence
+    tokens = sequence.tokens[:MAX_TOKENS_SHOWN]
+    return TrainingExample(
+        part=example.part,
+        token_ids=[token.id for token in tokens],
+        texts=[token.text for token in tokens],
+        mask=list(map(int, sequence.mask[:MAX_TOKENS_SHOWN])),
+        cut_tokens=sequence.cut,
+        more_tokens=len(sequence.tokens) - len(tokens),
+    )
+
+
+class _Page:
+    """The rows of one page; how it ends is known once they have been read."""
+
+    def __init__(self, request: ReadRows | ReadExamples) -> None:
+        self._request = request
+        self._begin = Place.parse(request.after)
+        self._ids: list[str] = []
+        self._has_more = False
+        self._problem: str | None = None
+
+    def __iter__(self) -> Iterator[tuple[Place, Record | Problem]]:
+        size, begun = 0, time.monotonic()
+        try:
+            for place, record in rows_behind(self._request.path, self._begin):
+                late = bool(self._ids) and time.monotonic() - begun > PAGE_SECONDS
+                if len(self._ids) == self._request.limit or size > PAGE_BYTES or late:
+                    self._has_more = True
+                    return
+                self._ids.append(place.id)
+                size += len(repr(record))
+                yield place, record
+        except UnreadableFile as error:
+            self._problem = str(error.problem)
+
+    def ends(self) -> dict[str, Any]:
+        """What a page says beside its rows."""
+        first, last = (self._ids[0], self._ids[-1]) if self._ids else (None, None)
+        return {
+            "has_more": self._has_more,
+            "first_id": first,
+            "last_id": last,
+            "problem": self._problem,
+        }
+
+
+def _tokenizer(folder: Path) -> Tokenizer:
+    path = folder / "tokenizer.json"
+    return _loaded(folder, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path, _changed: int) -> Tokenizer:
+    return load_tokenizer(folder)
+
+
+def _format(path: Path, settings: OfflineHyperparameters) -> DataFormat:
+    """The format of the rows: where it is to be detected, the first usable row of the whole file
+    decides, whatever page is shown."""
+    rows = TrainingRowReader(settings.rows, settings.data_format)
+    try:
+        for place, record in rows_behind(path, Place()):
+            if rows.format is not None or place.row > ROWS_TO_DETECT:
+                break
+            if isinstance(record, Record):
+                _try(rows, record)
+    except UnreadableFile:
+        pass  # the page will say so
+    return rows.format or settings.data_format
+
+
+def _try(rows: TrainingRowReader, record: Record) -> None:
+    try:
+        rows.read(record.value)
+    except RowError:
+        return
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    serve(lambda: answer)

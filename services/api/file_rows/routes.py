@@ -1,0 +1,131 @@
+"""/v1/files/{file_id}/rows and /v1/files/{file_id}/examples."""
+
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query, Request, Response
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+
+from services.api.context import Gateway, GatewayContext
+from services.api.examples import EXAMPLES
+from services.api.file_rows.spec import ReadExamples, ReadRows
+from services.api.fine_tuning.service import check_hyperparameters
+from services.api.jobs.artifacts import find_result_file
+from services.contracts.errors import (
+    AuthenticationFailed,
+    GatewayTimeout,
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+)
+from services.contracts.file_rows import (
+    MAX_ROWS_LIMIT,
+    ExampleRows,
+    FileRows,
+    RowId,
+    ShowExamples,
+)
+from services.contracts.fine_tuning import Method
+from services.contracts.offline import OfflineHyperparameters
+from services.core.registry import get_file_row, resolve_model
+from services.core.web.auth import Principal
+from services.core.web.disconnect import answer_to
+from services.core.web.errors import documented_errors
+
+router = APIRouter(
+    prefix="/v1/files/{file_id}",
+    tags=["files"],
+    responses=documented_errors(
+        AuthenticationFailed, InvalidRequest, NotFound, Unavailable, GatewayTimeout
+    ),
+)
+
+CHANGES_TOKENIZER = (
+    *("add_special_tokens", "add_tokens", "init_special_tokens"),
+    "split_special_tokens",
+)
+"""Arguments of LLaMA-Factory after which the tokens are not those of tokenizer.json."""
+
+RowAfter = Annotated[
+    RowId | None,
+    Query(description="The last id of the previous page, or the number of a row."),
+]
+RowLimit = Annotated[int, Query(ge=1, le=MAX_ROWS_LIMIT, description="Rows per page.")]
+
+
+@router.get("/rows", summary="Show the rows of a file", response_model=FileRows)
+async def rows(
+    request: Request,
+    gateway: Gateway,
+    _principal: Principal,
+    file_id: str,
+    after: RowAfter = None,
+    limit: RowLimit = 20,
+) -> Response:
+    """Read rows in their order. Rows that cannot be read say why; pages of large rows are
+    shorter than ``limit``."""
+    path = await run_in_threadpool(_path, gateway, file_id)
+    wanted = ReadRows(path=path, after=after, limit=limit)
+    return await answer_to(request, gateway.rows.page(wanted))
+
+
+@router.post("/examples", summary="Show rows as training reads them", response_model=ExampleRows)
+async def examples(
+    request: Request,
+    gateway: Gateway,
+    _principal: Principal,
+    file_id: str,
+    body: Annotated[ShowExamples, Body(openapi_examples=EXAMPLES)],
+) -> Response:
+    """Render rows with the model's chat template, and tell the tokens that have a loss."""
+    wanted = await run_in_threadpool(_asked, gateway, file_id, body)
+    return await answer_to(request, gateway.rows.page(wanted))
+
+
+def _asked(gateway: GatewayContext, file_id: str, body: ShowExamples) -> ReadExamples:
+    method = body.method or Method()
+    # Arguments about evaluations do not change the rows.
+    _check_showable(method, check_hyperparameters(method, has_validation=True))
+    with gateway.database.read() as session:
+        folder = _model_folder(session, gateway, body.model)
+    return ReadExamples(
+        path=_path(gateway, file_id),
+        after=body.after,
+        limit=body.limit,
+        folder=folder,
+        method=method,
+    )
+
+
+def _check_showable(method: Method, settings: OfflineHyperparameters) -> None:
+    """Raise `InvalidRequest` for settings whose tokens only the libraries of training know."""
+    place = f"method.{method.type.value}.hyperparameters"
+    if settings.template is not None:
+        message = f"{settings.template} is LLaMA-Factory's: only a model's own template is shown"
+        raise InvalidRequest(message, param=f"{place}.template")
+    given = settings.llamafactory
+    changed = [name for name in CHANGES_TOKENIZER if given.get(name)]
+    if given.get("use_fast_tokenizer") is False:
+        changed.append("use_fast_tokenizer")
+    if changed:
+        message = f"{changed[0]} changes the tokens: rows are shown only without it"
+        raise InvalidRequest(message, param=f"{place}.llamafactory.{changed[0]}")
+
+
+def _model_folder(session: Session, gateway: GatewayContext, name: str) -> Path:
+    settings = gateway.settings
+    model = resolve_model(
+        session, name, settings.models_folder, gateway.artifacts, settings.trusted_models
+    )
+    if model.weights.path is None:
+        message = f"{name!r} is on a hub: its tokenizer is not here to show rows with"
+        raise InvalidRequest(message, param="model", code="model_not_local")
+    return model.weights.path
+
+
+def _path(gateway: GatewayContext, file_id: str) -> Path:
+    if (found := find_result_file(gateway, file_id)) is not None:
+        return found.path
+    with gateway.database.read() as session:
+        return gateway.artifacts.file(get_file_row(session, file_id).id)

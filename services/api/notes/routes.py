@@ -1,0 +1,65 @@
+"""/v1/jobs/{job_id}/notes."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from services.api.context import Gateway
+from services.api.idempotency import Creation
+from services.api.notes.service import check_subject, create_note, list_notes, remove_note
+from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
+from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
+from services.contracts.notes import CreateNote, Note
+from services.core.web.auth import Principal
+from services.core.web.errors import documented_errors
+from services.core.web.paging import After, Limit, page_of
+
+router = APIRouter(
+    prefix="/v1/jobs/{job_id}/notes",
+    tags=["jobs"],
+    responses=documented_errors(AuthenticationFailed),
+)
+
+About = Annotated[str | None, Query(max_length=200, description="Only about this trajectory.")]
+
+
+@router.post(
+    "",
+    summary="Write a note about a job or a trajectory",
+    responses=documented_errors(InvalidRequest, NotFound, Conflict),
+)
+def create_job_note(gateway: Gateway, creation: Creation, job_id: str, body: CreateNote) -> Note:
+    """Write a note about a job, or about one of its trajectories. It stays until it or the job is
+    deleted."""
+    check_subject(gateway.database, gateway.artifacts, job_id, body.trajectory_id)
+    return creation.create(
+        f"jobs/{job_id}/notes",
+        body,
+        Note,
+        lambda session: create_note(session, job_id, body),
+    )
+
+
+@router.get(
+    "", summary="List the notes of a job", responses=documented_errors(InvalidRequest, NotFound)
+)
+def list_job_notes(
+    gateway: Gateway,
+    _principal: Principal,
+    job_id: str,
+    trajectory: About = None,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Page[Note]:
+    """List the notes about a job and its trajectories, newest first."""
+    with gateway.database.read() as session:
+        notes, has_more = list_notes(session, job_id, trajectory, after, limit)
+    return page_of(notes, has_more)
+
+
+@router.delete("/{note_id}", summary="Delete a note", responses=documented_errors(NotFound))
+def delete_job_note(gateway: Gateway, _principal: Principal, job_id: str, note_id: str) -> Deleted:
+    """Delete a note."""
+    with gateway.database.write() as session:
+        remove_note(session, job_id, note_id)
+    return Deleted(id=note_id, object="job.note")

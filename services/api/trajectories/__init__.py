@@ -1,0 +1,1 @@
+"""Trajectories over REST, for the kinds of jobs that produce them."""

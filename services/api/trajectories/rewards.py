@@ -1,0 +1,49 @@
+"""The distribution of the rewards of a job's trajectories, over all and by training step."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from services.api.trajectories.listing import TrajectorySelection
+from services.contracts.reward_histogram import RewardHistogram, StepRewards
+from services.rollouts.log.log import open_listing
+from services.rollouts.log.updates import steps_of
+
+MAX_STEPS = 60
+LARGEST = 1e150
+"""Rewards beyond it count as it: the width of a bin must be a number."""
+
+Rewards = npt.NDArray[np.float64]
+
+
+def reward_histogram(job_dir: Path, where: TrajectorySelection, bins: int) -> RewardHistogram:
+    """Count rewards in ``bins`` between the least and the greatest of them."""
+    keys, rewards = open_listing(job_dir).rewards(where.within(job_dir))
+    is_rewarded = np.isfinite(rewards)
+    keys, rewards = keys[is_rewarded], rewards[is_rewarded].clip(-LARGEST, LARGEST)
+    unrewarded = len(is_rewarded) - len(rewards)
+    if not len(rewards):
+        return RewardHistogram(
+            rewarded=0, unrewarded=unrewarded, mean=None, edges=[], counts=[], steps=[]
+        )
+    edges = np.histogram_bin_edges(rewards, bins)
+    steps = steps_of(job_dir, keys)
+    latest = [int(step) for step in np.unique(steps) if step][-MAX_STEPS:]
+    return RewardHistogram(
+        rewarded=len(rewards),
+        unrewarded=unrewarded,
+        mean=float(rewards.mean()),
+        edges=edges.tolist(),
+        counts=_counts(rewards, edges),
+        steps=[_step(step, rewards[steps == step], edges) for step in latest],
+    )
+
+
+def _step(step: int, rewards: Rewards, edges: Rewards) -> StepRewards:
+    return StepRewards(step=step, mean=float(rewards.mean()), counts=_counts(rewards, edges))
+
+
+def _counts(rewards: Rewards, edges: Rewards) -> list[int]:
+    counts: list[int] = np.histogram(rewards, edges)[0].tolist()
+    return counts

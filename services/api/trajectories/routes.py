@@ -1,0 +1,130 @@
+"""The routes of trajectories below those of the jobs that produce them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from tokenizers import Tokenizer
+
+from services.api.context import Gateway, GatewayContext
+from services.api.notes.service import count_trajectory_notes
+from services.api.trajectories.listing import (
+    Selection,
+    Trajectories,
+    get_trajectory,
+    list_trajectories,
+)
+from services.api.trajectories.rewards import reward_histogram
+from services.api.trajectories.tokens import open_job_tokenizer, tokens_page
+from services.contracts.base import Page
+from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
+from services.contracts.jobs import JobKind
+from services.contracts.reward_histogram import MAX_BINS, RewardHistogram
+from services.contracts.rollouts import TrajectorySummary
+from services.contracts.trajectories import Trajectory
+from services.contracts.trajectory_tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
+from services.core.jobs.job import Job
+from services.core.jobs.store import get_job
+from services.core.web.auth import Principal
+from services.core.web.errors import documented_errors
+from services.rollouts.log.updates import find_update
+
+Bins = Annotated[int, Query(ge=1, le=MAX_BINS, description="Bins of equal width.")]
+Start = Annotated[int, Query(ge=0, description="Position of the first token.")]
+Count = Annotated[int, Query(ge=1, le=MAX_TOKENS_PER_PAGE, description="Tokens at most.")]
+
+
+def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
+    """The routes of jobs of one kind."""
+    router = APIRouter(
+        prefix=prefix + "/{job_id}/trajectories",
+        tags=[tag],
+        responses=documented_errors(AuthenticationFailed),
+    )
+
+    @router.get(
+        "",
+        name="list_trajectories",
+        summary="List a job's trajectories",
+        responses=documented_errors(InvalidRequest, NotFound, Unavailable),
+    )
+    def list_all(
+        gateway: Gateway, _principal: Principal, job_id: str, query: Trajectories
+    ) -> Page[TrajectorySummary]:
+        """List the trajectories so far, by their end, their reward, their length or their errors.
+
+        A page continues after the trajectory ``after`` in the same order.
+        """
+        _job(gateway, job_id, kind)
+        page = list_trajectories(gateway.artifacts.job(job_id), query)
+        with gateway.database.read() as session:
+            notes = count_trajectory_notes(session, job_id, [each.id for each in page.data])
+        for each in page.data:
+            each.notes = notes.get(each.id, 0)
+        return page
+
+    @router.get(
+        "/rewards",
+        name="reward_histogram",
+        summary="Show how the rewards of a job's trajectories are distributed",
+        responses=documented_errors(InvalidRequest, NotFound),
+    )
+    def rewards(
+        gateway: Gateway, _principal: Principal, job_id: str, where: Selection, bins: Bins = 20
+    ) -> RewardHistogram:
+        """Count the rewards so far, of all trajectories and of each of the latest steps."""
+        _job(gateway, job_id, kind)
+        return reward_histogram(gateway.artifacts.job(job_id), where, bins)
+
+    @router.get(
+        "/{trajectory_id}",
+        name="get_trajectory",
+        summary="Show one trajectory",
+        responses=documented_errors(NotFound, Unavailable),
+    )
+    def get(gateway: Gateway, _principal: Principal, job_id: str, trajectory_id: str) -> Trajectory:
+        """Show one trajectory: turns, calls, replies, tokens, masks and log-probabilities."""
+        _job(gateway, job_id, kind)
+        return get_trajectory(gateway.artifacts.job(job_id), trajectory_id)
+
+    @router.get(
+        "/{trajectory_id}/tokens",
+        name="list_trajectory_tokens",
+        summary="List a trajectory's tokens with their text",
+        responses=documented_errors(InvalidRequest, NotFound, Unavailable),
+    )
+    def tokens(
+        gateway: Gateway,
+        _principal: Principal,
+        job_id: str,
+        trajectory_id: str,
+        start: Start = 0,
+        limit: Count = 1000,
+    ) -> TrajectoryTokens:
+        """List the tokens of prompt and response, with what is known of each.
+
+        Their text is that of the tokenizer of the job's model.
+        """
+        job = _job(gateway, job_id, kind)
+        folder = gateway.artifacts.job(job_id)
+        trajectory = get_trajectory(folder, trajectory_id)
+        tokenizer: Tokenizer | str
+        try:
+            tokenizer = open_job_tokenizer(gateway.database, job, gateway.settings)
+        except (InvalidRequest, NotFound) as error:
+            tokenizer = error.message
+        update = find_update(folder, trajectory_id)
+        return tokens_page(trajectory, update, tokenizer, start, limit)
+
+    return router
+
+
+def _job(gateway: GatewayContext, job_id: str, kind: JobKind) -> Job:
+    with gateway.database.read() as session:
+        return get_job(session, job_id, kind)
+
+
+ROUTERS = (
+    trajectory_routes("/v1/rollouts", "rollouts", JobKind.ROLLOUT),
+    trajectory_routes("/v1/fine_tuning/jobs", "fine-tuning", JobKind.FINE_TUNING),
+    trajectory_routes("/v1/evaluations", "evaluations", JobKind.EVALUATION),
+)

@@ -1,0 +1,93 @@
+"""The tokens of a trajectory with their texts, by the tokenizer of the job's model."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from services.api.settings import ApiSettings
+from services.contracts.errors import InvalidRequest
+from services.contracts.trajectories import Trajectory
+from services.contracts.trajectory_tokens import TokenOrigin, TrajectoryToken, TrajectoryTokens
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.jobs.job import Job
+from services.core.registry import locate_model
+from services.rollouts.chat.token_texts import open_tokenizer, token_texts
+from services.rollouts.log.updates import COLUMNS, TrainedOn, Values
+
+
+def open_job_tokenizer(database: Database, job: Job, settings: ApiSettings) -> Tokenizer:
+    """The tokenizer that a job's conversations were encoded by.
+
+    Raises `NotFound` if its model was deleted, and `InvalidRequest` if it cannot be read here.
+    """
+    name = str(job.request.get("tokenizer") or job.request["model"])
+    artifacts = Artifacts(settings.home)
+    with database.read() as session:
+        # It is stored with the weights, for an adapter with those of its base.
+        weights = locate_model(session, name, settings.models_folder, artifacts).weights
+    if weights.path is None:
+        raise InvalidRequest(f"the tokenizer of {name!r} is in a hub repository", param="model")
+    return open_tokenizer(weights.path)
+
+
+def tokens_page(
+    trajectory: Trajectory,
+    update: TrainedOn | None,
+    tokenizer: Tokenizer | str,
+    start: int,
+    limit: int,
+) -> TrajectoryTokens:
+    """Up to ``limit`` tokens from ``start`` on; without text if, in place of the tokenizer, there
+    is a reason why it is missing. ``update`` is the one that learned from the trajectory."""
+    ids = trajectory.prompt_token_ids + trajectory.response_token_ids
+    end = min(start + limit, len(ids))
+    texts: Sequence[str | None] = [None] * max(0, end - start)
+    if isinstance(tokenizer, Tokenizer):
+        texts = token_texts(tokenizer, ids, start, end)
+    return TrajectoryTokens(
+        trajectory_id=trajectory.id,
+        total=len(ids),
+        text_error=tokenizer if isinstance(tokenizer, str) else None,
+        step=update.step if update is not None else None,
+        data=list(_tokens(trajectory, update, ids, texts, start)),
+        next_start=end if end < len(ids) else None,
+    )
+
+
+def _tokens(
+    trajectory: Trajectory,
+    update: TrainedOn | None,
+    ids: Sequence[int],
+    texts: Sequence[str | None],
+    start: int,
+) -> Iterator[TrajectoryToken]:
+    prompt = len(trajectory.prompt_token_ids)
+    learned = _learned(trajectory, update)
+    for position, text in enumerate(texts, start):
+        token = TrajectoryToken(
+            position=position, id=ids[position], text=text, origin=TokenOrigin.PROMPT
+        )
+        place = position - prompt  # in the response
+        if place >= 0 and trajectory.response_mask[place]:
+            token.origin = TokenOrigin.SAMPLED
+            version = trajectory.policy_versions[place]
+            if version >= 0:  # otherwise a teacher or the data wrote it
+                token.policy_version = version
+                token.log_prob = trajectory.log_probs[place]
+            if learned is not None:
+                token.learner_log_prob, token.entropy, token.advantage = learned[place].tolist()
+        elif place >= 0:
+            token.origin = TokenOrigin.INSERTED
+        yield token
+
+
+def _learned(trajectory: Trajectory, update: TrainedOn | None) -> Values | None:
+    """The values of an update for all tokens of the response."""
+    sampled = np.array(trajectory.response_mask, np.bool_)
+    if update is None or update.values is None or len(update.values) != sampled.sum():
+        return None
+    everywhere = np.full((len(sampled), COLUMNS), np.nan, np.float32)
+    everywhere[sampled] = update.values
+    return everywhere

@@ -1,0 +1,84 @@
+"""What is asked of a campaign while a worker takes its steps, and the lease that is kept meanwhile.
+
+The branches of a campaign share it.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from services.campaigns.signals import Cause, Interrupted
+from services.core.db.engine import DATABASE_AWAY
+from services.core.worker.run import Lease
+
+POLL_SECONDS = 0.2
+CONTROL_SECONDS = 1.0
+
+Value = TypeVar("Value")
+
+
+class Control:
+    """Looks whether a claimed campaign may go on; ``stopping`` is set when its worker ends."""
+
+    def __init__(self, lease: Lease, stopping: threading.Event) -> None:
+        self._lease = lease
+        self._stopping = stopping
+        self._abandoned = threading.Event()
+        self._checked = 0.0
+
+    def abandon(self) -> None:
+        """Have every later `check` raise `Interrupted`."""
+        self._abandoned.set()
+
+    def check(self, *, pausing: bool = False) -> None:
+        """Keep the lease; raise `Interrupted` for what was asked of the campaign meanwhile.
+
+        A pause waits for the end of an effect (``pausing``).
+        """
+        if self._stopping.is_set() or self._abandoned.is_set():
+            raise Interrupted(Cause.STOPPING)
+        try:
+            self._lease.renew_if_due()
+            if not pausing and time.monotonic() - self._checked < CONTROL_SECONDS:
+                return
+            self._checked = time.monotonic()
+            job, overdue = self._lease.check()
+        except DATABASE_AWAY:
+            if self._lease.expired:
+                raise
+            return
+        if job.cancel_requested_at is not None:
+            raise Interrupted(Cause.CANCELLED)
+        if overdue:
+            raise Interrupted(Cause.OVERDUE)
+        if pausing and job.pause_requested_at is not None:
+            raise Interrupted(Cause.PAUSED)
+
+    def attend(
+        self, make: Callable[[], Awaitable[Value]], also: Callable[[], None] | None = None
+    ) -> Value:
+        """Wait for something outside while the lease is kept; interrupted, it is cancelled.
+
+        ``also`` is called meanwhile, and interrupts by what it raises.
+        """
+
+        async def attended() -> Value:
+            work = asyncio.ensure_future(make())
+            try:
+                while not (await asyncio.wait({work}, timeout=POLL_SECONDS))[0]:
+                    self.check()
+                    if also is not None:
+                        also()
+                return work.result()
+            finally:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+
+        return asyncio.run(attended())
+
+    def acquire(self, lock: threading.Lock) -> None:
+        """Acquire a lock; raises `Interrupted` while it waits."""
+        while not lock.acquire(timeout=POLL_SECONDS):
+            self.check()

@@ -1,0 +1,149 @@
+"""Which calls of LLMs data scripts may make: within the budget of their campaign, and counted.
+
+A call is let in with the most that it may use reserved, so that the calls in progress together
+exceed what is left by no more than one of them.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from services.campaigns.budget import Budget
+from services.campaigns.effects import tokens_used
+from services.campaigns.signals import BudgetSpent
+from services.contracts.campaigns import CampaignLlm, CreateCampaign
+from services.contracts.errors import AuthenticationFailed
+from services.core.db.engine import Database
+from services.core.db.tables import CampaignScriptRow
+from services.core.jobs.campaign_scripts import (
+    ScriptUsage,
+    count_usage,
+    refuse_script,
+    scripts_usage,
+)
+from services.core.jobs.store import get_job
+
+CALLS_AT_ONCE = 16
+CALLS = "calls"
+"""The limit that is not one of the budget's."""
+
+
+class CallRefused(Exception):
+    """A limit is reached: the script is asked no more, and is stopped."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+
+@dataclass
+class _InProgress:
+    """The calls of one campaign."""
+
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A script that may ask: its id, its campaign, and what that has asked for."""
+
+    script_id: str
+    campaign_id: str
+    request: CreateCampaign
+
+
+class ScriptCalls:
+    """The calls that pass through one proxy. Belongs to one event loop."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._in_progress: defaultdict[str, _InProgress] = defaultdict(_InProgress)
+
+    async def asking(self, script_id: str) -> Asking:
+        """Who asks; raises `AuthenticationFailed` unless it is a script that runs."""
+        return await asyncio.to_thread(self._asking, script_id)
+
+    @asynccontextmanager
+    async def one(
+        self, asking: Asking, llm: CampaignLlm, prompt: int, most: int
+    ) -> AsyncIterator[None]:
+        """Let a call of estimated and highest tokens in once there is room; it counts as made.
+
+        Raises `CallRefused`, which is recorded.
+        """
+        cost = llm.price.of(prompt, most) if llm.price else 0.0
+        mine = self._in_progress[asking.campaign_id]
+        async with mine.changed:
+            while not await self._has_room(asking, mine, prompt + most, cost):
+                await mine.changed.wait()
+            await asyncio.to_thread(self._count, asking.script_id, ScriptUsage(calls=1))
+            mine.calls += 1
+            mine.tokens += prompt + most
+            mine.cost += cost
+        try:
+            yield
+        finally:
+            async with mine.changed:
+                mine.calls -= 1
+                mine.tokens -= prompt + most
+                mine.cost -= cost
+                mine.changed.notify_all()
+
+    async def used(self, asking: Asking, llm: CampaignLlm, prompt: int, completion: int) -> None:
+        """Count what a call has used."""
+        cost = llm.price.of(prompt, completion) if llm.price else 0.0
+        usage = ScriptUsage(0, prompt, completion, cost)
+        await asyncio.to_thread(self._count, asking.script_id, usage)
+
+    async def _has_room(self, asking: Asking, mine: _InProgress, tokens: int, cost: float) -> bool:
+        budget = await asyncio.to_thread(self._budget, asking)
+        try:
+            budget.check_hours()
+            budget.check_llm()
+        except BudgetSpent as spent:
+            await self._refuse(asking, spent.limit.value)
+        llms = asking.request.script_llms
+        if llms is None or budget.by_scripts.calls >= llms.calls:
+            await self._refuse(asking, CALLS)
+        if mine.calls == 0:
+            return True
+        tokens_left, cost_left = budget.left
+        fits = mine.tokens + tokens <= tokens_left and mine.cost + cost <= cost_left
+        return fits and mine.calls < CALLS_AT_ONCE
+
+    async def _refuse(self, asking: Asking, limit: str) -> None:
+        await asyncio.to_thread(self._record_refusal, asking.script_id, limit)
+        raise CallRefused(limit)
+
+    def _asking(self, script_id: str) -> Asking:
+        with self._database.read() as session:
+            row = session.get(CampaignScriptRow, script_id)
+            if row is None or row.ended_at is not None:
+                raise AuthenticationFailed("this script has ended")
+            if row.refusal is not None:
+                raise CallRefused(row.refusal)
+            job = get_job(session, row.campaign_id)
+            if job.status.is_final or job.cancel_requested_at is not None:
+                raise AuthenticationFailed("the campaign of this script has ended")
+            return Asking(script_id, job.id, CreateCampaign.model_validate(job.request))
+
+    def _budget(self, asking: Asking) -> Budget:
+        with self._database.read() as session:
+            started_at = get_job(session, asking.campaign_id).started_at
+            used = tokens_used(session, asking.campaign_id)
+            return Budget(
+                asking.request, started_at, used, scripts_usage(session, asking.campaign_id)
+            )
+
+    def _count(self, script_id: str, usage: ScriptUsage) -> None:
+        with self._database.write() as session:
+            count_usage(session, script_id, usage)
+
+    def _record_refusal(self, script_id: str, limit: str) -> None:
+        with self._database.write() as session:
+            refuse_script(session, script_id, limit)

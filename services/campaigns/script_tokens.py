@@ -1,0 +1,29 @@
+"""Tokens by which data scripts are known to the proxy of LLMs: worth nothing anywhere else.
+
+A token follows from the script's id and the worker's key for scripts, so that another worker, or
+this one after a kill, knows it again.
+"""
+
+import hashlib
+import hmac
+
+from services.campaigns.settings import CampaignSettings
+
+
+def script_token(settings: CampaignSettings, script_id: str) -> str:
+    """The token of a script."""
+    return f"{script_id}.{_mark(settings, script_id)}"
+
+
+def script_of(settings: CampaignSettings, token: str) -> str | None:
+    """The id of the script whose token this is; None if it is none of ours."""
+    script_id, _, mark = token.partition(".")
+    expected = _mark(settings, script_id).encode()
+    return script_id if hmac.compare_digest(mark.encode(), expected) else None
+
+
+def _mark(settings: CampaignSettings, script_id: str) -> str:
+    key = settings.campaign_script_key
+    secret = key.get_secret_value().encode() if key is not None else b""
+    message = f"llm-proxy/{script_id}".encode()
+    return hmac.new(secret, message, hashlib.sha256).hexdigest()

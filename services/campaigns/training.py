@@ -1,0 +1,78 @@
+"""Fine-tuning jobs of a campaign: their rows, their creation, and what their failures mean."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from services.campaigns.benchmark import write_rows
+from services.campaigns.effects import Effect
+from services.campaigns.gateway import GatewayRefused
+from services.campaigns.run import CampaignRun
+from services.campaigns.script import Row
+from services.campaigns.signals import StepFailed
+from services.contracts.base import JsonObject
+from services.contracts.campaigns import Failure
+from services.contracts.failures import FailureCode
+from services.contracts.files import FilePurpose
+from services.contracts.jobs import JobStatus
+from services.core.jobs.job import Job
+
+_KINDS: Mapping[str, Failure] = {
+    FailureCode.OUT_OF_MEMORY.value: Failure.OUT_OF_MEMORY,
+    FailureCode.INSUFFICIENT_MEMORY.value: Failure.OUT_OF_MEMORY,
+    FailureCode.BAD_DATA.value: Failure.DATA,
+    FailureCode.INVALID_TRAINING_FILE.value: Failure.DATA,
+    FailureCode.DIVERGED.value: Failure.CONFIG,
+}
+
+
+def upload_rows(run: CampaignRun, name: str, rows: Sequence[Row]) -> str:
+    """Upload the rows of the training ``name`` once; return the id of the file."""
+    path = run.folder / f"{name}.jsonl"
+    key = f"upload.{name}"
+
+    async def upload() -> Effect:
+        write_rows(path, [row.model_dump() for row in rows])
+        file = await run.gateway.upload(
+            path, path.name, FilePurpose.FINE_TUNE, run.idempotency_key(key)
+        )
+        return Effect({"id": file})
+
+    with _refusals():
+        return str(run.once(key, upload).response["id"])
+
+
+def create_training(
+    run: CampaignRun,
+    name: str,
+    file: str,
+    hyperparameters: JsonObject,
+    seconds: int | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> str:
+    """Create the training ``name`` from the base model once; return the id of its job.
+
+    Raises `StepFailed` when the gateway refuses it, as for memory that no GPU has.
+    """
+    method = {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}}
+    body = {"model": run.request.base_model, "training_file": file, "method": method, "seed": 0}
+    with _refusals():
+        return run.create_job(name, "/v1/fine_tuning/jobs", body, seconds, labels)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except GatewayRefused as refused:
+        kind = _KINDS.get(refused.code or "", Failure.CONFIG)
+        raise StepFailed(kind, refused.message) from refused
+
+
+def trained_model(job: Job) -> str:
+    """The name of the model that a training made; raises `StepFailed` with the job's own cause."""
+    if job.status is JobStatus.SUCCEEDED and job.result is not None:
+        return str(job.result["fine_tuned_model"])
+    if job.error is None:
+        raise StepFailed(Failure.ENVIRONMENT, f"job {job.id} was cancelled")
+    kind = _KINDS.get(job.error.code, Failure.ENVIRONMENT)
+    raise StepFailed(kind, f"job {job.id} failed: {job.error.message}")

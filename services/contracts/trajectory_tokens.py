@@ -1,0 +1,52 @@
+"""The tokens of a trajectory one by one, with their text, as a reader looks at them."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from services.contracts.base import Resource
+
+MAX_TOKENS_PER_PAGE = 10_000
+
+
+class TokenOrigin(StrEnum):
+    """Where a token is from."""
+
+    PROMPT = "prompt"
+    SAMPLED = "sampled"  # by the policy
+    INSERTED = "inserted"  # a tool's reply, or what the chat template puts around it
+
+
+class TrajectoryToken(Resource):
+    """A token. What is known of sampled tokens only is null for the others, and what an update
+    computes is null without one."""
+
+    position: int = Field(description="From 0, the prompt's tokens first.")
+    id: int
+    text: str | None = Field(
+        description="Empty for all but the last token of a character; null where text_error says "
+        "why."
+    )
+    origin: TokenOrigin
+    log_prob: float | None = Field(default=None, description="The sampler's, in nats.")
+    policy_version: int | None = None
+    learner_log_prob: float | None = Field(
+        default=None, description="The learner's before the update, in nats."
+    )
+    entropy: float | None = Field(default=None, description="Of the learner, in nats.")
+    advantage: float | None = None
+
+
+class TrajectoryTokens(Resource):
+    """Consecutive tokens of a trajectory; the next page begins at ``next_start``."""
+
+    object: Literal["rollout.trajectory.tokens"] = "rollout.trajectory.tokens"
+    trajectory_id: str
+    step: int | None = Field(
+        default=None, description="The step of a training that learned from it."
+    )
+    total: int = Field(description="Tokens of prompt and response.")
+    text_error: str | None = Field(default=None, description="Why the tokens have no text.")
+    data: list[TrajectoryToken]
+    next_start: int | None = Field(description="Null at the end.")

@@ -1,0 +1,50 @@
+"""The history of a job's attempts: which worker held it, with which devices, and how it ended.
+
+An attempt is one claim of the job for work. It ends with the job's move out of ``running``; a
+worker that was lost held the job until then.
+"""
+
+import time
+from collections.abc import Sequence
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from services.contracts.jobs import JobStatus
+from services.core.db.tables import AttemptRow
+from services.core.jobs.events import storable_text
+from services.core.jobs.job import Job
+
+
+def begin_attempt(session: Session, job: Job, host: str, devices: Sequence[str]) -> None:
+    """Record that the owner of a claimed job works on it with these devices."""
+    row = AttemptRow(
+        job_id=job.id,
+        epoch=job.epoch,
+        attempt=job.attempt,
+        worker=str(job.owner),
+        host=host,
+        devices=list(devices),
+        started_at=time.time(),
+    )
+    session.add(row)
+    session.flush()
+
+
+def end_attempt(session: Session, job: Job, became: JobStatus, reason: str) -> None:
+    """Record how the attempt in progress at a job ended; without one, as of a campaign, nothing."""
+    where = AttemptRow.job_id == job.id, AttemptRow.epoch == job.epoch
+    values = {"ended_at": time.time(), "became": became.value, "reason": storable_text(reason)}
+    session.execute(update(AttemptRow).where(*where).values(**values))
+
+
+def list_attempts(
+    session: Session, job_id: str, before: int | None, limit: int
+) -> tuple[list[AttemptRow], bool]:
+    """Up to ``limit`` attempts, latest first, before an epoch (None: the latest), and whether there
+    are more."""
+    query = select(AttemptRow).where(AttemptRow.job_id == job_id)
+    if before is not None:
+        query = query.where(AttemptRow.epoch < before)
+    rows = session.scalars(query.order_by(AttemptRow.epoch.desc()).limit(limit + 1)).all()
+    return list(rows[:limit]), len(rows) > limit

@@ -1,0 +1,116 @@
+"""The tokens that offline training makes of rendered texts, and which of them have a loss.
+
+Holds for LLaMA-Factory 0.9.5, whose processors (data/processor) do the same for its template
+``empty``: every text is encoded alone, and a row that is too long loses tokens of all its parts.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from services.datasets.rendering import Exchange
+
+
+class Token(NamedTuple):
+    """A token, and the part of the text that it stands for."""
+
+    id: int
+    text: str
+
+
+class EncodedText(Protocol):
+    """The tokens of a text."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def first(self, count: int) -> list[Token]:
+        """The first ``count``."""
+
+
+Encode = Callable[[str], EncodedText]
+
+
+@dataclass(frozen=True)
+class TokenSettings:
+    """What decides on tokens and loss: tokens per sequence, and two arguments of the library."""
+
+    cutoff: int
+    train_on_prompt: bool = False
+    mask_history: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingTokens:
+    """A sequence as the trainer reads it; ``mask`` is True on tokens with a loss.
+
+    ``cut`` counts the tokens that did not fit.
+    """
+
+    tokens: list[Token]
+    mask: list[bool]
+    cut: int = 0
+
+
+def conversation_tokens(
+    exchanges: Sequence[Exchange], encode: Encode, settings: TokenSettings
+) -> TrainingTokens:
+    """A demonstration (data/processor/supervised.py); the last turns come first where
+    ``mask_history`` leaves the loss to them."""
+    pairs = [(encode(each.context), encode(each.response)) for each in exchanges]
+    kept: list[TrainingTokens] = []
+    room = settings.cutoff
+    for turn, (source, target) in enumerate(pairs[::-1] if settings.mask_history else pairs):
+        if room <= 0:
+            break
+        before, after = shares(len(source), len(target), room)
+        has_loss = not (settings.mask_history and turn)
+        kept.append(
+            TrainingTokens(
+                source.first(before) + target.first(after),
+                [settings.train_on_prompt] * before + [has_loss] * after,
+            )
+        )
+        room -= before + after
+    parts = kept[::-1] if settings.mask_history else kept
+    tokens = [token for part in parts for token in part.tokens]
+    mask = [has_loss for part in parts for has_loss in part.mask]
+    total = sum(len(source) + len(target) for source, target in pairs)
+    return TrainingTokens(tokens, mask, total - len(tokens))
+
+
+def answer_tokens(
+    prompt: str, answers: Sequence[str], encode: Encode, cutoff: int
+) -> list[TrainingTokens]:
+    """A prompt with each of its answers, which the longest of them decides how to cut
+    (data/processor/pairwise.py and feedback.py)."""
+    source = encode(prompt)
+    targets = [encode(answer) for answer in answers]
+    before, after = shares(len(source), max(map(len, targets)), cutoff)
+    sequences = []
+    for target in targets:
+        shown = target.first(after)
+        tokens = source.first(before) + shown
+        mask = [False] * before + [True] * len(shown)
+        sequences.append(TrainingTokens(tokens, mask, len(source) + len(target) - len(tokens)))
+    return sequences
+
+
+def text_tokens(text: str, encode: Encode, cutoff: int | None) -> TrainingTokens:
+    """Plain text with its end token; with ``cutoff`` None it is cut into sequences, not off."""
+    encoded = encode(text)
+    tokens = encoded.first(len(encoded) if cutoff is None else min(len(encoded), cutoff))
+    return TrainingTokens(tokens, [True] * len(tokens), len(encoded) - len(tokens))
+
+
+def shares(source: int, target: int, room: int) -> tuple[int, int]:
+    """How many tokens of a context and of its response fit: what is short is kept whole
+    (data/processor/processor_utils.py, infer_seqlen)."""
+    if target * 2 < room:
+        most = room
+    elif source * 2 < room:
+        most = room - source
+    else:
+        most = int(room * (target / (source + target)))
+    after = min(most, target)
+    return min(max(room - after, 0), source), after

@@ -1,0 +1,91 @@
+"""A benchmark of an evaluation while it runs: its samples, and what became of them."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import (
+    ChemistryGrader,
+    FunctionCallsGrader,
+    GoldGrader,
+    MathGrader,
+    PanoramaGrader,
+)
+from services.datasets.record import UnreadableFile
+from services.datasets.splits import rows_of_part
+from services.evaluator.evaluation.results import Answered, RunningTotals
+from services.evaluator.evaluation.samples import EvaluationSample, gold_check, read_samples
+from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
+
+EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | PanoramaGrader
+"""Graders that compare a part of the answer, without which it is unparsable."""
+
+
+class BenchmarkRun:
+    """The samples of a benchmark, which of them are answered, and their totals.
+
+    ``place`` is what its fields in the request begin with, ``rows_before`` the rows of the
+    benchmarks before it. Raises `InvalidRequest` for a file without samples.
+    """
+
+    def __init__(self, spec: BenchmarkSpec, place: str, rows_before: int = 0) -> None:
+        self.spec = spec
+        self.place = place
+        rows = _rows(spec, place)
+        self.size = len(rows) * spec.samples_per_item
+        self.rows_before = rows_before
+        self.rows_after = rows_before + rows[-1] + 1
+        self.answered = Answered(rows[-1] + 1, spec.samples_per_item)
+        self.totals = RunningTotals(
+            spec.samples_per_item, extracts=isinstance(spec.grader, EXTRACTING)
+        )
+
+    @property
+    def left(self) -> int:
+        """Samples that were not asked yet."""
+        return self.size - self.totals.samples
+
+    def samples(self) -> Iterator[EvaluationSample]:
+        """Every row that is evaluated."""
+        return read(self.spec)
+
+    def unanswered(self) -> Iterator[EvaluationSample]:
+        """The samples to ask. Those of an item are adjacent: its prompt is then in the engine's
+        prefix cache."""
+        for item in self.samples():
+            for sample in range(self.spec.samples_per_item):
+                if not self.answered.has(item.index, sample):
+                    yield replace(item, sample=sample, rows_before=self.rows_before)
+
+
+def runs_of(spec: EvaluationSpec) -> list[BenchmarkRun]:
+    """All benchmarks of an evaluation, in its order; raises `InvalidRequest`."""
+    runs: list[BenchmarkRun] = []
+    for number, each in enumerate(spec.benchmarks):
+        place = "" if each.name is None else f"benchmarks.{number}."
+        runs.append(BenchmarkRun(each, place, runs[-1].rows_after if runs else 0))
+    return runs
+
+
+def read(spec: BenchmarkSpec) -> Iterator[EvaluationSample]:
+    """The rows of a benchmark that are evaluated, in order of its file."""
+    samples = read_samples(spec.samples, gold_check(spec.grader), spec.benchmark)
+    if spec.split is not None:
+        part = frozenset(rows_of_part(spec.samples, spec.benchmark, spec.split))
+        samples = (sample for sample in samples if sample.index in part)
+    return islice(samples, spec.max_samples)
+
+
+def _rows(spec: BenchmarkSpec, place: str) -> Sequence[int]:
+    try:
+        rows = array("Q", (sample.index for sample in read(spec)))
+    except UnreadableFile as error:
+        raise InvalidRequest(error.message, param=f"{place}file") from error
+    except InvalidRequest as error:  # the grader cannot work
+        error.param = f"{place}{error.param}"
+        raise
+    if not rows:
+        raise InvalidRequest("the file has no samples", param=f"{place}file")
+    return rows

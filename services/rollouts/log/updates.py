@@ -1,0 +1,140 @@
+"""What the updates of a training computed for the tokens of its trajectories.
+
+``updates.index`` has an entry for each trajectory that was trained on, written after its values in
+``updates.values``; an incomplete last entry was cut by a kill, and is ignored.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from services.contracts.errors import StorageFull
+from services.rollouts.log.index import key_of
+
+INDEX = "updates.index"
+VALUES = "updates.values"
+
+ENTRY = np.dtype(
+    [
+        ("key", "<u8"),  # of the trajectory's id
+        ("step", "<u4"),
+        ("tokens", "<u4"),  # 0 where the method computes no values
+        ("offset", "<u8"),  # of its first token among those of all trajectories
+    ]
+)
+COLUMNS = 3
+"""Of a token: log-probability before the update, entropy, advantage."""
+_TOKEN_BYTES = COLUMNS * 4
+
+Entries = npt.NDArray[np.void]
+Values = npt.NDArray[np.float32]
+"""Values of tokens, (tokens, COLUMNS)."""
+
+
+@dataclass(frozen=True)
+class TrainedOn:
+    """The step that trained on a trajectory, and the values of the tokens that the policy sampled,
+    None where there are none."""
+
+    step: int
+    values: Values | None
+
+
+class UpdateLog:
+    """Appends to a job's folder; a context manager. Of an earlier process's entries those up to the
+    step ``keep`` are kept."""
+
+    def __init__(self, folder: Path, *, keep: int) -> None:
+        with ExitStack() as files:
+            self._index = files.enter_context(open(folder / INDEX, "ab", buffering=0))
+            self._values = files.enter_context(open(folder / VALUES, "ab", buffering=0))
+            known = _read(folder)
+            ends = known["offset"] + known["tokens"]
+            is_kept = (known["step"] <= keep) & (ends * _TOKEN_BYTES <= self._values.tell())
+            count = len(known) if is_kept.all() else int(is_kept.argmin())
+            self._end = int(ends[count - 1]) if count else 0
+            self._index.truncate(count * ENTRY.itemsize)
+            self._values.truncate(self._end * _TOKEN_BYTES)
+            self._files = files.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._files.__exit__(kind, error, traceback)
+
+    def append(self, step: int, ids: Sequence[str], values: Sequence[Values] | None) -> None:
+        """Write what the update of a step computed for trajectories; raises ``StorageFull``."""
+        given = values or [np.zeros((0, COLUMNS), np.float32)] * len(ids)
+        entries = np.zeros(len(ids), ENTRY)
+        for entry, trajectory_id, each in zip(entries, ids, given, strict=True):
+            entry["key"], entry["step"] = key_of(trajectory_id), step
+            entry["tokens"], entry["offset"] = len(each), self._end
+            self._end += len(each)
+        try:
+            for each in given:
+                self._values.write(np.ascontiguousarray(each, "<f4").tobytes())
+            self._index.write(entries.tobytes())
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFull("the disk is full; updates cannot be logged") from error
+            raise
+
+
+def find_update(folder: Path, trajectory_id: str) -> TrainedOn | None:
+    """What is known of the update that trained on a trajectory; None if none has."""
+    entries = _read(folder)
+    found = entries[entries["key"] == key_of(trajectory_id)]
+    if not len(found):
+        return None
+    step, tokens, offset = (int(found[-1][name]) for name in ("step", "tokens", "offset"))
+    return TrainedOn(step, _values(folder, offset, tokens) if tokens else None)
+
+
+def keys_of_step(folder: Path, step: int) -> npt.NDArray[np.uint64]:
+    """The keys of the trajectories that a step trained on."""
+    entries = _read(folder)
+    keys: npt.NDArray[np.uint64] = entries["key"][entries["step"] == step]
+    return keys
+
+
+def steps_of(folder: Path, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The step that trained on each of these trajectories; 0 where none has."""
+    entries = _read(folder)
+    if not len(entries):
+        return np.zeros(len(keys), np.int64)
+    order = np.argsort(entries["key"], kind="stable")
+    known = entries["key"][order]
+    # The last entry of a key counts.
+    places = np.maximum(np.searchsorted(known, keys, side="right") - 1, 0)
+    steps = entries["step"][order][places].astype(np.int64)
+    return np.where(known[places] == keys, steps, 0)
+
+
+def _read(folder: Path) -> Entries:
+    try:
+        with open(folder / INDEX, "rb") as file:
+            return np.fromfile(file, ENTRY, os.fstat(file.fileno()).st_size // ENTRY.itemsize)
+    except FileNotFoundError:
+        return np.empty(0, ENTRY)
+
+
+def _values(folder: Path, offset: int, tokens: int) -> Values | None:
+    """None if a power failure or a resuming training took them."""
+    with open(folder / VALUES, "rb") as file:
+        file.seek(offset * _TOKEN_BYTES)
+        read = np.fromfile(file, "<f4", tokens * COLUMNS)
+    return read.reshape(tokens, COLUMNS) if len(read) == tokens * COLUMNS else None

@@ -1,0 +1,1 @@
+"""Check jobs: a training file is validated, and nothing is trained."""

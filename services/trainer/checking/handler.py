@@ -1,0 +1,67 @@
+"""Checks as the job machine sees them: all that happens is the validation of a fine-tune."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from services.contracts.checks import CreateCheck
+from services.contracts.fine_tuning import Method
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim, ClaimStage
+from services.core.jobs.job import Job
+from services.core.process.reporter import RESULT
+from services.core.registry import require_file, resolve_model, source_of
+from services.core.worker.handler import Launch
+from services.core.worker.settings import WorkerSettings
+from services.datasets.validate import validation_command
+from services.trainer.handler import VALIDATION_CHILD
+from services.trainer.offline.build_spec import tokenizer_file
+from services.trainer.offline.spec import TrainingFilesSpec
+
+CHILD = "services.trainer.checking"
+
+
+class CheckHandler:
+    """Validates a file; what is left of the job then keeps the report."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._artifacts = Artifacts(settings.home)
+
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
+        """Check the rows, with the child of fine-tuning jobs."""
+        request = CreateCheck.model_validate(job.request)
+        settings = (request.method or Method()).as_offline
+        with database.read() as session:
+            file = require_file(session, request.training_file, "training_file")
+            spec = TrainingFilesSpec(
+                uploaded={"training_file": source_of(file, self._artifacts)},
+                rows=settings.rows,
+                data_format=settings.data_format,
+                max_seq_length=settings.max_seq_length,
+                tokenizer_file=self._tokenizer(session, request.model),
+                max_errors=request.max_errors,
+            )
+        return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
+
+    def work(self, _database: Database, _claim: Claim, job_dir: Path) -> Launch:
+        """Keep the report of a valid file."""
+        found = job_dir / ClaimStage.VALIDATION / RESULT
+        return Launch([sys.executable, "-m", CHILD, str(job_dir), str(found)])
+
+    def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """The report."""
+        return {"report": result["report"]}
+
+    def _tokenizer(self, session: Session, model: str | None) -> Path | None:
+        if model is None:
+            return None
+        settings = self._settings
+        return tokenizer_file(
+            resolve_model(
+                session, model, settings.models_folder, self._artifacts, settings.trusted_models
+            )
+        )

@@ -1,0 +1,62 @@
+"""What came out of the benchmarks of an evaluation, as tables that commands print."""
+
+from collections.abc import Iterator
+
+from services.contracts.evaluations import BenchmarkOutcome, Evaluation, EvaluationMetrics
+from temper.cli.output import Output
+
+COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")
+MEASURE_COLUMNS = ("PART", "MEASURE", "MEAN", "95 % INTERVAL", "ANSWERS")
+
+
+def show_outcomes(out: Output, evaluation: Evaluation, name: str = "") -> None:
+    """Print a row for each benchmark, and their measures; ``name`` is that of the only one."""
+    outcomes = [(_label(evaluation, each, name), each.metrics) for each in evaluation.outcomes()]
+    out.table(COLUMNS, (_row(label, metrics, evaluation) for label, metrics in outcomes))
+    measures = [(label, *row) for label, metrics in outcomes for row in measure_rows(metrics)]
+    if measures:
+        out.line("")
+        out.table(("BENCHMARK", *MEASURE_COLUMNS), measures)
+
+
+def _label(evaluation: Evaluation, outcome: BenchmarkOutcome, name: str) -> str:
+    label = name if evaluation.benchmarks is None else outcome.name or ""
+    return f"{label} ({outcome.split})" if outcome.split else label
+
+
+def _row(name: str, metrics: EvaluationMetrics | None, evaluation: Evaluation) -> tuple[str, ...]:
+    if metrics is None:
+        return name, "", evaluation.status.value, "", "", "", "", evaluation.id
+    low, high = metrics.ci95
+    return (
+        name,
+        str(metrics.samples if metrics.items is None else metrics.items),
+        f"{metrics.accuracy:.4f}",
+        f"{low:.4f} to {high:.4f}",
+        "" if metrics.majority is None else f"{metrics.majority.mean:.4f}",
+        _pass_at_most(metrics),
+        str(metrics.errors),
+        evaluation.id,
+    )
+
+
+def _pass_at_most(metrics: EvaluationMetrics) -> str:
+    """pass@k of the largest k; empty with one sample per item."""
+    if not metrics.pass_at_k:
+        return ""
+    k = max(metrics.pass_at_k, key=int)
+    return f"{metrics.pass_at_k[k].mean:.4f} (k={k})"
+
+
+def measure_rows(metrics: EvaluationMetrics | None) -> Iterator[tuple[str, ...]]:
+    """A row for each measure of each part of a benchmark, and of each answer with tools."""
+    for part, measures in (metrics.measured if metrics else {}).items():
+        for name, found in measures.items():
+            low, high = found.ci95 or (None, None)
+            yield (
+                part,
+                f"{name} (lower is better)" if found.lower_is_better else name,
+                f"{found.mean:.4f}",
+                "" if low is None else f"{low:.4f} to {high:.4f}",
+                str(found.samples),
+            )

@@ -1,0 +1,54 @@
+"""A search reads a bounded part of a job's trajectories at a time."""
+
+from pathlib import Path
+
+import pytest
+
+from services.api.trajectories import listing
+from services.api.trajectories.listing import (
+    TrajectoryQuery,
+    TrajectorySelection,
+    list_trajectories,
+)
+from services.api.trajectories.search import contains
+from services.contracts.rollouts import TrajectoryOrder
+from services.contracts.trajectories import CallOutcome
+from services.rollouts.log.index import TrajectoryFilter
+from services.rollouts.log.log import IndexedLog
+from tests.support.trajectories import call, trajectory
+
+EVERY = TrajectorySelection(TrajectoryFilter(), None)
+
+
+@pytest.mark.parametrize("bound", ["MOST_SCANNED", "MOST_BYTES"])
+def test_a_search_goes_on_behind_what_it_has_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(listing, bound, 1)
+    with IndexedLog(tmp_path) as log:
+        for prompt in range(3):
+            log.append(trajectory(prompt))
+    pages = []
+    after = None
+    for _ in range(3):
+        query = TrajectoryQuery(EVERY, "answer 2", TrajectoryOrder.FINISHED, False, after, 10)
+        pages.append(list_trajectories(tmp_path, query))
+        after = pages[-1].last_id
+
+    assert [[each.id for each in page.data] for page in pages] == [[], [], ["traj-2-0"]]
+    assert [page.has_more for page in pages] == [True, True, False]
+    assert [page.last_id for page in pages] == ["traj-0-0", "traj-1-0", "traj-2-0"]
+
+
+@pytest.mark.parametrize(
+    "text", ["QUESTION 0", "answer 0.0", "found it", "cut off", "timed out", "forty-two", "judge"]
+)
+def test_a_text_is_found_in_everything_that_was_said(text: str) -> None:
+    calls = [
+        call(reply="I found it", shown="I found it, but it was cut off"),
+        call(outcome=CallOutcome.TIMED_OUT, error="it timed out"),
+    ]
+    made = trajectory(calls=calls, gold=["forty-two"], reward_error="no judge")
+
+    assert contains(made, text)
+    assert not contains(made, f"{text}!")

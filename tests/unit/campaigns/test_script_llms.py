@@ -1,0 +1,63 @@
+"""Campaigns whose data scripts may ask LLMs: what is checked before they begin."""
+
+import pytest
+from pydantic import ValidationError
+
+from services.campaigns import prompts
+from services.campaigns.worker import CampaignWorker
+from services.contracts.campaigns import CreateCampaign
+from services.contracts.jobs import JobStatus
+from services.core.jobs.job import NO_DEVICE, NewJob
+from services.core.jobs.queues import CAMPAIGN
+from services.core.jobs.store import create_job, get_job
+from tests.support.campaign_run import NOWHERE, REQUEST, StoredCampaign
+
+STRONG = {"base_url": f"{NOWHERE}/v1", "model": "big"}
+PRICE = {"prompt": 1.0, "completion": 2.0}
+
+
+def test_a_worker_without_a_proxy_refuses_them(campaign: StoredCampaign) -> None:
+    body = CreateCampaign.model_validate({**REQUEST, "script_llms": {"strong": [STRONG]}})
+    queues = CAMPAIGN.work, CAMPAIGN.validation
+    request = body.model_dump(mode="json")
+    with campaign.database.write() as session:
+        create_job(session, NewJob(campaign.id, "campaign", *queues, request, gpus=NO_DEVICE))
+    worker = CampaignWorker(campaign.database, campaign.settings)
+
+    worker._claim()
+
+    assert campaign.status_of(campaign.id) is JobStatus.FAILED
+    with campaign.database.read() as session:
+        error = get_job(session, campaign.id).error
+    assert error is not None
+    assert error.param == "script_llms"
+    assert "TEMPER_CAMPAIGN_PROXY_PORT" in error.message
+
+
+def test_a_cost_limit_needs_the_price_of_each() -> None:
+    main = {**STRONG, "model": "main", "price": PRICE}
+    priced = {**REQUEST, "llm": main, "budget": {"cost": 5.0}}
+
+    with pytest.raises(ValidationError, match="price of big in script_llms"):
+        CreateCampaign.model_validate({**priced, "script_llms": {"strong": [STRONG]}})
+    llms = {"strong": [{**STRONG, "price": PRICE}]}
+    CreateCampaign.model_validate({**priced, "script_llms": llms})
+
+
+def test_a_model_is_in_one_pool() -> None:
+    llms = {"strong": [STRONG], "weak": [STRONG]}
+
+    with pytest.raises(ValidationError, match="same model"):
+        CreateCampaign.model_validate({**REQUEST, "script_llms": llms})
+
+
+def test_the_llm_is_told_what_its_script_can_reach() -> None:
+    without = CreateCampaign.model_validate(REQUEST)
+    with_llms = CreateCampaign.model_validate(
+        {**REQUEST, "script_llms": {"strong": [STRONG], "calls": 77}}
+    )
+
+    assert prompts.network_text(without) == "no network"
+    told = prompts.network_text(with_llms)
+    assert "{OPENAI_BASE_URL}/chat/completions" in told
+    assert "at most 77 calls" in told

@@ -1,0 +1,83 @@
+"""The log of updates, and what is left of it after a kill."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from services.rollouts.log.index import key_of
+from services.rollouts.log.updates import (
+    COLUMNS,
+    INDEX,
+    VALUES,
+    UpdateLog,
+    Values,
+    find_update,
+    keys_of_step,
+)
+
+
+def values(tokens: int, first: float) -> Values:
+    return (np.arange(tokens * COLUMNS, dtype=np.float32) + first).reshape(tokens, COLUMNS)
+
+
+def fill(folder: Path, steps: int = 3) -> None:
+    """Two trajectories a step, of one and of two tokens."""
+    with UpdateLog(folder, keep=0) as log:
+        for step in range(1, steps + 1):
+            ids = [f"traj-{step}-0", f"traj-{step}-1"]
+            log.append(step, ids, [values(1, step), values(2, -step)])
+
+
+def test_the_values_of_a_trajectory_are_found_with_its_step(tmp_path: Path) -> None:
+    fill(tmp_path)
+
+    found = find_update(tmp_path, "traj-2-1")
+
+    assert found is not None
+    assert (found.step, found.values is not None) == (2, True)
+    assert np.array_equal(found.values, values(2, -2))  # type: ignore[arg-type]
+    assert set(keys_of_step(tmp_path, 2)) == {key_of("traj-2-0"), key_of("traj-2-1")}
+    assert find_update(tmp_path, "traj-9-0") is None
+
+
+def test_a_method_without_values_still_tells_the_step(tmp_path: Path) -> None:
+    with UpdateLog(tmp_path, keep=0) as log:
+        log.append(1, ["traj-0-0"], None)
+
+    found = find_update(tmp_path, "traj-0-0")
+
+    assert found is not None
+    assert (found.step, found.values) == (1, None)
+
+
+def test_steps_that_are_repeated_are_forgotten(tmp_path: Path) -> None:
+    fill(tmp_path)
+
+    with UpdateLog(tmp_path, keep=1) as log:
+        assert find_update(tmp_path, "traj-2-0") is None
+        log.append(2, ["traj-2-0"], [values(3, 50)])
+
+    repeated, kept = find_update(tmp_path, "traj-2-0"), find_update(tmp_path, "traj-1-1")
+    assert repeated is not None
+    assert np.array_equal(repeated.values, values(3, 50))  # type: ignore[arg-type]
+    assert kept is not None
+    assert np.array_equal(kept.values, values(2, -1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [INDEX, VALUES])
+def test_what_a_kill_cut_off_hides_nothing_else(tmp_path: Path, name: str) -> None:
+    fill(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:-1])
+
+    cut, kept = find_update(tmp_path, "traj-3-1"), find_update(tmp_path, "traj-3-0")
+
+    assert cut is None or cut.values is None
+    assert kept is not None
+    assert np.array_equal(kept.values, values(1, 3))  # type: ignore[arg-type]
+
+
+def test_a_job_without_updates_has_none(tmp_path: Path) -> None:
+    assert find_update(tmp_path, "traj-0-0") is None
+    assert len(keys_of_step(tmp_path, 1)) == 0
