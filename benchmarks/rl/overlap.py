@@ -36,6 +36,7 @@ from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition
 from services.trainer.rl.groups import BatchBuilder, group_config
 from services.trainer.rl.learner.client import LearnerClient
@@ -152,7 +153,8 @@ async def train(
     ]
     chat, toolbox = open_chat_tokens(model), DrawnLatency(conversations)
     engine = SpokenConversations(conversations, model)
-    rollouts = Rollouts(engine, chat, toolbox, settings.multi_turn, settings.sampling)
+    policy = TokenModel(engine, chat, settings.multi_turn, settings.sampling)
+    rollouts = Rollouts(policy, toolbox, settings.multi_turn)
     rows = [TrainingPrompt(each.prompt) for each in conversations]
     prompts = PromptSampler(rows, 0, lambda prompt: len(prompt.messages), BUDGET)
     with (

@@ -16,6 +16,7 @@ from services.datasets.append_log import AppendLog
 from services.inference.token_engine.base import TurnSampling
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.rollouts.parsers import parser_of
 
 SETTINGS = MultiTurn(multi_turn_enable=True, max_total_response_length=16_384)
@@ -60,7 +61,8 @@ class Timing:
 async def play(conversations: Sequence[Conversation], stage: Stage, pace: Pace) -> Timing:
     """Our loop, with each trajectory appended to a file as jobs do."""
     engine = ScriptedEngine(conversations, stage.tokenizer, pace)
-    rollouts = Rollouts(engine, stage.chat, DrawnLatency(conversations), SETTINGS, SAMPLING)
+    model = TokenModel(engine, stage.chat, SETTINGS, SAMPLING)
+    rollouts = Rollouts(model, DrawnLatency(conversations), SETTINGS)
     with AppendLog[Trajectory](stage.records, end=0) as log:
 
         async def one(conversation: Conversation) -> None:

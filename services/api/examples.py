@@ -129,6 +129,17 @@ EVALUATION: dict[str, Example] = {
             "max_concurrency": 16,
         },
     },
+    "tools": {
+        "summary": "A model that may run programs before it answers",
+        "value": {
+            "model": "tiny-base",
+            "file": "file-abc123",
+            "benchmark": "gsm8k",
+            "sampling": {"max_tokens": 1024},
+            "tools": [{"class_name": "sandbox"}],
+            "multi_turn": {"max_tool_calls": 4, "max_total_response_length": 4096},
+        },
+    },
     "several": {
         "summary": "Several benchmarks, whose answers one engine gives",
         "value": {

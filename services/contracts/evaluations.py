@@ -19,6 +19,7 @@ from services.contracts.engine import VllmOptions
 from services.contracts.graders import ExactGrader, MetricsVariant, ScoreModelGrader
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
+from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
 
 
@@ -164,6 +165,14 @@ class CreateEvaluation(JobRequest):
     prediction: JsonPrediction | None = Field(
         default=None, description="Grade a value of the JSON in the answer; none is wrong."
     )
+    tools: list[Tool] = Field(
+        default_factory=list,
+        max_length=32,
+        description="What the model may call before it answers, as in rollouts.",
+    )
+    multi_turn: MultiTurn | None = Field(
+        default=None, description="Limits of the conversations with tools."
+    )
     max_samples: StrictInt | None = Field(
         default=None, ge=1, description="Take the first rows only."
     )
@@ -273,6 +282,14 @@ class CreateEvaluation(JobRequest):
         return self
 
     @property
+    def conversation(self) -> MultiTurn | None:
+        """How conversations with tools go; None without tools, which enable several turns."""
+        if not self.tools:
+            return None
+        given = self.multi_turn or MultiTurn()
+        return given.model_copy(update={"multi_turn_enable": True})
+
+    @property
     def only_file(self) -> str:
         """The file of an evaluation of one benchmark, such as those of `by_benchmark`."""
         if self.file is None:
@@ -314,6 +331,22 @@ class MeasureEstimate(Resource):
     lower_is_better: bool = False
 
 
+class ToolUseMetrics(Resource):
+    """What the model did with its tools, over the samples that it answered.
+
+    ``failed_calls`` were run and gave no reply; ``malformed_calls`` could not be read. ``endings``
+    counts why conversations ended, as the finish reasons of rollouts.
+    """
+
+    calls: int
+    failed_calls: int
+    malformed_calls: int
+    endings: dict[str, int]
+    per_sample: dict[str, MeasureEstimate] = Field(
+        description="Means of turns, calls, failed_calls and malformed_calls."
+    )
+
+
 class EvaluationMetrics(Resource):
     """The outcome over all samples.
 
@@ -345,6 +378,7 @@ class EvaluationMetrics(Resource):
         default=None,
         description="By sub-task and name, for a grader that gives more than a score.",
     )
+    tool_use: ToolUseMetrics | None = Field(default=None, description="With tools only.")
     accuracy: float
     mean_score: float | None = None
     stderr: float
@@ -357,6 +391,12 @@ class EvaluationMetrics(Resource):
         default=None,
         description="By file; null for a model whose training data are not here.",
     )
+
+    @property
+    def measured(self) -> dict[str, dict[str, MeasureEstimate]]:
+        """All means beside the accuracy, by part: the grader's, and those of the use of tools."""
+        tools = {} if self.tool_use is None else {"tools": self.tool_use.per_sample}
+        return {**(self.measures or {}), **tools}
 
 
 class BenchmarkOutcome(Resource):
@@ -386,6 +426,8 @@ class Evaluation(JobState):
     split: SplitName | None = None
     pass_threshold: float | None = None
     sampling: Sampling
+    tools: list[Tool] = Field(default_factory=list)
+    multi_turn: MultiTurn | None = None
     samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
     cached_from: str | None = Field(
@@ -413,6 +455,16 @@ ResultOutcome = Literal["correct", "wrong", "failed"]
 """How a row ended: ``failed`` is without an answer or a score."""
 
 
+class ToolUse(Resource):
+    """What a sample did with its tools; ``trajectory`` is its conversation's id in this job."""
+
+    trajectory: str
+    turns: int
+    calls: int = Field(description="Calls that were run.")
+    failed_calls: int
+    malformed_calls: int
+
+
 class SampleResult(Resource):
     """One row of an evaluation: the answer and its grade.
 
@@ -435,9 +487,12 @@ class SampleResult(Resource):
     measures: dict[str, float] | None = Field(
         default=None, description="Numbers of this answer beside its score."
     )
+    tools: ToolUse | None = Field(default=None, description="With tools only.")
     score: float | None = None
     correct: bool | None
-    finish_reason: str | None = None
+    finish_reason: str | None = Field(
+        default=None, description="The endpoint's; with tools, that of the conversation."
+    )
     error: str | None = None
     status_code: int | None = None
     attempts: int = 1

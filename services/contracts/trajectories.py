@@ -53,13 +53,18 @@ class Turn(Resource):
     """One turn of the model, and what its calls inserted.
 
     ``token_start`` is the place of its first token in ``response_token_ids``; the turn has
-    ``token_count`` sampled tokens, and ``inserted_count`` tokens of replies follow them.
+    ``token_count`` sampled tokens, and ``inserted_count`` tokens of replies follow them. Where a
+    chat endpoint gave no token ids, ``token_start`` is 0, the endpoint counted the sampled tokens,
+    and those of replies are estimated.
     """
 
     text: str = Field(description="Decoded with special tokens.")
     token_start: int
     token_count: int
     inserted_count: int = 0
+    prompt_tokens: int | None = Field(
+        default=None, description="Tokens before it, as a chat endpoint counted them."
+    )
     finish_reason: str = Field(description="The engine's: stop, length, abort.")
     calls: list[ToolCallRecord] = Field(default_factory=list)
     malformed: list[MalformedCall] = Field(default_factory=list)
@@ -95,7 +100,8 @@ class FinishReason(StrEnum):
 
 
 class Trajectory(Resource):
-    """A rollout. The four lists of response tokens have one length.
+    """A rollout. The four lists of response tokens have one length; with ``prompt_token_ids``,
+    they are empty for a chat endpoint.
 
     ``response_mask`` is 1 on sampled tokens and 0 on inserted ones. ``log_probs`` are natural
     logarithms of the sampler's probabilities, 0.0 where nothing was sampled;
@@ -121,6 +127,9 @@ class Trajectory(Resource):
     turns: list[Turn] = Field(default_factory=list)
     finish_reason: FinishReason
     error: str | None = None
+    status_code: int | None = Field(
+        default=None, description="The HTTP status of an engine that failed."
+    )
     reward: float | None = Field(default=None, description="Weighted sum of the components.")
     reward_components: dict[str, float] = Field(default_factory=dict)
     reward_error: str | None = Field(default=None, description="Why there is no reward.")
@@ -150,6 +159,22 @@ class Trajectory(Resource):
         return sum(call.outcome.is_error for turn in self.turns for call in turn.calls)
 
     @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt; 0 where nobody counted them."""
+        if self.prompt_token_ids or not self.turns:
+            return len(self.prompt_token_ids)
+        return self.turns[0].prompt_tokens or 0
+
+    @property
+    def response_tokens(self) -> int:
+        """Tokens that the model wrote, and those that its tools inserted."""
+        if self.response_token_ids:
+            return len(self.response_token_ids)
+        return sum(turn.token_count + turn.inserted_count for turn in self.turns)
+
+    @property
     def sampled_tokens(self) -> int:
         """Tokens that the model wrote."""
-        return sum(self.response_mask)
+        if self.response_token_ids:
+            return sum(self.response_mask)
+        return sum(turn.token_count for turn in self.turns)

@@ -16,6 +16,7 @@ from services.contracts.evaluations import (
     SampleResult,
 )
 from services.metrics.evaluation_plots import Interval, intervals, lengths
+from services.metrics.leaderboard import with_tools
 from services.metrics.tables import Cell, Sheet, write_html, write_markdown
 
 SUMMARY_COLUMNS = (
@@ -83,7 +84,7 @@ class EvaluationReport:
     def sheets(self) -> Iterator[Sheet]:
         """The name, columns and rows of each table."""
         yield "Summary", SUMMARY_COLUMNS, starmap(_summary, self._outcomes())
-        if any(each.metrics and each.metrics.measures for _, each in self._outcomes()):
+        if any(each.metrics and each.metrics.measured for _, each in self._outcomes()):
             yield "Measures", MEASURE_COLUMNS, self._measures()
         if self.comparison is not None:
             yield "Comparison", COMPARISON_COLUMNS, _compared(self.comparison)
@@ -122,7 +123,7 @@ class EvaluationReport:
 
     def _measures(self) -> Iterator[Sequence[Cell]]:
         for each, outcome in self._outcomes():
-            for part, measures in ((outcome.metrics and outcome.metrics.measures) or {}).items():
+            for part, measures in (outcome.metrics.measured if outcome.metrics else {}).items():
                 for name, found in measures.items():
                     better = "lower" if found.lower_is_better else "higher"
                     interval = found.ci95 or (None, None)
@@ -152,9 +153,9 @@ class EvaluationReport:
 
 
 def model_name(evaluation: Evaluation) -> str:
-    """The name of the evaluated model, which may be a remote one."""
+    """The name of the evaluated model, which may be a remote one, and its tools."""
     model = evaluation.model
-    return model if isinstance(model, str) else model.model
+    return with_tools(model if isinstance(model, str) else model.model, evaluation)
 
 
 def in_training_files(metrics: EvaluationMetrics) -> str | None:

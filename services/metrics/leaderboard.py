@@ -91,7 +91,14 @@ def _benchmark(outcome: BenchmarkOutcome, metrics: EvaluationMetrics) -> Benchma
 
 def _name(evaluation: Evaluation) -> str:
     model = evaluation.model
-    return model if isinstance(model, str) else f"{model.model} ({model.origin})"
+    name = model if isinstance(model, str) else f"{model.model} ({model.origin})"
+    return with_tools(name, evaluation)
+
+
+def with_tools(model: str, evaluation: Evaluation) -> str:
+    """The model's name, and what it could call: with other tools it is another subject."""
+    tools = ", ".join(tool.class_name.rpartition(".")[2] for tool in evaluation.tools)
+    return f"{model} with {tools}" if tools else model
 
 
 def _mean(cells: Mapping[BenchmarkKey, LeaderboardCell], benchmarks: int) -> float | None:

@@ -5,27 +5,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import (
-    CountedCalls,
-    MultiTurn,
-    OnToolError,
-    RolloutSampling,
-    TruncateSide,
-)
+from services.contracts.multi_turn import CountedCalls, MultiTurn, OnToolError, TruncateSide
 from services.contracts.trajectories import (
     KEPT_REPLY_CHARACTERS,
     CallOutcome,
     FinishReason,
-    MalformedCall,
     ToolCallRecord,
     Trajectory,
     Turn,
 )
 from services.core.ids import new_id
-from services.inference.token_engine.base import EngineFailed, TokenEngine, TurnSampling
-from services.rollouts.chat.conversations import ChatTokens
-from services.rollouts.parsers import ParsedCall, parser_of
+from services.inference.token_engine.base import EngineFailed
+from services.rollouts.models.base import Conversation, ConversationModel
+from services.rollouts.parsers import ParsedCall
 from services.rollouts.prompts import Prompt
 from services.rollouts.recording import CallRun, Recording, RolloutEnd
 from services.rollouts.tools.base import Toolbox
@@ -33,54 +25,14 @@ from services.rollouts.tools.base import Toolbox
 _log = logging.getLogger(__name__)
 
 
-def validate_multi_turn(settings: MultiTurn, sampling: RolloutSampling) -> None:
-    """Raise InvalidRequest for conflicting settings or an unknown parser; ``param`` names the
-    field, as in ``multi_turn.async_engine``."""
-    parser_of(settings.tool_parser_format)
-    if not settings.multi_turn_enable:
-        return
-    if not settings.async_engine:
-        raise InvalidRequest(
-            "async_engine must be true where multi_turn_enable is", param="multi_turn.async_engine"
-        )
-    total = settings.max_total_response_length
-    if total is not None and total < sampling.max_tokens:
-        raise InvalidRequest(
-            f"max_total_response_length must be at least the sampling's max_tokens,"
-            f" {sampling.max_tokens}; it is {total}",
-            param="multi_turn.max_total_response_length",
-        )
-
-
 class Rollouts:
-    """Plays conversations, many concurrently.
+    """Plays conversations of a model with tools, many concurrently."""
 
-    ``stop_token_ids`` end a turn in addition to those of the chat template. ``context_length``
-    bounds prompt plus response in tokens; None leaves that check to the engine. Raises what
-    `validate_multi_turn` raises.
-    """
-
-    def __init__(
-        self,
-        engine: TokenEngine,
-        chat: ChatTokens,
-        toolbox: Toolbox,
-        settings: MultiTurn,
-        sampling: RolloutSampling,
-        *,
-        stop_token_ids: Sequence[int] = (),
-        context_length: int | None = None,
-    ) -> None:
-        validate_multi_turn(settings, sampling)
-        self._engine = engine
-        self._chat = chat
+    def __init__(self, model: ConversationModel, toolbox: Toolbox, settings: MultiTurn) -> None:
+        self._model = model
         self._toolbox = toolbox
-        self._parser = parser_of(settings.tool_parser_format)
         self._settings = settings
-        self._sampling = sampling
         self._schemas = toolbox.schemas if settings.multi_turn_enable else ()
-        self._stop_token_ids = tuple(dict.fromkeys((*chat.stop_token_ids, *stop_token_ids)))
-        self._context_length = context_length
 
     async def play(
         self,
@@ -99,37 +51,28 @@ class Rollouts:
             trajectory_id or new_id("traj"), prompt, self._schemas, sample_index, seed
         )
         try:
-            ending = self._begin(recording, prompt)
-            while ending is None:
-                ending = await self._turn(recording)
+            begun = self._model.begin(recording, prompt, self._schemas)
+            ending = begun if isinstance(begun, RolloutEnd) else await self._play(begun, recording)
         except EngineFailed as error:
-            ending = RolloutEnd(FinishReason.ENGINE_FAILED, error.message)
+            ending = RolloutEnd(FinishReason.ENGINE_FAILED, error.message, error.status)
         except Exception as error:
             _log.exception("the rollout of prompt %d failed", prompt.index)
             cause = _first(error)
             ending = RolloutEnd(FinishReason.INTERNAL_ERROR, f"{type(cause).__name__}: {cause}")
         return recording.trajectory(ending)
 
-    def _begin(self, recording: Recording, prompt: Prompt) -> RolloutEnd | None:
-        try:
-            tokens = self._chat.prompt(prompt.messages, self._schemas)
-        except InvalidRequest as error:
-            return RolloutEnd(FinishReason.PROMPT_REFUSED, error.message)
-        recording.prompt_token_ids = tokens
-        recording.budget = self._settings.max_total_response_length or self._sampling.max_tokens
-        if self._context_length is not None:
-            recording.budget = min(recording.budget, self._context_length - len(tokens))
-        if recording.budget <= 0:
-            problem = f"its {len(tokens)} tokens fill the context of {self._context_length}"
-            return RolloutEnd(FinishReason.PROMPT_REFUSED, problem)
-        return None
+    async def _play(self, conversation: Conversation, recording: Recording) -> RolloutEnd:
+        while True:
+            ending = await self._turn(conversation, recording)
+            if ending is not None:
+                return ending
 
-    async def _turn(self, recording: Recording) -> RolloutEnd | None:
+    async def _turn(self, conversation: Conversation, recording: Recording) -> RolloutEnd | None:
         """One turn of the model and its calls; None while the conversation continues."""
-        turn = await self._sample(recording)
+        said = await conversation.turn()
+        turn, calls = said.turn, said.calls
         if turn.finish_reason == "abort":
             return RolloutEnd(FinishReason.ENGINE_FAILED, "the engine aborted the turn")
-        calls = self._calls_of(turn)
         if not calls:
             ended = turn.finish_reason == "stop"
             return RolloutEnd(FinishReason.ANSWERED if ended else FinishReason.LENGTH)
@@ -140,40 +83,16 @@ class Rollouts:
         if not kept:
             turn.calls += map(dropped, calls)
             return RolloutEnd(FinishReason.CALLS_SPENT)
-        ending = await self._reply(recording, turn, kept)
+        ending = await self._reply(conversation, recording, turn, kept)
         turn.calls += map(dropped, calls[len(kept) :])
         return ending
 
-    async def _sample(self, recording: Recording) -> Turn:
-        sampling = self._sampling
-        started = recording.clock()
-        sampled = await self._engine.generate(
-            recording.prompt_token_ids + recording.tokens.ids,
-            TurnSampling(
-                max_tokens=recording.tokens_left,
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                top_k=sampling.top_k,
-                min_p=sampling.min_p,
-                stop=tuple(sampling.stop or ()),
-                stop_token_ids=self._stop_token_ids,
-                seed=recording.turn_seed(),
-                session=recording.trajectory_id,
-            ),
-        )
-        return recording.add_turn(self._chat.text(sampled.token_ids), sampled, started)
-
-    def _calls_of(self, turn: Turn) -> tuple[ParsedCall, ...]:
-        if not self._settings.multi_turn_enable:
-            return ()
-        parsed = self._parser.parse(turn.text, self._schemas)
-        turn.malformed += (
-            MalformedCall(text=bad.text, reason=bad.reason) for bad in parsed.malformed
-        )
-        return parsed.calls
-
     async def _reply(
-        self, recording: Recording, turn: Turn, calls: Sequence[ParsedCall]
+        self,
+        conversation: Conversation,
+        recording: Recording,
+        turn: Turn,
+        calls: Sequence[ParsedCall],
     ) -> RolloutEnd | None:
         """Execute calls concurrently and insert their replies for the model to read."""
         begun = recording.clock()
@@ -186,14 +105,7 @@ class Rollouts:
             failed = next((run.record for run in runs if run.record.outcome.is_error), None)
             if failed is not None:
                 return RolloutEnd(FinishReason.TOOL_ERROR, f"{failed.name}: {failed.error}")
-        sampled = recording.tokens.ids[turn.token_start :]
-        inserted = self._chat.replies(
-            sampled, [run.shown for run in runs], [run.record.name for run in runs]
-        )
-        if len(inserted) >= recording.tokens_left:
-            return RolloutEnd(FinishReason.REPLY_TOO_LONG)
-        recording.insert_replies(inserted, runs)
-        return None
+        return None if conversation.reply(runs) else RolloutEnd(FinishReason.REPLY_TOO_LONG)
 
     async def _call(self, call: ParsedCall, clock: Callable[[], float]) -> CallRun:
         started = clock()

@@ -71,7 +71,7 @@ def prompt_of_row(
     if row.get("prompt_type") is not None:
         raise RowError(f"prompt_type is for rows with a question; {key} is a list of messages")
     begins = question[0]["role"] in {"system", "developer"}
-    messages = (*_system(None if begins else system_prompt), *map(_plain, question))
+    messages = (*_system(None if begins else system_prompt), *map(plain_message, question))
     return Prompt(index, messages, gold, extra)
 
 
@@ -120,7 +120,7 @@ def _asked(
     return (*_system(system), {"role": "user", "content": question})
 
 
-def _plain(message: JsonObject) -> JsonObject:
+def plain_message(message: JsonObject) -> JsonObject:
     """A checked message without null keys, with its text parts joined."""
     kept = {key: value for key, value in message.items() if value is not None}
     return {**kept, "content": text_of(message)} if "content" in kept else kept

@@ -18,10 +18,12 @@ NOT_SAMPLED = -1
 
 @dataclass(frozen=True)
 class RolloutEnd:
-    """Why a rollout ended; ``error`` has details of a failure."""
+    """Why a rollout ended; ``error`` has details of a failure, ``status`` the engine's HTTP
+    status."""
 
     reason: FinishReason
     error: str | None = None
+    status: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Recording:
         self.tokens = ResponseTokens()
         self.turns: list[Turn] = []
         self.budget = 0
+        self._unlisted = 0
         self._prompt = prompt
         self._tools = tools
         self._sample_index = sample_index
@@ -102,7 +105,7 @@ class Recording:
     @property
     def tokens_left(self) -> int:
         """Tokens left in the response's budget."""
-        return self.budget - len(self.tokens)
+        return self.budget - len(self.tokens) - self._unlisted
 
     def turn_seed(self) -> int | None:
         """The next turn's seed, distinct for every prompt, sample and turn."""
@@ -126,6 +129,29 @@ class Recording:
         self.turns.append(turn)
         return turn
 
+    def add_message(
+        self,
+        text: str,
+        token_count: int,
+        finish_reason: str,
+        started: float,
+        *,
+        prompt_tokens: int | None,
+    ) -> Turn:
+        """Record a turn whose token ids are unknown, only their number."""
+        self._unlisted += token_count
+        turn = Turn(
+            text=text,
+            token_start=0,
+            token_count=token_count,
+            prompt_tokens=prompt_tokens,
+            finish_reason=finish_reason,
+            started=started,
+            seconds=self.clock() - started,
+        )
+        self.turns.append(turn)
+        return turn
+
     def add_tool_time(self, seconds: float) -> None:
         """Add the time spent waiting for a turn's calls."""
         self._tool_seconds += seconds
@@ -133,7 +159,15 @@ class Recording:
     def insert_replies(self, token_ids: Sequence[int], calls: Sequence[CallRun]) -> None:
         """Record the tokens of the replies to the last turn's ``calls``."""
         self.tokens.append_inserted(token_ids)
-        self.turns[-1].inserted_count = len(token_ids)
+        self._show(len(token_ids), calls)
+
+    def insert_messages(self, token_count: int, calls: Sequence[CallRun]) -> None:
+        """Record about how many tokens the replies to the last turn's ``calls`` have."""
+        self._unlisted += token_count
+        self._show(token_count, calls)
+
+    def _show(self, token_count: int, calls: Sequence[CallRun]) -> None:
+        self.turns[-1].inserted_count = token_count
         for call in calls:
             call.record.shown = call.shown
 
@@ -155,6 +189,7 @@ class Recording:
             turns=self.turns,
             finish_reason=ending.reason,
             error=ending.error,
+            status_code=ending.status,
             created_at=self._created_at,
             seconds=self.clock(),
             model_seconds=sum(turn.seconds for turn in self.turns),

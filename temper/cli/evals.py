@@ -1,5 +1,6 @@
 """``temper compare`` and ``temper evals``: what evaluations found, and whether they differ."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from services.contracts.comparisons import (
     PairedComparison,
 )
 from services.contracts.evaluations import ResultOutcome, SampleResult
+from services.contracts.jobs import JobKind
 from services.metrics.sample_size import independent_discordance, items_needed
 from temper.cli.evaluation_report import report
 from temper.cli.gateway import connect
@@ -18,6 +20,8 @@ from temper.cli.jobs import JobId
 from temper.cli.leaderboard import table
 from temper.cli.outcomes import MEASURE_COLUMNS, measure_rows, show_outcomes
 from temper.cli.output import JsonOption, Output
+from temper.cli.trajectory_text import render
+from temper.client import Temper
 
 app = typer.Typer(help="What evaluations need and found.")
 app.command("table")(table)
@@ -47,6 +51,10 @@ Alpha = Annotated[float, typer.Option(help="The two-sided level of the test.")]
 
 Only = Annotated[ResultOutcome | None, typer.Option(help="Only rows that ended so.")]
 Text = Annotated[str | None, typer.Option(help="Only answers with this text.")]
+Conversations = Annotated[
+    bool,
+    typer.Option("--conversations", help="Show the conversation of each row, with its calls."),
+]
 OfBenchmark = Annotated[
     str | None, typer.Option("--benchmark", help="Only rows of this one of several.")
 ]
@@ -127,6 +135,7 @@ def show(
     text: Text = None,
     benchmark: OfBenchmark = None,
     most: Most = 20,
+    conversations: Conversations = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the metrics of an evaluation and its rows: gold, answer, or why there is no grade."""
@@ -136,6 +145,9 @@ def show(
             job_id, outcome=only, text=text, benchmark=benchmark, order="input", most=most
         )
         evaluation = client.evaluations.get(job_id)
+        if conversations:
+            _show_conversations(client, out, job_id, rows.data)
+            return
     if as_json:
         out.document(rows)
         return
@@ -150,6 +162,24 @@ def show(
     out.table(("ROW", "OUTCOME", "GOLD", "COMPARED"), map(_result_row, rows.data))
     if rows.has_more:
         out.note(f"more rows exist; -n {most * 2} shows them")
+    if any(row.tools for row in rows.data):
+        out.note(f"with their tool calls:  temper evals show {job_id} --conversations", "dim")
+
+
+def _show_conversations(
+    client: Temper, out: Output, job_id: str, rows: Sequence[SampleResult]
+) -> None:
+    """Print the conversations of rows in full; a row without tools has none."""
+    for row in rows:
+        if row.tools is None:
+            out.note(f"row {_result_row(row)[0]} was answered without tools")
+            continue
+        found = client.trajectories.get(job_id, row.tools.trajectory, JobKind.EVALUATION)
+        if out.as_json:
+            out.json_line(found)
+        else:
+            out.line(", ".join(_result_row(row)[:2]), "bold")
+            out.line(render(found))
 
 
 def _result_row(result: SampleResult) -> tuple[str, ...]:

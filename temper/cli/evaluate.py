@@ -1,6 +1,7 @@
 """``temper eval``: a model on several benchmarks, and a table of what it reached."""
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from temper.cli.gateway import connect
 from temper.cli.outcomes import show_outcomes
 from temper.cli.output import Output, transfer_bar
 from temper.client import Temper
-from temper.submission.benchmark import BenchmarkSubmission, read_benchmarks
+from temper.submission.benchmark import BenchmarkSubmission, read_benchmarks, read_tools
 from temper.submission.submit import Reporting, submit
 
 Model = Annotated[str, typer.Argument(help="A registered model, or one behind --base-url.")]
@@ -36,6 +37,15 @@ Split = Annotated[
 ]
 MaxTokens = Annotated[int | None, typer.Option(help="Tokens of an answer at most.")]
 Temperature = Annotated[float | None, typer.Option(help="0 is greedy.")]
+Tools = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="A tool file: every answer becomes a conversation in which the model calls its tools.",
+    ),
+]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Ask the model even if an equal evaluation has finished.")
 ]
@@ -51,6 +61,7 @@ def evaluate(
     split: Split = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = None,
+    tools: Tools = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
@@ -65,6 +76,8 @@ def evaluate(
     }
     if sampling := _set(max_tokens=max_tokens, temperature=temperature):
         given["sampling"] = sampling
+    if tools is not None:
+        given["tools"] = [tool.model_dump(mode="json") for tool in read_tools(tools)]
     submission = read_benchmarks(benchmarks, given)
     out = Output(as_json)
     with connect() as client:

@@ -7,6 +7,7 @@ from services.contracts.evaluations import (
     Evaluation,
     EvaluationMetrics,
     ItemEstimate,
+    ToolUseMetrics,
 )
 from services.contracts.exports import Export
 from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
@@ -202,9 +203,18 @@ def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
         **{f"pass@{k}": _estimate(each) for k, each in (metrics.pass_at_k or {}).items()},
         "samples": f"{metrics.samples} ({metrics.correct} correct, {metrics.errors} without a "
         f"grade, {metrics.unparsable} unparsable)",
+        "tool calls": _tool_calls(metrics.tool_use) if metrics.tool_use else None,
         "in training files": in_training_files(metrics),
         "tokens/s": number(metrics.tokens_per_second),
     }
+
+
+def _tool_calls(found: ToolUseMetrics) -> str:
+    endings = ", ".join(f"{name} {count}" for name, count in sorted(found.endings.items()))
+    return (
+        f"{found.calls} ({found.failed_calls} failed, {found.malformed_calls} unreadable); "
+        f"conversations: {endings}"
+    )
 
 
 def _accuracies(benchmarks: list[BenchmarkOutcome]) -> dict[str, str | None]:

@@ -49,8 +49,8 @@ def _pass_at_most(metrics: EvaluationMetrics) -> str:
 
 
 def measure_rows(metrics: EvaluationMetrics | None) -> Iterator[tuple[str, ...]]:
-    """A row for each measure of each part of a benchmark; none for a grader that gives a score."""
-    for part, measures in ((metrics and metrics.measures) or {}).items():
+    """A row for each measure of each part of a benchmark, and of each answer with tools."""
+    for part, measures in (metrics.measured if metrics else {}).items():
         for name, found in measures.items():
             low, high = found.ci95 or (None, None)
             yield (

@@ -76,7 +76,8 @@ def traj(
     most: Most = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List the trajectories of a rollout or online-training job, or show some in full."""
+    """List the trajectories of rollouts, online training or an evaluation with tools, or show some
+    in full."""
     out = Output(as_json)
     where = TrajectoryFilter(
         min_reward=min_reward,

@@ -42,14 +42,14 @@ def _margin(line: _Line, masks: bool) -> str:
 
 
 def _head(trajectory: Trajectory) -> Iterator[_Line]:
-    inserted = len(trajectory.response_mask) - trajectory.sampled_tokens
+    inserted = trajectory.response_tokens - trajectory.sampled_tokens
     failed = f" ({trajectory.failed_calls} failed)" if trajectory.failed_calls else ""
     yield _Line(
         f"{trajectory.id}: sample {trajectory.sample_index} of prompt {trajectory.prompt_index},"
         f" {trajectory.finish_reason}, {_reward(trajectory)}"
     )
     yield _Line(
-        f"tokens: {len(trajectory.prompt_token_ids)} of the prompt, {trajectory.sampled_tokens}"
+        f"tokens: {trajectory.prompt_tokens} of the prompt, {trajectory.sampled_tokens}"
         f" sampled, {inserted} inserted; turns: {len(trajectory.turns)}; calls:"
         f" {trajectory.tool_calls}{failed}; {trajectory.seconds:.1f} s, of which"
         f" {trajectory.model_seconds:.1f} in the model and {trajectory.tool_seconds:.1f} in tools"

@@ -14,12 +14,13 @@ from services.contracts.trajectory_tokens import (
     TrajectoryTokens,
 )
 from temper.client import pages
-from temper.client.jobs import FineTuning, Rollouts
+from temper.client.jobs import Evaluations, FineTuning, Rollouts
 from temper.client.transport import Transport
 
 PATHS = {
     JobKind.ROLLOUT.value: Rollouts.path,
     JobKind.FINE_TUNING.value: FineTuning.path,
+    JobKind.EVALUATION.value: Evaluations.path,
 }
 """Collections of the job kinds that record trajectories."""
 
@@ -51,7 +52,8 @@ EVERY = TrajectoryFilter()
 
 
 class Trajectories:
-    """The trajectories of rollout and online-training jobs; ``kind`` is the job's kind."""
+    """The trajectories of rollouts, online training and evaluations with tools; ``kind`` is the
+    job's kind."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

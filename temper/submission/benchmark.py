@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.benchmarks import BENCHMARKS, COMPOSITES
+from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import BenchmarkEntry, CreateEvaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from services.contracts.jobs import JobKind
+from services.contracts.multi_turn import Tool
+from services.contracts.tool_files import parse_tool_file
 from temper.submission.hub import fetch_hub_file
 from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request
 from temper.submission.submission import LocalFile, Submission, SubmissionError
@@ -102,6 +105,16 @@ def _distinct(found: Sequence[BenchmarkSubmission]) -> list[str]:
         seen[name] += 1
         names.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
     return names
+
+
+def read_tools(path: Path) -> list[Tool]:
+    """Return the tools that a tool file declares. Raises `SubmissionError`."""
+    try:
+        return parse_tool_file(path.read_text(encoding="utf-8"), path.name)
+    except UnicodeDecodeError as error:
+        raise SubmissionError(f"{path}: not UTF-8 text: {error}") from error
+    except InvalidRequest as error:
+        raise SubmissionError(error.message) from error
 
 
 def _named(name: str, rows: str, given: Mapping[str, Any]) -> Submission:

@@ -9,8 +9,11 @@ import httpx
 import openai
 import pytest
 
-from services.contracts.evaluations import SampleResult
+from services.contracts.evaluations import SampleResult, ToolUse
+from services.rollouts.log.log import IndexedLog
 from temper.cli.main import main
+from tests.support.chat_templates.families import FAMILIES
+from tests.support.trajectories import call, trajectory
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +213,150 @@ def test_results_are_filtered_by_outcome_and_text(
     assert "correct" not in shown
     assert main(["evals", "show", job_id, "--text", "is 5", "--json"]) == 0
     assert [row["index"] for row in json.loads(capsys.readouterr().out)["data"]] == [1]
+
+
+SANDBOX = {"class_name": "sandbox"}
+
+
+def test_an_evaluation_with_tools_shows_them(
+    http: httpx.Client, file_id: str, callable_model: str
+) -> None:
+    made = create(
+        http,
+        file_id,
+        model=callable_model,
+        tools=[SANDBOX],
+        multi_turn={"max_tool_calls": 3},
+    )
+
+    assert [tool["class_name"] for tool in made["tools"]] == ["sandbox"]
+    assert made["multi_turn"]["max_tool_calls"] == 3
+    assert made["multi_turn"]["multi_turn_enable"] is True
+    plain = create(http, file_id)
+    assert (plain["tools"], plain["multi_turn"]) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [{"class_name": "unheard.of"}]}, "tools[0].class_name"),
+        ({"tools": [SANDBOX, SANDBOX]}, "tools[1].tool_schema.function.name"),
+        ({"tools": [{"class_name": "http", "config": {}}]}, "tools[0].tool_schema"),
+        ({"multi_turn": {"max_tool_calls": 1}}, "multi_turn"),
+        (
+            {"tools": [SANDBOX], "multi_turn": {"multi_turn_enable": False}},
+            "multi_turn.multi_turn_enable",
+        ),
+        (
+            {"tools": [SANDBOX], "multi_turn": {"tool_parser_format": "none"}},
+            "multi_turn.tool_parser_format",
+        ),
+        (
+            {"tools": [SANDBOX], "multi_turn": {"max_total_response_length": 8}},
+            "multi_turn.max_total_response_length",
+        ),
+        (
+            {"tools": [SANDBOX], "sampling": {"presence_penalty": 1.0}},
+            "sampling.presence_penalty",
+        ),
+        ({"tools": [SANDBOX], "model": "base"}, "model"),  # it has no chat template
+    ],
+)
+def test_tools_that_cannot_be_used_are_refused_with_their_field(
+    http: httpx.Client, file_id: str, callable_model: str, fields: dict[str, Any], param: str
+) -> None:
+    body = {"model": callable_model, "file": file_id, **fields}
+
+    answer = http.post("/v1/evaluations", json=body)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+def test_all_benchmarks_of_an_evaluation_have_its_tools(
+    http: httpx.Client, file_id: str, callable_model: str
+) -> None:
+    plain: dict[str, Any] = {"name": "plain", "file": file_id}
+    long: dict[str, Any] = {"name": "long", "file": file_id, "sampling": {"max_tokens": 2048}}
+    body: dict[str, Any] = {"model": callable_model, "tools": [SANDBOX]}
+
+    made = http.post("/v1/evaluations", json={**body, "benchmarks": [plain, long]}).json()
+    short = {"max_total_response_length": 1024}
+    refused = http.post(
+        "/v1/evaluations", json={**body, "benchmarks": [plain, long], "multi_turn": short}
+    )
+    long["sampling"]["repetition_penalty"] = 1.1
+    penalized = http.post("/v1/evaluations", json={**body, "benchmarks": [plain, long]})
+
+    assert [tool["class_name"] for tool in made["tools"]] == ["sandbox"]
+    assert [each["name"] for each in made["benchmarks"]] == ["plain", "long"]
+    assert refused.json()["error"]["param"] == "multi_turn.max_total_response_length"
+    assert penalized.json()["error"]["param"] == "benchmarks.1.sampling.repetition_penalty"
+
+
+def test_a_model_that_writes_calls_in_another_format_needs_its_parser(
+    http: httpx.Client, file_id: str, home: Path
+) -> None:
+    model = model_with(http, home, "mistral")
+    body = {"model": model, "file": file_id, "tools": [SANDBOX]}
+
+    refused = http.post("/v1/evaluations", json=body)
+    chosen = http.post(
+        "/v1/evaluations", json={**body, "multi_turn": {"tool_parser_format": "mistral"}}
+    )
+
+    assert refused.json()["error"]["param"] == "multi_turn.tool_parser_format"
+    assert "mistral" in refused.json()["error"]["message"]
+    assert chosen.status_code == 200
+
+
+def test_a_row_leads_to_its_conversation(
+    http: httpx.Client,
+    file_id: str,
+    callable_model: str,
+    home: Path,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job_id = create(http, file_id, model=callable_model, tools=[SANDBOX])["id"]
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True)
+    with IndexedLog(folder) as log:
+        log.append(trajectory(calls=[call("code_interpreter", shown="it printed 2")]))
+    used = ToolUse(trajectory="traj-0-0", turns=1, calls=1, failed_calls=0, malformed_calls=0)
+    row = SampleResult(id="", index=0, gold=["2"], answer="2", correct=True, tools=used)
+    (folder / "results.jsonl").write_text(row.model_dump_json(exclude={"id"}) + "\n")
+
+    (found,) = http.get(f"/v1/evaluations/{job_id}/results").json()["data"]
+    name = found["tools"]["trajectory"]
+    conversation = http.get(f"/v1/evaluations/{job_id}/trajectories/{name}").json()
+    listed = http.get(f"/v1/evaluations/{job_id}/trajectories").json()["data"]
+
+    assert conversation["turns"][0]["calls"][0]["shown"] == "it printed 2"
+    assert [each["tool_calls"] for each in listed] == [1]
+    monkeypatch.setenv("TEMPER_API_URL", url)
+    assert main(["evals", "show", job_id, "--conversations"]) == 0
+    assert "it printed 2" in capsys.readouterr().out
+    assert main(["traj", job_id, name]) == 0
+    assert "it printed 2" in capsys.readouterr().out
+
+
+def model_with(http: httpx.Client, home: Path, family: str) -> str:
+    """Register a model with the chat template and tokenizer of a family."""
+    name = f"{family}-{uuid.uuid4().hex[:8]}"
+    folder = home / "models" / name
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "stub"}')
+    (folder / "model.safetensors").touch()
+    FAMILIES[family].write(folder)
+    assert http.post("/v1/models", json={"id": name, "folder": name}).status_code == 200
+    return name
+
+
+@pytest.fixture(scope="module")
+def callable_model(http: httpx.Client, home: Path) -> str:
+    return model_with(http, home, "qwen2_5")
 
 
 def test_health_readiness_and_metrics_are_reported(http: httpx.Client, file_id: str) -> None:

@@ -38,7 +38,7 @@ class EvaluationJob:
         shared: dict[str, Any] = {"max_concurrency": 16}
         shared |= {
             name: fields.pop(name)
-            for name in ("max_concurrency", "training", "benchmarks")
+            for name in ("max_concurrency", "training", "benchmarks", "tools", "multi_turn")
             if name in fields
         }
         values: dict[str, Any] = {"sampling": Sampling(), "grader": NumericGrader(), **fields}

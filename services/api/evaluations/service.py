@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from services.api.evaluations.tools import check_tool_use
 from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
@@ -36,6 +37,7 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         require_file(session, file, place)
     for each in body.by_benchmark().values():
         check_grader(each.grader, settings)
+    check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
     return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, gpus))
 
@@ -47,7 +49,14 @@ def evaluation_view(job: Job) -> Evaluation:
     if request.benchmarks is None:
         only = _outcome(None, request, result.get("metrics"))
         own = {name: getattr(only, name) for name in type(only).model_fields.keys() - {"name"}}
-        return Evaluation(model=request.model, **own, **_reuse(result), **state_fields(job))
+        return Evaluation(
+            model=request.model,
+            tools=request.tools,
+            multi_turn=request.conversation,
+            **own,
+            **_reuse(result),
+            **state_fields(job),
+        )
     found = result.get("benchmarks") or {}
     return Evaluation(
         model=request.model,
@@ -56,6 +65,8 @@ def evaluation_view(job: Job) -> Evaluation:
         ],
         split=request.split,
         sampling=request.sampling,
+        tools=request.tools,
+        multi_turn=request.conversation,
         samples_per_item=request.samples_per_item,
         **_reuse(result),
         **state_fields(job),

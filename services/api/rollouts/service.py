@@ -22,8 +22,8 @@ from services.core.registry import require_file
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
 from services.rewards.check import check_rewards, named_reward_models, needs_gold
-from services.rollouts.loop import validate_multi_turn
 from services.rollouts.prompts import inline_prompts
+from services.rollouts.settings import validate_multi_turn
 from services.rollouts.tools import check_tools
 
 

@@ -126,4 +126,5 @@ def _job(gateway: GatewayContext, job_id: str, kind: JobKind) -> Job:
 ROUTERS = (
     trajectory_routes("/v1/rollouts", "rollouts", JobKind.ROLLOUT),
     trajectory_routes("/v1/fine_tuning/jobs", "fine-tuning", JobKind.FINE_TUNING),
+    trajectory_routes("/v1/evaluations", "evaluations", JobKind.EVALUATION),
 )

@@ -17,7 +17,7 @@ from services.datasets.record import UnreadableFile
 from services.datasets.splits import rows_of_part
 from services.evaluator.evaluation.results import Answered, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, read_samples
-from services.evaluator.evaluation.spec import BenchmarkSpec
+from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 
 EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | PanoramaGrader
 """Graders that compare a part of the answer, without which it is unparsable."""
@@ -26,15 +26,17 @@ EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | P
 class BenchmarkRun:
     """The samples of a benchmark, which of them are answered, and their totals.
 
-    ``place`` is what its fields in the request begin with. Raises `InvalidRequest` for a file
-    without samples.
+    ``place`` is what its fields in the request begin with, ``rows_before`` the rows of the
+    benchmarks before it. Raises `InvalidRequest` for a file without samples.
     """
 
-    def __init__(self, spec: BenchmarkSpec, place: str) -> None:
+    def __init__(self, spec: BenchmarkSpec, place: str, rows_before: int = 0) -> None:
         self.spec = spec
         self.place = place
         rows = _rows(spec, place)
         self.size = len(rows) * spec.samples_per_item
+        self.rows_before = rows_before
+        self.rows_after = rows_before + rows[-1] + 1
         self.answered = Answered(rows[-1] + 1, spec.samples_per_item)
         self.totals = RunningTotals(
             spec.samples_per_item, extracts=isinstance(spec.grader, EXTRACTING)
@@ -55,7 +57,16 @@ class BenchmarkRun:
         for item in self.samples():
             for sample in range(self.spec.samples_per_item):
                 if not self.answered.has(item.index, sample):
-                    yield replace(item, sample=sample)
+                    yield replace(item, sample=sample, rows_before=self.rows_before)
+
+
+def runs_of(spec: EvaluationSpec) -> list[BenchmarkRun]:
+    """All benchmarks of an evaluation, in its order; raises `InvalidRequest`."""
+    runs: list[BenchmarkRun] = []
+    for number, each in enumerate(spec.benchmarks):
+        place = "" if each.name is None else f"benchmarks.{number}."
+        runs.append(BenchmarkRun(each, place, runs[-1].rows_after if runs else 0))
+    return runs
 
 
 def read(spec: BenchmarkSpec) -> Iterator[EvaluationSample]:

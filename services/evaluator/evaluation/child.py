@@ -16,9 +16,10 @@ from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
 from services.evaluator.child_process import ChildContext, run_child
-from services.evaluator.evaluation.benchmark_run import BenchmarkRun
-from services.evaluator.evaluation.endpoint import Engine, open_engine
-from services.evaluator.evaluation.generation import Generation, Grading, generate
+from services.evaluator.evaluation.agent import open_agent
+from services.evaluator.evaluation.benchmark_run import BenchmarkRun, runs_of
+from services.evaluator.evaluation.endpoint import open_engine
+from services.evaluator.evaluation.generation import Engine, Generation, Grading, generate
 from services.evaluator.evaluation.overlap import training_overlaps
 from services.evaluator.evaluation.results import RESULTS, ResultRow, prepare, read_rows
 from services.evaluator.evaluation.samples import EvaluationSample
@@ -43,10 +44,7 @@ async def evaluate(
     ``engine`` is entered only if samples are left. Safe to repeat on the same ``job_dir`` after a
     kill: graded samples are not asked again. Raises `TemperError`.
     """
-    runs = [
-        BenchmarkRun(each, "" if each.name is None else f"benchmarks.{number}.")
-        for number, each in enumerate(spec.benchmarks)
-    ]
+    runs = runs_of(spec)
     total = sum(run.size for run in runs)
     results_path = job_dir / RESULTS
     prepare(results_path, {run.spec.name: run.answered for run in runs})
@@ -128,7 +126,11 @@ def _asked(
 async def _run(context: ChildContext) -> JsonObject:
     job_dir = context.job_dir
     spec = EvaluationSpec.model_validate_json((job_dir / SPEC).read_bytes())
-    engine = open_engine(spec, job_dir, context.reporter, context.endpoint_key)
+    engine: AbstractAsyncContextManager[Engine] = (
+        open_agent(spec, spec.multi_turn, context)
+        if spec.multi_turn is not None
+        else open_engine(spec, job_dir, context.reporter, context.endpoint_key)
+    )
     metrics = await evaluate(spec, job_dir, engine, context.environment, context.reporter)
     result = {name: each.model_dump(mode="json") for name, each in metrics.items()}
     if None in result:

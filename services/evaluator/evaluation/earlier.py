@@ -143,6 +143,8 @@ def _refusal(request: CreateEvaluation, model: ResolvedModel) -> str | None:
     """Why the answers of this evaluation are never reused."""
     if model.weights.hub_id and not _COMMIT.fullmatch(model.weights.revision or ""):
         return "the hub's revision may move; register the model with a commit to change that"
+    if request.tools:
+        return "its tools may give other replies"
     samplings = [each.sampling for each in _asked(request)]
     if any(each.temperature > 0 and each.seed is None for each in samplings):
         return "without sampling.seed answers differ from run to run"

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.evaluations import ToolUse
 from services.core.process.reporter import Reporter
+from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.failures import RequestFailure
 from services.evaluator.serving import LocalModel, served
@@ -28,6 +30,7 @@ class Answer:
     completion_tokens: int | None
     attempts: int
     latency_seconds: float
+    tools: ToolUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Unanswered:
 
     failure: RequestFailure
     attempts: int
+    tools: ToolUse | None = None
 
 
 QUEUE_SECONDS = 600.0
@@ -62,14 +66,16 @@ class Endpoint:
         if stop_token_ids:
             self._settings["stop_token_ids"] = list(stop_token_ids)
 
-    async def ask(self, messages: Sequence[JsonObject], sample: int) -> Answer | Unanswered:
+    async def ask(
+        self, messages: Sequence[JsonObject], sample: EvaluationSample
+    ) -> Answer | Unanswered:
         """Answer a conversation; an answer without text, such as a tool call, is empty.
 
         Every ``sample`` of a conversation has a seed of its own: with one seed all would be equal.
         """
         settings = self._settings
-        if sample and self._seed is not None:
-            settings = {**settings, "seed": (self._seed + sample) % 2**31}
+        if sample.sample and self._seed is not None:
+            settings = {**settings, "seed": (self._seed + sample.sample) % 2**31}
         request = ChatRequest(model=self._model, messages=list(messages), **settings)
         try:
             completion = await self._client.chat(request)
@@ -86,8 +92,8 @@ class Endpoint:
         )
 
 
-class Engine:
-    """The engine of an evaluation: asks one model of one server for all benchmarks."""
+class EndpointEngine:
+    """The engine of an evaluation without tools: one model of one server for all benchmarks."""
 
     def __init__(
         self, client: InferenceClient, model: str, stop_token_ids: Sequence[int] = ()
@@ -123,7 +129,7 @@ def connect(
 
 def open_engine(
     spec: EvaluationSpec, job_dir: Path, reporter: Reporter, endpoint_key: str | None
-) -> AbstractAsyncContextManager[Engine]:
+) -> AbstractAsyncContextManager[EndpointEngine]:
     """The model of the evaluation, ready inside the block.
 
     ``endpoint_key`` is sent to a remote endpoint only. Entering raises ``JobFailed`` with the code
@@ -137,30 +143,32 @@ def open_engine(
 @asynccontextmanager
 async def _remote(
     base_url: str, model: str, key: str | None, spec: EvaluationSpec
-) -> AsyncIterator[Engine]:
-    async with connect(base_url, key, _longest(spec), spec.max_concurrency) as client:
-        yield Engine(client, model)
+) -> AsyncIterator[EndpointEngine]:
+    async with connect(base_url, key, longest_answer(spec), spec.max_concurrency) as client:
+        yield EndpointEngine(client, model)
 
 
 @asynccontextmanager
 async def _served(
     model: LocalModel, spec: EvaluationSpec, job_dir: Path, reporter: Reporter
-) -> AsyncIterator[Engine]:
+) -> AsyncIterator[EndpointEngine]:
     if model.path is not None:
         for each in spec.benchmarks:
             check_template_reads(model.path, each.chat_template_kwargs)
+    longest = longest_answer(spec)
     async with (
         served(model, job_dir, reporter) as (server, name),
-        connect(server.base_url, server.api_key, _longest(spec), spec.max_concurrency) as client,
+        connect(server.base_url, server.api_key, longest, spec.max_concurrency) as client,
     ):
         yield _ServedEngine(client, name, model, server)
 
 
-def _longest(spec: EvaluationSpec) -> int:
+def longest_answer(spec: EvaluationSpec) -> int:
+    """The most tokens of an answer, over all benchmarks."""
     return max(each.sampling.max_tokens for each in spec.benchmarks)
 
 
-class _ServedEngine(Engine):
+class _ServedEngine(EndpointEngine):
     def __init__(
         self, client: InferenceClient, name: str, model: LocalModel, server: VllmServer
     ) -> None:

@@ -13,6 +13,7 @@ from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample
+from services.evaluator.evaluation.spec import BenchmarkSpec
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
 from services.rewards.interface import Component, RewardFailed, Sample, Score
@@ -24,8 +25,20 @@ class ChatModel(Protocol):
     It retries by itself and returns failures instead of raising.
     """
 
-    async def ask(self, messages: Sequence[JsonObject], sample: int) -> Answer | Unanswered:
-        """Answer a conversation; ``sample`` is the number of its answers before this one."""
+    async def ask(
+        self, messages: Sequence[JsonObject], sample: EvaluationSample
+    ) -> Answer | Unanswered:
+        """Answer ``messages``: those of ``sample``, perhaps behind a system prompt."""
+
+
+class Engine(Protocol):
+    """What answers all benchmarks of an evaluation."""
+
+    def asked_by(self, spec: BenchmarkSpec) -> ChatModel:
+        """The model as a benchmark asks it."""
+
+    async def watch(self) -> None:
+        """Raise once the model is permanently gone; otherwise never return."""
 
 
 class Generation:
@@ -48,7 +61,7 @@ class Generation:
 
     async def ask(self, sample: EvaluationSample) -> RequestFailure | None:
         """Ask a sample, grade the answer and keep its row; the failure if there is no answer."""
-        outcome = await self._model.ask(self._conversation(sample), sample.sample)
+        outcome = await self._model.ask(self._conversation(sample), sample)
         if isinstance(outcome, Unanswered):
             self._keep(self._grading.unanswered_row(sample, outcome))
             return outcome.failure
@@ -138,6 +151,7 @@ class Grading:
             parsing=parsing,
             group=score.group if score else None,
             measures=dict(score.measures) or None if score else None,
+            tools=answer.tools,
             score=score.value if score else None,
             correct=score.value >= self._pass_threshold if score else None,
             error=error,
@@ -157,6 +171,7 @@ class Grading:
             sample=sample.sample,
             gold=list(sample.gold),
             answer=None,
+            tools=outcome.tools,
             correct=None,
             error=outcome.failure.message,
             status_code=outcome.failure.status_code,

@@ -93,6 +93,8 @@ class EvaluationHandler:
                     for name, each in request.by_benchmark().items()
                 ],
                 training=_training(session, request, Artifacts(settings.home)),
+                tools=request.tools,
+                multi_turn=request.conversation,
                 max_concurrency=request.max_concurrency,
             )
         (job_dir / EVALUATION_SPEC).write_text(spec.model_dump_json())

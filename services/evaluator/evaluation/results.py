@@ -26,6 +26,7 @@ from services.contracts.evaluations import (
     SampleResult,
 )
 from services.datasets.append_log import read_records
+from services.evaluator.evaluation.tool_use import ToolUseTotals
 from services.metrics.measures import LOWER_IS_BETTER, Measures
 from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
 
@@ -123,6 +124,7 @@ class RunningTotals:
     seconds: float = 0.0
     _parsing: Counter[ParsingOutcome] = field(default_factory=Counter)
     _measures: Measures = field(default_factory=Measures)
+    _tool_use: ToolUseTotals = field(default_factory=ToolUseTotals)
     _repeated: RepeatedSamples = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,6 +153,7 @@ class RunningTotals:
         else:
             self.score_sum += float(row.correct) if row.score is None else row.score
             self.unparsable += self.extracts and row.extracted is None
+        self._tool_use.add(row)
         if row.parsing is not None:
             self._parsing[row.parsing] += 1
         self.prompt_tokens += row.prompt_tokens or 0
@@ -178,6 +181,7 @@ class RunningTotals:
             pass_at_k=pass_at_k,
             measures=self._measured() or None,
             majority=_on_the_wire(majority) if majority else None,
+            tool_use=self._tool_use.metrics(),
             accuracy=share.mean,
             mean_score=self.score_sum / self.answered if self.answered else None,
             stderr=share.stderr,

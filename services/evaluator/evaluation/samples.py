@@ -25,7 +25,8 @@ class EvaluationSample:
     ``index`` counts rows from 0, ``sample`` the answers to one row. ``messages`` are ready to be
     sent to a chat endpoint: a ``prompt`` has become one user message, and keys that were null are
     gone. ``gold`` is empty for graders that need none; numbers are written as JSON writes them.
-    ``extra`` is every other key of the row, unchanged.
+    ``extra`` is every other key of the row, unchanged. ``rows_before`` counts the rows of the
+    benchmarks that the evaluation has before this one.
     """
 
     index: int
@@ -33,6 +34,12 @@ class EvaluationSample:
     gold: tuple[str, ...]
     extra: JsonObject
     sample: int = 0
+    rows_before: int = 0
+
+    @property
+    def prompt_index(self) -> int:
+        """The row, counted over all benchmarks of the evaluation."""
+        return self.rows_before + self.index
 
 
 class GoldCheck(Protocol):

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import JsonPrediction, Sampling
+from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
@@ -77,4 +78,6 @@ class EvaluationSpec(_Strict):
     training: list[TrainingFile] = Field(
         default_factory=list, description="What the items are compared with."
     )
+    tools: list[Tool] = Field(default_factory=list, description="What the model may call.")
+    multi_turn: MultiTurn | None = Field(default=None, description="Null without tools.")
     max_concurrency: int = Field(default=64, ge=1, le=1024)

@@ -14,25 +14,23 @@ from itertools import islice
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.rollouts import RolloutStatistics
 from services.contracts.trajectories import FinishReason
-from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
+from services.evaluator.rollout.chat_files import load_chat_tokens
 from services.evaluator.rollout.engine import WatchedEngine, open_engine
 from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.rollout.totals import RolloutTotals
 from services.rewards.scorer import open_scorer
-from services.rollouts.chat import open_chat_tokens
-from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.rollouts.prompts import Prompt, read_prompts
 from services.rollouts.tools import open_toolbox
 from services.rollouts.tools.health import ToolMonitor, check_tools_respond
@@ -87,15 +85,15 @@ async def _play_missing(
         await check_tools_respond(spec.tools, toolbox)
         scorer = await stack.enter_async_context(open_scorer(spec.rewards, environment))
         model = await stack.enter_async_context(engine)
-        rollouts = Rollouts(
+        policy = TokenModel(
             model,
             chat,
-            toolbox,
             spec.multi_turn,
             spec.sampling,
             stop_token_ids=model.stop_token_ids,
             context_length=model.context_length,
         )
+        rollouts = Rollouts(policy, toolbox, spec.multi_turn)
         reporter.phase("playing")
         progress = GenerationProgress(reporter, totals, total)
         tools = ToolMonitor(reporter)
@@ -155,33 +153,6 @@ async def _run(context: ChildContext) -> JsonObject:
     engine = open_engine(spec, job_dir, context.reporter, context.endpoint_key)
     statistics = await play(spec, job_dir, engine, context.environment, context.reporter)
     return {"statistics": statistics.model_dump(mode="json")}
-
-
-_WANTED = ("*.json", "*.jinja")
-
-
-def load_chat_tokens(source: ModelSource, variables: ChatTemplateKwargs) -> ChatTokens:
-    """Load from a folder, or download from the hub if needed; ``variables`` are passed to the
-    chat template.
-
-    Raises `InvalidRequest` for a model without a chat template or a fast tokenizer and for a
-    variable that the template does not read, and ``JobFailed`` when the download fails.
-    """
-    folder = source.path or _fetch(str(source.hub_id), source.revision)
-    return open_chat_tokens(folder, variables)
-
-
-def _fetch(hub_id: str, revision: str | None) -> Path:
-    from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes long, rarely needed
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
-
-    try:
-        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=list(_WANTED)))
-    except (OSError, HfHubHTTPError, HFValidationError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise JobFailed(
-            f"cannot download the tokenizer of {hub_id!r}: {reason}", code="tokenizer_unavailable"
-        ) from error
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from services.evaluator.rollout.local_engine import (
 )
 from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint, served
-from services.inference.clients.json_service import LOOPBACK, ServiceFailed
+from services.inference.clients.json_service import LOOPBACK
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.base import (
     EngineFailed,
@@ -77,12 +77,10 @@ class WatchedEngine:
             ends.cancel()
 
     def _note(self, error: EngineFailed) -> None:
-        cause = error.__cause__
-        status = cause.status if isinstance(cause, ServiceFailed) else None
         try:
             if error.code == UNABLE:
                 raise JobFailed(error.message, code=UNABLE)
-            self._failures.failed(RequestFailure(status, error.message))
+            self._failures.failed(RequestFailure(error.status, error.message))
         except JobFailed as end:
             if not self._pointless.done():
                 self._pointless.set_exception(end)
@@ -97,14 +95,16 @@ def open_engine(
     ``engine_start_failed`` when a registered model cannot be served.
     """
     if isinstance(spec.model, LocalModel):
-        return _own(spec.model, spec, job_dir, reporter)
+        return open_own_engine(spec.model, spec.max_concurrency, job_dir, reporter)
     return _remote(spec.model, spec, endpoint_key)
 
 
 @asynccontextmanager
-async def _own(
-    model: LocalModel, spec: RolloutSpec, job_dir: Path, reporter: Reporter
+async def open_own_engine(
+    model: LocalModel, max_concurrency: int, job_dir: Path, reporter: Reporter
 ) -> AsyncIterator[WatchedEngine]:
+    """A vLLM server of the job, replaced when it dies; see `open_engine`."""
+
     @asynccontextmanager
     async def start() -> AsyncIterator[RunningServer]:
         async with served(model, job_dir, reporter, Routes(tokens=True)) as (server, name):
@@ -114,7 +114,7 @@ async def _own(
                 server.api_key,
                 name,
                 retries=LOCAL_RETRIES,
-                max_connections=spec.max_concurrency,
+                max_connections=max_concurrency,
             ) as engine:
                 yield RunningServer(engine, server.watch, length)
 
@@ -136,10 +136,10 @@ async def _remote(
     async with CompletionsTokenEngine(
         base_url, key, endpoint.model, max_connections=spec.max_concurrency
     ) as engine:
-        yield WatchedEngine(engine, _never, context_length=length)
+        yield WatchedEngine(engine, never, context_length=length)
 
 
-async def _never() -> None:
+async def never() -> None:
     """A remote server has no process to watch."""
     await asyncio.Event().wait()
 

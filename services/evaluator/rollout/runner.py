@@ -5,9 +5,7 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import PydanticSerializationError
-
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.trajectories import Trajectory
 from services.evaluator.failures import first_error
 from services.evaluator.rollout.totals import RolloutTotals
 from services.rewards.scorer import Scorer
@@ -88,11 +86,7 @@ class RolloutRunner:
 
     async def _finish(self, trajectory: Trajectory) -> None:
         rewarded = await self._scorer.score(trajectory)
-        try:
-            self._log.append(rewarded)
-        except PydanticSerializationError as error:
-            rewarded = _unstorable(rewarded, str(error))
-            self._log.append(rewarded)
+        rewarded = self._log.keep(rewarded)
         self._totals.add(rewarded)
         self._tools.observe(rewarded)
 
@@ -124,18 +118,3 @@ class _RewardQueue:
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._slots.release()
-
-
-def _unstorable(trajectory: Trajectory, reason: str) -> Trajectory:
-    """The record of a trajectory that JSON cannot represent."""
-    return Trajectory(
-        id=trajectory.id,
-        prompt_index=trajectory.prompt_index,
-        sample_index=trajectory.sample_index,
-        messages=trajectory.messages,
-        prompt_token_ids=trajectory.prompt_token_ids,
-        finish_reason=FinishReason.INTERNAL_ERROR,
-        error=f"the record cannot be stored: {reason.encode(errors='replace').decode()}",
-        created_at=trajectory.created_at,
-        seconds=trajectory.seconds,
-    )

@@ -123,8 +123,8 @@ class RolloutTotals:
         self._add_calls(trajectory)
         self.sampled_tokens += trajectory.sampled_tokens
         values = (
-            len(trajectory.prompt_token_ids),
-            len(trajectory.response_token_ids),
+            trajectory.prompt_tokens,
+            trajectory.response_tokens,
             trajectory.sampled_tokens,
             len(trajectory.turns),
             trajectory.seconds,

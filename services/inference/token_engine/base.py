@@ -37,6 +37,12 @@ class EngineFailed(TemperError):
 
     code = "engine_failed"
 
+    @property
+    def status(self) -> int | None:
+        """The HTTP status of its last answer; None without one."""
+        cause = self.__cause__
+        return cause.status if isinstance(cause, ServiceFailed) else None
+
 
 @dataclass(frozen=True)
 class TurnSampling:

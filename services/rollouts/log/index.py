@@ -42,7 +42,7 @@ def entry_of(trajectory: Trajectory, place: LineSpan) -> bytes:
         trajectory.prompt_index,
         trajectory.sample_index,
         math.nan if trajectory.reward is None else trajectory.reward,
-        len(trajectory.response_token_ids),
+        trajectory.response_tokens,
         trajectory.tool_calls,
         trajectory.finish_reason.value.encode(),
     )

@@ -13,8 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pydantic_core import PydanticSerializationError
+
 from services.contracts.errors import StorageFull
-from services.contracts.trajectories import Trajectory
+from services.contracts.trajectories import FinishReason, Trajectory
 from services.datasets.append_log import (
     AppendLog,
     LineSpan,
@@ -81,6 +83,15 @@ class IndexedLog:
             raise
         self._count += 1
 
+    def keep(self, trajectory: Trajectory) -> Trajectory:
+        """Append a trajectory, or the record of one that JSON cannot represent; returns which."""
+        try:
+            self.append(trajectory)
+        except PydanticSerializationError as error:
+            trajectory = _unstorable(trajectory, str(error))
+            self.append(trajectory)
+        return trajectory
+
     def sync(self) -> None:
         """Make appended lines durable; their index entries can be rebuilt."""
         self._log.sync()
@@ -88,6 +99,21 @@ class IndexedLog:
     async def sync_forever(self) -> None:
         """Sync periodically until cancelled."""
         await self._log.sync_forever()
+
+
+def _unstorable(trajectory: Trajectory, reason: str) -> Trajectory:
+    """The record of a trajectory that JSON cannot represent."""
+    return Trajectory(
+        id=trajectory.id,
+        prompt_index=trajectory.prompt_index,
+        sample_index=trajectory.sample_index,
+        messages=trajectory.messages,
+        prompt_token_ids=trajectory.prompt_token_ids,
+        finish_reason=FinishReason.INTERNAL_ERROR,
+        error=f"the record cannot be stored: {reason.encode(errors='replace').decode()}",
+        created_at=trajectory.created_at,
+        seconds=trajectory.seconds,
+    )
 
 
 def open_listing(folder: Path) -> Listing:

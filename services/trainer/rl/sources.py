@@ -22,6 +22,7 @@ from services.inference.vllm.server import VllmServer
 from services.rewards.scorer import Scorer, open_scorer
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools import Toolbox
 from services.trainer.rl.batch import TopK
@@ -195,15 +196,15 @@ class RolloutContext:
 
     def rollouts(self, engine: TokenEngine, context_length: int | None = None) -> Rollouts:
         """Rollouts with the job's tools and settings; ``context_length`` is the engine's."""
-        return Rollouts(
+        model = TokenModel(
             engine,
             self.chat,
-            self.toolbox,
             self.settings.multi_turn,
             self.settings.sampling,
             stop_token_ids=self.spec.stop_token_ids,
             context_length=context_length,
         )
+        return Rollouts(model, self.toolbox, self.settings.multi_turn)
 
 
 @asynccontextmanager

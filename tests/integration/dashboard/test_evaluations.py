@@ -6,9 +6,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from services.contracts.evaluations import SampleResult, ToolUse
 from services.core.db.engine import Database
+from services.rollouts.log.log import IndexedLog
 from tests.support.evaluations import SucceededEvaluations
 from tests.support.gateway import GatewayClient
+from tests.support.trajectories import call, trajectory
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,23 @@ def test_answers_are_shown_by_grade(
     page.get_by_label("Grade").select_option("failed")
     expect(page.get_by_text("1 of the 9 answers loaded")).to_be_visible()
     expect(page.get_by_role("row")).to_have_count(2)
+
+
+def test_an_answer_with_tools_leads_to_its_conversation(
+    page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
+) -> None:
+    name = succeeded.evaluation("1")
+    folder = gateway.home / "jobs" / name
+    with IndexedLog(folder) as log:
+        log.append(trajectory(calls=[call("python", shown="it printed 2")]))
+    used = ToolUse(trajectory="traj-0-0", turns=1, calls=1, failed_calls=0, malformed_calls=0)
+    row = SampleResult(id="", index=0, gold=["2"], answer="2", correct=True, tools=used)
+    (folder / "results.jsonl").write_text(row.model_dump_json(exclude={"id"}) + "\n")
+
+    open_view(page, gateway, f"/ui/jobs/{name}/results")
+    page.get_by_role("link", name="1", exact=True).click()
+
+    expect(page.get_by_text("it printed 2")).to_be_visible()
 
 
 def test_benchmarks_of_one_evaluation_have_rows_of_their_own(

@@ -10,6 +10,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from services.contracts.base import JsonObject
 from services.contracts.engine import VllmOptions
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import Trajectory
@@ -21,6 +22,7 @@ from services.inference.vllm.server import VllmServer
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts, truncated
+from services.rollouts.models.tokens import TokenModel
 from tests.support.chat_templates.conversation import Conversation, ToolTurn, call
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.rollouts import FunctionToolbox, question
@@ -105,7 +107,7 @@ def sample_all_cases(folder: Path) -> Sampled:
     FAMILIES["qwen3"].write(folder)
     chat = open_chat_tokens(folder)
     toolbox = FunctionToolbox({"python": _python})
-    _run("learn", folder, [_example(chat, toolbox, case) for case in _CASES.values()])
+    memorize(folder, chat, toolbox.schemas, list(_CASES.values()))
     trajectories, sampled = asyncio.run(_play(vllm, folder, chat, toolbox))
     every = [each for several in trajectories.values() for each in several]
     sequences = [each.prompt_token_ids + each.response_token_ids for each in every]
@@ -118,10 +120,21 @@ def sample_all_cases(folder: Path) -> Sampled:
     return Sampled(chat, tokenizer, trajectories, sampled, log_probs)
 
 
-def _example(chat: ChatTokens, toolbox: FunctionToolbox, case: Conversation) -> dict[str, Any]:
+def memorize(
+    folder: Path,
+    chat: ChatTokens,
+    schemas: Sequence[JsonObject],
+    conversations: Sequence[Conversation],
+) -> None:
+    """Train a tiny model in the folder to repeat conversations with these tools. Skips if the
+    training runtime is not installed."""
+    _run("learn", folder, [_example(chat, schemas, each) for each in conversations])
+
+
+def _example(chat: ChatTokens, schemas: Sequence[JsonObject], case: Conversation) -> dict[str, Any]:
     question, *answers = [*case.messages(), {"role": "assistant", "content": case.answer}]
-    shown = chat.demonstration([question], toolbox.schemas, answers)
-    prompt = chat.prompt([question], toolbox.schemas)
+    shown = chat.demonstration([question], schemas, answers)
+    prompt = chat.prompt([question], schemas)
     return {"prompt": prompt, "token_ids": shown.token_ids, "mask": shown.mask}
 
 
@@ -153,11 +166,15 @@ async def _play(
     ):
         overheard = RecordingEngine(engine)
         full = RolloutSampling(max_tokens=200)
-        rollouts = Rollouts(overheard, chat, toolbox, _SETTINGS, full)
+
+        def played(sampling: RolloutSampling, settings: MultiTurn = _SETTINGS) -> Rollouts:
+            return Rollouts(TokenModel(overheard, chat, settings, sampling), toolbox, settings)
+
+        rollouts = played(full)
         cut = RolloutSampling(max_tokens=200, stop=["</tool_call>"])
-        stopped = Rollouts(overheard, chat, toolbox, _SETTINGS, cut)
+        stopped = played(cut)
         brief = _SETTINGS.model_copy(update={"max_total_response_length": 9})
-        short = Rollouts(overheard, chat, toolbox, brief, RolloutSampling(max_tokens=9))
+        short = played(RolloutSampling(max_tokens=9), brief)
         several = _CASES["several turns"]
         trajectories = {name: await _samples(rollouts, case, 8) for name, case in _CASES.items()}
         trajectories["turns that a text stops"] = await _samples(stopped, several, 6)

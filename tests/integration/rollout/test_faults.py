@@ -15,6 +15,7 @@ from services.contracts.trajectories import CallOutcome, FinishReason, ToolCallR
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.append_log import AppendLog, read_records
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.rollouts.tools import open_toolbox, sandbox
 from tests.support.rollouts import END_TEXT, CharacterChat, ScriptedEngine, hermes, question
 from tests.unit.inference.scripted_server import (
@@ -117,9 +118,9 @@ async def play(
     )
     environment = OperatorEnvironment(allowed_callables=(DOUBLE,))
     async with open_toolbox(offered, environment) as toolbox:
-        rollouts = Rollouts(
-            ScriptedEngine(next_turn), CharacterChat(), toolbox, multi_turn, RolloutSampling()
-        )
+        engine = ScriptedEngine(next_turn)
+        model = TokenModel(engine, CharacterChat(), multi_turn, RolloutSampling())
+        rollouts = Rollouts(model, toolbox, multi_turn)
         with AppendLog[Trajectory](log) as kept:
             played = [rollouts.play(question(index=index)) for index in range(count)]
             for ended in asyncio.as_completed(played):

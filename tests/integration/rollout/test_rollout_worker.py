@@ -19,7 +19,7 @@ from tests.integration.rollout.rollout_job import (
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running, running_gateway
 from tests.support.token_server import MODEL, TokenServer
-from tests.unit.evaluator.chat_server import ChatServer
+from tests.unit.evaluator.chat_server import ChatServer, Reply, calling
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +130,40 @@ def test_one_worker_runs_rollouts_and_evaluations(
     assert http.get(f"/v1/evaluations/{evaluated}").json()["metrics"]["accuracy"] == 1.0
     (worker,) = http.get("/v1/workers").json()["data"]
     assert {"evaluation", "rollout"} <= set(worker["queues"])
+
+
+def test_an_evaluation_with_tools_shows_its_conversations(
+    gateway: GatewayClient, server: TokenServer, chat: ChatServer
+) -> None:
+    def asking_the_tool(text: str, _times: int) -> Reply:
+        if not text.endswith("="):
+            return Reply(f"The sum is {text}")
+        left, right = text.rstrip("=").split("+")
+        return calling("add", a=int(left), b=int(right))
+
+    chat.reset(asking_the_tool)
+    http = gateway.http
+    tool = ADD.model_copy(update={"config": {"url": f"{server.origin}/tool"}})
+    body = {
+        "model": {"base_url": chat.url, "model": "adder"},
+        "file": uploaded(http, [{"prompt": f"{n}+1=", "gold": n + 1} for n in range(3)]),
+        "grader": {"type": "numeric"},
+        "tools": [tool.model_dump(mode="json")],
+    }
+
+    job_id = posted(http, "/v1/evaluations", body)["id"]
+    gateway.wait_until(job_id, "succeeded")
+
+    path = f"/v1/evaluations/{job_id}"
+    metrics = http.get(path).json()["metrics"]
+    assert (metrics["accuracy"], metrics["tool_use"]["calls"]) == (1.0, 3)
+    row = http.get(f"{path}/results?order=input").json()["data"][2]
+    assert (row["answer"], row["finish_reason"]) == ("The sum is 3", "answered")
+    whole = http.get(f"{path}/trajectories/{row['tools']['trajectory']}").json()
+    assert whole["turns"][0]["calls"][0]["arguments"] == {"a": 2, "b": 1}
+    assert whole["turns"][0]["calls"][0]["shown"] == "3"
+    offered = {tool["function"]["name"] for asked in chat.bodies for tool in asked["tools"]}
+    assert offered == {"add"}
 
 
 def test_an_unusable_prompt_fails_the_job_naming_its_row(

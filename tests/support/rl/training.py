@@ -14,6 +14,7 @@ from services.core.process.reporter import Reporter
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.rollouts.prompts import Prompt
 from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition, truncate_metrics
 from services.trainer.rl.evaluation import PolicyEvaluation
@@ -96,7 +97,8 @@ class Run:
             self.learner.updates = CountingLearner.of(checkpoint.learner).updates
         truncate_metrics(self.folder, position.step)
         chat = CharacterChat()
-        rollouts = Rollouts(self.engine, chat, FunctionToolbox({}), MultiTurn(), settings.sampling)
+        model = TokenModel(self.engine, chat, MultiTurn(), settings.sampling)
+        rollouts = Rollouts(model, FunctionToolbox({}), MultiTurn())
         source = RolloutSource(rollouts, JudgingScorer(self.judge), seed=0)
 
         def length_of(prompt: Prompt) -> int:

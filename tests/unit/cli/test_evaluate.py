@@ -283,3 +283,24 @@ def test_a_reference_to_the_hub_names_a_file(
     assert main(["eval", "m", f"gsm8k=hf://datasets/{path}"]) == 1
     assert "is not hf://datasets/OWNER/NAME[@REVISION]/PATH" in capsys.readouterr().err
     assert not server.received
+
+
+def test_tools_of_a_file_are_offered_in_every_benchmark(server: ScriptedServer) -> None:
+    Path("tools.yaml").write_text("tools: [{class_name: sandbox}]\n")
+
+    assert main(["eval", "m", "gsm8k=test.jsonl", "capitals.yaml", "--tools", "tools.yaml"]) == 0
+
+    (request,) = submitted(server)
+    assert [each["name"] for each in request["benchmarks"]] == ["gsm8k", "capitals"]
+    assert [tool["class_name"] for tool in request["tools"]] == ["sandbox"]
+
+
+def test_a_tool_file_without_tools_is_refused_before_anything_is_sent(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("tools.yaml").write_text("nothing: []\n")
+
+    assert main(["eval", "m", "gsm8k=test.jsonl", "--tools", "tools.yaml"]) == 1
+
+    assert "tools.yaml has no list of tools" in capsys.readouterr().err
+    assert server.received == []

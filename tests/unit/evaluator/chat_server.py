@@ -33,6 +33,14 @@ def add(prompt: str, _times: int) -> Reply:
     return Reply(f"The sum is {int(left) + int(right)}")
 
 
+def calling(name: str, **arguments: Any) -> Reply:
+    """A turn that calls a tool."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"id": "call-1", "type": "function", "function": function}
+    completion = _completion(None, tool_calls=[call])
+    return Reply(body=json.dumps(completion).encode())
+
+
 def error(status: int, message: str, **headers: str) -> Reply:
     """An error in OpenAI's format."""
     body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
@@ -137,8 +145,8 @@ def _response(reply: Reply) -> bytes:
     return head.encode() + b"\r\n\r\n" + body
 
 
-def _completion(text: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text}
+def _completion(text: str | None, **fields: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, **fields}
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",

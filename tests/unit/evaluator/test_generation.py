@@ -27,7 +27,9 @@ class Echo:
         self.may_answer.set()
         self.gone = asyncio.Event()
 
-    async def ask(self, messages: Sequence[JsonObject], sample: int) -> Answer | Unanswered:
+    async def ask(
+        self, messages: Sequence[JsonObject], sample: EvaluationSample
+    ) -> Answer | Unanswered:
         self.seen.append(messages)
         await self.may_answer.wait()
         return Answer(messages[-1]["content"], "stop", 3, 2, 1, 0.1)

@@ -104,14 +104,40 @@ def model_of_job(
         Artifacts(settings.home).file("file-1").write_text(f"{line}\n")
     else:
         fields = {**fields, "model": model}
-    request = contract.model_validate(fields)
+    specification = specification_of(
+        database, handler(settings), kind, contract(**fields), settings
+    )
+    return LocalModel.model_validate_json(json.dumps(specification["model"]))
+
+
+def specification_of(
+    database: Database, handler: Any, kind: JobKind, request: JobRequest, settings: WorkerSettings
+) -> dict[str, Any]:
+    """What the handler tells the job's child."""
     with database.write() as session:
         job = create_job(session, NewJob.of(kind, "job", EVALUATION, request, 0))
     folder = settings.home / "jobs" / job.id
     folder.mkdir(parents=True)
-    handler(settings).work(database, Claim(job, ClaimStage.WORK, ("cpu-host-0",)), folder)
-    specification = json.loads((folder / "spec.json").read_bytes())
-    return LocalModel.model_validate_json(json.dumps(specification["model"]))
+    handler.work(database, Claim(job, ClaimStage.WORK, ("cpu-host-0",)), folder)
+    found: dict[str, Any] = json.loads((folder / "spec.json").read_bytes())
+    return found
+
+
+def test_tools_of_an_evaluation_are_called_in_several_turns(
+    database: Database, settings: WorkerSettings
+) -> None:
+    def told(**fields: Any) -> dict[str, Any]:
+        request = CreateEvaluation.model_validate({"model": "base", "file": "file-1", **fields})
+        handler = EvaluationHandler(settings)
+        return specification_of(database, handler, JobKind.EVALUATION, request, settings)
+
+    plain = told()
+    with_tools = told(tools=[{"class_name": "sandbox"}], multi_turn={"max_tool_calls": 2})
+
+    assert (plain["tools"], plain["multi_turn"]) == ([], None)
+    assert [tool["class_name"] for tool in with_tools["tools"]] == ["sandbox"]
+    assert with_tools["multi_turn"]["multi_turn_enable"] is True
+    assert with_tools["multi_turn"]["max_tool_calls"] == 2
 
 
 @KINDS

@@ -280,6 +280,7 @@ def test_a_copy_of_the_weights_is_the_same_model_and_an_adapter_is_another(
             {"sampling": {"temperature": 0.5, "seed": None}},
             "without sampling.seed answers differ from run to run",
         ),
+        ({"tools": [{"class_name": "sandbox"}]}, "its tools may give other replies"),
         ({"model": "moving"}, "the hub's revision may move; register the model with a commit"),
     ],
 )

@@ -69,6 +69,15 @@ def test_remote_models_of_one_name_are_told_apart_by_their_origin() -> None:
     assert [row.model for row in board.rows] == ["m (http://a:80)", "m (http://b:80)"]
 
 
+def test_a_model_with_tools_is_a_row_of_its_own() -> None:
+    with_tools = evaluation("e-2", "m", "f", 0.9, tools=[{"class_name": "a.SandboxFusionTool"}])
+
+    board = leaderboard([with_tools, evaluation("e-1", "m", "f", 0.5)])
+
+    assert [row.model for row in board.rows] == ["m with SandboxFusionTool", "m"]
+    assert len(board.benchmarks) == 1
+
+
 def test_benchmarks_of_one_evaluation_are_columns_in_its_order() -> None:
     board = leaderboard(
         [

@@ -15,6 +15,7 @@ from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.totals import RolloutTotals
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.rollouts.tools.health import ToolMonitor
 from tests.support.rollouts import (
     END_TEXT,
@@ -51,9 +52,8 @@ async def run_rollouts(
 ) -> RolloutTotals:
     totals = RolloutTotals()
     engine = engine or ScriptedEngine(lambda _: f"yes{END_TEXT}")
-    rollouts = Rollouts(
-        engine, CharacterChat(), FunctionToolbox({}), MultiTurn(), RolloutSampling(max_tokens=99)
-    )
+    model = TokenModel(engine, CharacterChat(), MultiTurn(), RolloutSampling(max_tokens=99))
+    rollouts = Rollouts(model, FunctionToolbox({}), MultiTurn())
     tools = ToolMonitor(Reporter(folder))
     with IndexedLog(folder) as log:
         playing = RolloutRunner(rollouts, FunctionScorer(score), log, totals, tools, seed=0)

@@ -6,6 +6,7 @@ from typing import Any
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import Trajectory
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from services.rollouts.prompts import Prompt
 from tests.support.rollouts import (
     CharacterChat,
@@ -31,14 +32,15 @@ def rollouts(
 ) -> Rollouts:
     """Multi-turn rollouts with generous limits."""
     given = {"multi_turn_enable": True, "max_total_response_length": 100_000, **settings}
-    return Rollouts(
+    multi_turn = MultiTurn.model_validate(given)
+    model = TokenModel(
         engine,
         CharacterChat(),
-        tools or FunctionToolbox(ECHO),
-        MultiTurn.model_validate(given),
+        multi_turn,
         sampling or RolloutSampling(max_tokens=1000),
         context_length=context_length,
     )
+    return Rollouts(model, tools or FunctionToolbox(ECHO), multi_turn)
 
 
 def play(

@@ -7,6 +7,7 @@ from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import CallOutcome, FinishReason
 from services.inference.token_engine.base import SampledTokens
 from services.rollouts.loop import Rollouts
+from services.rollouts.models.tokens import TokenModel
 from tests.support.rollouts import (
     CharacterChat,
     FunctionToolbox,
@@ -173,12 +174,9 @@ def test_the_template_receives_the_names_of_replying_tools() -> None:
             named.append(names)
             return super().replies(turn, contents)
 
-    player = Rollouts(
-        saying(hermes("echo") + hermes("unknown") + "<end>", "ok<end>"),
-        Overheard(),
-        FunctionToolbox(ECHO),
-        MultiTurn(multi_turn_enable=True, max_parallel_calls=2),
-        RolloutSampling(),
-    )
+    settings = MultiTurn(multi_turn_enable=True, max_parallel_calls=2)
+    said = saying(hermes("echo") + hermes("unknown") + "<end>", "ok<end>")
+    model = TokenModel(said, Overheard(), settings, RolloutSampling())
+    player = Rollouts(model, FunctionToolbox(ECHO), settings)
     run_in_virtual_time(player.play(question()))
     assert named == [["echo", "unknown"]]

@@ -161,7 +161,10 @@ function actions(job, done) {
 
 /** The views of what a job of this kind has beside its curves. */
 function linksOf(job, whole) {
-  if (job.kind === "evaluation") return h("p", {}, h("a", { href: `/ui/jobs/${job.id}/results` }, "Answers"));
+  if (job.kind === "evaluation") {
+    return h("p", {}, h("a", { href: `/ui/jobs/${job.id}/results` }, "Answers"),
+      whole.tools?.length ? [" ", h("a", { href: `/ui/jobs/${job.id}/trajectories` }, "Conversations")] : null);
+  }
   if (job.kind === "campaign") return h("p", {}, h("a", { href: `/ui/campaigns/${job.id}` }, "Attempts"));
   const has = job.kind === "rollout" || ["reinforcement", "ppo", "distillation"].includes(whole.method?.type);
   return has ? h("p", {}, h("a", { href: `/ui/jobs/${job.id}/trajectories` }, "Trajectories")) : null;

@@ -28,7 +28,7 @@ export async function resultsView({ place, signal, query, setQuery }, id) {
 
   function draw() {
     const found = answers.filter((one) => !grade || gradeOf(one) === grade);
-    list.replaceChildren(table(`${found.length} of the ${answers.length} answers loaded`, COLUMNS, found, "No answer matches."));
+    list.replaceChildren(table(`${found.length} of the ${answers.length} answers loaded`, columns(id), found, "No answer matches."));
   }
 
   function choose(value) {
@@ -48,7 +48,7 @@ function gradeOf(one) {
   return one.correct ? "correct" : "wrong";
 }
 
-const COLUMNS = {
+const columns = (id) => ({
   Row: (one) => (one.benchmark === null ? String(one.index) : `${one.benchmark} ${one.index}`),
   Grade: (one) => h("span", { class: `status ${one.correct ? "succeeded" : "failed"}` }, GRADES[gradeOf(one)]),
   Score: (one) => number(one.score),
@@ -56,7 +56,13 @@ const COLUMNS = {
   Compared: (one) => excerpt(one.extracted),
   Answer: (one) => answer(one),
   Ended: (one) => one.finish_reason ?? "",
-};
+  "Tool calls": (one) => one.tools ? calls(one.tools, id) : "",
+});
+
+function calls(used, id) {
+  const failed = used.failed_calls ? ` (${used.failed_calls} failed)` : "";
+  return h("a", { href: `/ui/jobs/${id}/trajectories/${used.trajectory}` }, `${used.calls}${failed}`);
+}
 
 function answer(one) {
   if (one.answer === null) return h("span", { class: "long error" }, one.error ?? "");

@@ -5,7 +5,7 @@ import { field, h, sameBy, select, table } from "../dom.js";
 import { duration, number } from "../format.js";
 import { rewardHistogram } from "../reward_histogram.js";
 
-export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs" };
+export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs", evaluation: "/v1/evaluations" };
 
 const PAGE = 100;
 const SORTS = { finished: "when they ended", reward: "reward", length: "length", errors: "errors" };

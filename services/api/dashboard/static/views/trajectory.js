@@ -30,7 +30,9 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
       Error: one.error,
       Gold: inline(one.gold, " | ", (gold) => h("bdi", {}, gold)),
       Took: `${duration(one.seconds)} (model ${duration(one.model_seconds)}, tools ${duration(one.tool_seconds)})`,
-      Tokens: `${one.prompt_token_ids.length} of the prompt, ${one.response_token_ids.length} of the response`,
+      Tokens: one.prompt_token_ids.length
+        ? `${one.prompt_token_ids.length} of the prompt, ${one.response_token_ids.length} of the response`
+        : "unknown to a chat endpoint",
     }),
     h("h2", {}, `The ${group.data.length} samples of this prompt`),
     samples(group.data, jobId, one, other),

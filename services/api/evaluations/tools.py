@@ -1,0 +1,89 @@
+"""Whether an evaluation may use its tools, and the model can call them."""
+
+from collections.abc import Iterator
+
+from sqlalchemy.orm import Session
+
+from services.api.settings import ApiSettings
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.evaluations import CreateEvaluation, Sampling
+from services.contracts.multi_turn import MultiTurn
+from services.core.artifacts import Artifacts
+from services.core.registry import resolve_model
+from services.rollouts.chat.call_format import check_parser_fits
+from services.rollouts.settings import validate_multi_turn
+from services.rollouts.tools import check_tools
+
+_PENALTIES = ("presence_penalty", "frequency_penalty", "repetition_penalty")
+
+
+def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettings) -> None:
+    """Check the tools of an evaluation, if it has any, and the limits of its conversations.
+
+    Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for a tool that the
+    operator's settings do not allow.
+    """
+    conversation = body.conversation
+    if conversation is None:
+        if body.multi_turn is not None:
+            raise InvalidRequest("conversations need tools to call", param="multi_turn")
+        return
+    given = body.multi_turn or MultiTurn()
+    if not given.multi_turn_enable and "multi_turn_enable" in given.model_fields_set:
+        raise InvalidRequest(
+            "tools are called in several turns only", param="multi_turn.multi_turn_enable"
+        )
+    for _, sampling in _samplings(body):
+        validate_multi_turn(conversation, sampling)
+    check_tools(
+        body.tools,
+        settings.allowed_endpoints,
+        settings.allowed_callables,
+        gateway_origins=settings.gateway_origins,
+    )
+    if isinstance(body.model, str):
+        _check_registered(session, body.model, body, conversation, settings)
+    elif "tool_parser_format" in given.model_fields_set:
+        raise InvalidRequest(
+            "the endpoint of a remote model reads its calls",
+            param="multi_turn.tool_parser_format",
+        )
+
+
+def _samplings(body: CreateEvaluation) -> Iterator[tuple[str, Sampling]]:
+    """The settings that some benchmark is sampled with, each with its place in the request."""
+    entries = body.benchmarks or []
+    if not entries or any(entry.sampling is None for entry in entries):
+        yield "sampling", body.sampling
+    for number, entry in enumerate(entries):
+        if entry.sampling is not None:
+            yield f"benchmarks.{number}.sampling", entry.sampling
+
+
+def _check_registered(
+    session: Session,
+    name: str,
+    body: CreateEvaluation,
+    conversation: MultiTurn,
+    settings: ApiSettings,
+) -> None:
+    for place, sampling in _samplings(body):
+        for penalty in _PENALTIES:
+            if getattr(sampling, penalty) is not None:
+                raise InvalidRequest(
+                    "a registered model is sampled without penalties in conversations with tools",
+                    param=f"{place}.{penalty}",
+                )
+    try:
+        model = resolve_model(
+            session,
+            name,
+            settings.models_folder,
+            Artifacts(settings.home),
+            settings.trusted_models,
+        )
+    except (InvalidRequest, NotFound):
+        return  # the job says what is missing: it may be there by then
+    folder = model.weights.path
+    if folder is not None and folder.is_dir():
+        check_parser_fits(folder, conversation)
