@@ -20,8 +20,8 @@ from pathlib import Path
 
 from benchmarks.batch_commands import AT_ONCE, lm_eval_command, seconds_of, write_input
 from benchmarks.evaluation import mock_server
-from services.contracts.evaluations import Sampling
 from services.contracts.graders import NumericGrader
+from services.contracts.sampling import Sampling
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import RESULT
 from services.datasets.validate import validation_command

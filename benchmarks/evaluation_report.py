@@ -15,9 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from services.contracts.evaluations import Evaluation, EvaluationMetrics, SampleResult, Sampling
+from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
+from services.contracts.evaluations import Evaluation
 from services.contracts.graders import ExactGrader
 from services.contracts.jobs import JobStatus
+from services.contracts.sampling import Sampling
 from services.metrics.evaluation_report import WRITERS, EvaluationReport, write_evaluation_report
 
 REPOSITORY = Path(__file__).parents[1]

@@ -10,11 +10,12 @@ from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.datasets import DatasetName
 from services.contracts.engine import VllmOptions
-from services.contracts.evaluations import BenchmarkName, Sampling
+from services.contracts.evaluations import BenchmarkName
 from services.contracts.graders import ExactGrader
 from services.contracts.jobs import GpuIndex, GpuUuid, JobState
 from services.contracts.models import ModelId, RemoteModel
 from services.contracts.rewards import EvaluationGrader
+from services.contracts.sampling import Sampling
 
 MIN_ITEMS = 10
 """Items that the search part and the final part of a benchmark need at least."""

@@ -16,48 +16,13 @@ from services.contracts.base import JsonObject, Number, Request, Resource
 from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, graded_by
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
+from services.contracts.evaluation_results import EvaluationMetrics
 from services.contracts.graders import ExactGrader, MetricsVariant, ScoreModelGrader
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
-
-
-class Sampling(Request):
-    """How answers are sampled; the defaults are greedy. Null leaves a setting to the model."""
-
-    max_tokens: StrictInt = Field(default=512, ge=1, le=131_072)
-    temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
-    top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
-    top_k: StrictInt | None = Field(default=None, ge=-1, description="vLLM's own; -1: all.")
-    min_p: Number | None = Field(default=None, ge=0.0, le=1.0, description="vLLM's own.")
-    presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
-    frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
-    repetition_penalty: Number | None = Field(
-        default=None, gt=0.0, le=2.0, description="vLLM's own; 1: none."
-    )
-    stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
-        default=None, max_length=4
-    )
-    seed: StrictInt | None = Field(
-        default=0, ge=0, le=2**31 - 1, description="Of an item's first sample; the next add 1 each."
-    )
-
-
-class JsonPrediction(Request):
-    """A value of the JSON in an answer, which is graded in place of the answer."""
-
-    path: Annotated[str, StringConstraints(max_length=200)] = Field(
-        default="label", description="Dotted path of fields and list indexes; empty: all of it."
-    )
-    reasoning_ends: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = (
-        Field(default=None, min_length=1, max_length=10, description="Tags that end reasoning.")
-    )
-
-
-ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
-"""What became of an answer that should contain JSON."""
-
+from services.contracts.sampling import JsonPrediction, Sampling
 
 BenchmarkName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 FileId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -304,101 +269,6 @@ class CreateEvaluation(JobRequest):
         return self.grader.range[1] if isinstance(self.grader, ScoreModelGrader) else 1.0
 
 
-class ItemEstimate(Resource):
-    """A mean over items, with its standard error and its 95 % interval."""
-
-    mean: float
-    stderr: float
-    ci95: tuple[float, float]
-
-
-class TrainingOverlap(Resource):
-    """How many items of the benchmark a training file of the model or of its ancestors holds."""
-
-    file: str
-    compared: int = Field(description="Items that were looked for: at most the first 20,000.")
-    items: int = Field(description="Of these: in a row as a whole, or 13 words of it in a row.")
-    rows: int = Field(description="Rows of the file.")
-
-
-class MeasureEstimate(Resource):
-    """The mean of a figure that the grader gives for each answer."""
-
-    mean: float
-    samples: int = Field(description="Answers that have this figure.")
-    stderr: float | None = Field(default=None, description="Over items; null with one item.")
-    ci95: tuple[float, float] | None = None
-    lower_is_better: bool = False
-
-
-class ToolUseMetrics(Resource):
-    """What the model did with its tools, over the samples that it answered.
-
-    ``failed_calls`` were run and gave no reply; ``malformed_calls`` could not be read. ``endings``
-    counts why conversations ended, as the finish reasons of rollouts.
-    """
-
-    calls: int
-    failed_calls: int
-    malformed_calls: int
-    endings: dict[str, int]
-    per_sample: dict[str, MeasureEstimate] = Field(
-        description="Means of turns, calls, failed_calls and malformed_calls."
-    )
-
-
-class EvaluationMetrics(Resource):
-    """The outcome over all samples.
-
-    ``accuracy`` counts a sample without an answer or a score as incorrect; ``errors`` is the number
-    of these. With several samples per item it is avg@n. ``stderr`` is the standard error of the
-    mean (n - 1 in the variance), ``ci95`` the Wilson score interval; both are over items, since
-    samples of an item are alike. ``mean_score`` is the mean over the scored samples.
-    """
-
-    samples: int
-    correct: int
-    errors: int
-    items: int | None = Field(default=None, description="Rows of the file.")
-    samples_per_item: int = 1
-    unanswered: int = Field(default=0, description="Of the errors: the model gave no answer.")
-    unparsable: int = Field(
-        default=0, description="Graded answers in which a grader with golds found nothing."
-    )
-    parsing: dict[ParsingOutcome, int] | None = Field(
-        default=None, description="Answers by what became of their JSON, if that was graded."
-    )
-    pass_at_k: dict[str, ItemEstimate] | None = Field(
-        default=None, description="By k; unbiased. With several samples per item only."
-    )
-    majority: ItemEstimate | None = Field(
-        default=None, description="maj@n: the most frequent compared answer of an item is right."
-    )
-    measures: dict[str, dict[str, MeasureEstimate]] | None = Field(
-        default=None,
-        description="By sub-task and name, for a grader that gives more than a score.",
-    )
-    tool_use: ToolUseMetrics | None = Field(default=None, description="With tools only.")
-    accuracy: float
-    mean_score: float | None = None
-    stderr: float
-    ci95: tuple[float, float]
-    prompt_tokens: int
-    completion_tokens: int
-    generation_seconds: float
-    tokens_per_second: float
-    training_overlap: list[TrainingOverlap] | None = Field(
-        default=None,
-        description="By file; null for a model whose training data are not here.",
-    )
-
-    @property
-    def measured(self) -> dict[str, dict[str, MeasureEstimate]]:
-        """All means beside the accuracy, by part: the grader's, and those of the use of tools."""
-        tools = {} if self.tool_use is None else {"tools": self.tool_use.per_sample}
-        return {**(self.measures or {}), **tools}
-
-
 class BenchmarkOutcome(Resource):
     """One benchmark of an evaluation: how it is asked, and what came out."""
 
@@ -446,56 +316,3 @@ class Evaluation(JobState):
         }
         name = self.benchmark if isinstance(self.benchmark, str) else None
         return [BenchmarkOutcome(name=name, **fields)]
-
-
-ResultOrder = Literal["completion", "input"]
-"""The order of a list of rows: as they finish, or as in the file (and by sample)."""
-
-ResultOutcome = Literal["correct", "wrong", "failed"]
-"""How a row ended: ``failed`` is without an answer or a score."""
-
-
-class ToolUse(Resource):
-    """What a sample did with its tools; ``trajectory`` is its conversation's id in this job."""
-
-    trajectory: str
-    turns: int
-    calls: int = Field(description="Calls that were run.")
-    failed_calls: int
-    malformed_calls: int
-
-
-class SampleResult(Resource):
-    """One row of an evaluation: the answer and its grade.
-
-    ``correct`` is null without an answer or a score; ``error`` then says why, with the HTTP status
-    if the model gave no answer.
-    """
-
-    id: str
-    object: Literal["evaluation.result"] = "evaluation.result"
-    benchmark: str | None = Field(
-        default=None, description="The name of the benchmark, of an evaluation of several."
-    )
-    index: int = Field(description="Row of the file, counted from 0.")
-    sample: int = Field(default=0, description="Which of the row's samples, counted from 0.")
-    gold: list[str]
-    answer: str | None
-    extracted: str | None = Field(default=None, description="What the grader compared.")
-    parsing: ParsingOutcome | None = None
-    group: str | None = Field(default=None, description="The sub-task of the row.")
-    measures: dict[str, float] | None = Field(
-        default=None, description="Numbers of this answer beside its score."
-    )
-    tools: ToolUse | None = Field(default=None, description="With tools only.")
-    score: float | None = None
-    correct: bool | None
-    finish_reason: str | None = Field(
-        default=None, description="The endpoint's; with tools, that of the conversation."
-    )
-    error: str | None = None
-    status_code: int | None = None
-    attempts: int = 1
-    latency_seconds: float | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None

@@ -9,12 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.comparisons import EvaluationComparison
-from services.contracts.evaluations import (
-    BenchmarkOutcome,
-    Evaluation,
-    EvaluationMetrics,
-    SampleResult,
-)
+from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
+from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from services.metrics.evaluation_plots import Interval, intervals, lengths
 from services.metrics.leaderboard import with_tools
 from services.metrics.tables import Cell, Sheet, write_html, write_markdown

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.contracts.benchmarks import SplitName
-from services.contracts.evaluations import BenchmarkOutcome, Evaluation, EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from services.contracts.jobs import JobStatus
 
 

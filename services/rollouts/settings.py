@@ -1,8 +1,8 @@
 """Which settings of conversations with tools fit together."""
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluations import Sampling
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.sampling import Sampling
 from services.rollouts.parsers import parser_of
 
 

@@ -10,7 +10,7 @@ from services.contracts.comparisons import (
     EvaluationComparison,
     PairedComparison,
 )
-from services.contracts.evaluations import ResultOutcome, SampleResult
+from services.contracts.evaluation_results import ResultOutcome, SampleResult
 from services.contracts.jobs import JobKind
 from services.metrics.sample_size import independent_discordance, items_needed
 from temper.cli.evaluation_report import report

@@ -7,7 +7,8 @@ import typer
 
 from services.contracts.base import Page
 from services.contracts.comparisons import CompareEvaluations
-from services.contracts.evaluations import Evaluation, SampleResult
+from services.contracts.evaluation_results import SampleResult
+from services.contracts.evaluations import Evaluation
 from services.contracts.jobs import JobStatus
 from services.metrics.evaluation_report import (
     WRITERS,

@@ -2,13 +2,8 @@
 
 from rich.text import Text
 
-from services.contracts.evaluations import (
-    BenchmarkOutcome,
-    Evaluation,
-    EvaluationMetrics,
-    ItemEstimate,
-    ToolUseMetrics,
-)
+from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate, ToolUseMetrics
+from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from services.contracts.exports import Export
 from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from services.contracts.evaluations import BenchmarkOutcome, Evaluation, EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from temper.cli.output import Output
 
 COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")

@@ -10,13 +10,8 @@ from urllib.parse import quote
 from services.contracts.base import Deleted, Page, Request
 from services.contracts.checks import Check, CreateCheck
 from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
-from services.contracts.evaluations import (
-    CreateEvaluation,
-    Evaluation,
-    ResultOrder,
-    ResultOutcome,
-    SampleResult,
-)
+from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
+from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexingJob

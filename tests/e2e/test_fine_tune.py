@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from services.contracts.adaptation import LoraSettings
-from services.contracts.evaluations import CreateEvaluation, Evaluation, Sampling
+from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import (
     CreateFineTuningJob,
@@ -21,6 +21,7 @@ from services.contracts.graders import RegexGrader
 from services.contracts.jobs import JobStatus
 from services.contracts.models import ModelKind
 from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
+from services.contracts.sampling import Sampling
 from tests.e2e.conftest import Platform
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]

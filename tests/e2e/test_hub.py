@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.adaptation import LoraSettings
-from services.contracts.evaluations import CreateEvaluation, Evaluation, Sampling
+from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import (
     CreateFineTuningJob,
@@ -19,6 +19,7 @@ from services.contracts.graders import RegexGrader
 from services.contracts.jobs import JobError, JobStatus
 from services.contracts.models import RegisterModel
 from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
+from services.contracts.sampling import Sampling
 from services.core.artifacts import Artifacts
 from temper.demo.addition.data import write_data
 from tests.e2e.conftest import Platform, running_platform

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import EvaluationMetrics, Sampling
+from services.contracts.evaluation_results import EvaluationMetrics
 from services.contracts.graders import NumericGrader
+from services.contracts.sampling import Sampling
 from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
 from services.evaluator.evaluation.spec import SPEC, BenchmarkSpec, EvaluationSpec

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import Sampling
+from services.contracts.sampling import Sampling
 from services.core.process.reporter import METRICS, RESULT
 from services.evaluator.evaluation.results import RESULTS
 from services.evaluator.serving import RemoteEndpoint

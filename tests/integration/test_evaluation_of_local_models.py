@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.engine import VllmOptions
-from services.contracts.evaluations import Sampling
+from services.contracts.sampling import Sampling
 from services.core.process.runtimes import STAMP
 from services.evaluator.serving import Adapter, LocalModel
 from tests.integration.evaluation_job import EvaluationJob

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from services.contracts.benchmarks import BENCHMARKS
-from services.contracts.evaluations import EvaluationMetrics, Sampling
+from services.contracts.evaluation_results import EvaluationMetrics
 from services.contracts.graders import ExactGrader, NumericGrader
+from services.contracts.sampling import Sampling
 from services.core.process.reporter import RESULT
 from services.evaluator.evaluation.results import RESULTS
 from services.evaluator.evaluation.spec import BenchmarkSpec

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.contracts.evaluations import EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics
 from services.contracts.models import Lineage, ModelKind
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

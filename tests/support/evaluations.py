@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 
-from services.contracts.evaluations import SampleResult
+from services.contracts.evaluation_results import SampleResult
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.jobs.store import get_job, move_job

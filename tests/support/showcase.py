@@ -9,7 +9,7 @@ from urllib.parse import quote
 import numpy as np
 from sqlalchemy import update
 
-from services.contracts.evaluations import SampleResult
+from services.contracts.evaluation_results import SampleResult
 from services.contracts.trajectories import MalformedCall, Turn
 from services.core.db.engine import Database
 from services.core.db.tables import (

@@ -16,7 +16,8 @@ from services.contracts.comparisons import (
     PairedComparison,
 )
 from services.contracts.errors import Conflict, InvalidRequest
-from services.contracts.evaluations import CreateEvaluation, SampleResult
+from services.contracts.evaluation_results import SampleResult
+from services.contracts.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.rewards import EvaluationGrader
 from services.core.artifacts import Artifacts

@@ -20,13 +20,8 @@ from services.contracts.errors import (
     NotFound,
     PermissionDenied,
 )
-from services.contracts.evaluations import (
-    CreateEvaluation,
-    Evaluation,
-    ResultOrder,
-    ResultOutcome,
-    SampleResult,
-)
+from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
+from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.jobs import JobKind
 from services.core.jobs.store import get_job
 from services.core.web.auth import Principal

@@ -10,12 +10,8 @@ from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
-from services.contracts.evaluations import (
-    BenchmarkOutcome,
-    CreateEvaluation,
-    Evaluation,
-    EvaluationMetrics,
-)
+from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluations import BenchmarkOutcome, CreateEvaluation, Evaluation
 from services.contracts.jobs import JobKind
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.core.jobs.queues import EVALUATION

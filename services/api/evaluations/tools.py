@@ -6,8 +6,9 @@ from sqlalchemy.orm import Session
 
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
-from services.contracts.evaluations import CreateEvaluation, Sampling
+from services.contracts.evaluations import CreateEvaluation
 from services.contracts.multi_turn import MultiTurn
+from services.contracts.sampling import Sampling
 from services.core.artifacts import Artifacts
 from services.core.registry import resolve_model
 from services.rollouts.chat.call_format import check_parser_fits

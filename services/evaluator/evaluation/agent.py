@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.evaluations import Sampling
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.sampling import Sampling
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
 from services.evaluator.child_process import ChildContext

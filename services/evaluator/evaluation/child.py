@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import ToolUse
+from services.contracts.evaluation_results import ToolUse
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.samples import EvaluationSample

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import ToolUse
+from services.contracts.evaluation_results import ToolUse
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec

@@ -8,7 +8,8 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import JsonPrediction, ParsingOutcome
+from services.contracts.evaluation_results import ParsingOutcome
+from services.contracts.sampling import JsonPrediction
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.results import ResultRow, RunningTotals

@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from services.contracts.benchmarks import Benchmark, benchmark_of
-from services.contracts.evaluations import CreateEvaluation, EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluations import CreateEvaluation
 from services.contracts.graders import ChemistryGrader
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

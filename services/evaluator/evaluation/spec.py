@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.evaluations import JsonPrediction, Sampling
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
+from services.contracts.sampling import JsonPrediction, Sampling
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
 from services.evaluator.evaluation.reuse import ReuseSpec

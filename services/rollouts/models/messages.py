@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from services.contracts.base import JsonObject
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.evaluations import Sampling
 from services.contracts.multi_turn import MultiTurn
+from services.contracts.sampling import Sampling
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
 from services.inference.clients.chat import (

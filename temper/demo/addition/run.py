@@ -11,7 +11,8 @@ from pathlib import Path
 from rich.table import Table
 
 from services.contracts.adaptation import TrainingType
-from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics, Sampling
+from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.files import File, FilePurpose
 from services.contracts.fine_tuning import (
     CreateFineTuningJob,
@@ -20,6 +21,7 @@ from services.contracts.fine_tuning import (
 )
 from services.contracts.graders import NumericGrader
 from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
+from services.contracts.sampling import Sampling
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.cli.units import duration

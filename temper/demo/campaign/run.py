@@ -14,9 +14,9 @@ from services.contracts.campaigns import (
     CampaignLlm,
     CreateCampaign,
 )
-from services.contracts.evaluations import Sampling
 from services.contracts.files import FilePurpose
 from services.contracts.graders import NumericGrader
+from services.contracts.sampling import Sampling
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.demo.campaign.data import CampaignData, write_data

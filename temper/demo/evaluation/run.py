@@ -7,8 +7,9 @@ runs are reused.
 
 from pathlib import Path
 
-from services.contracts.evaluations import CreateEvaluation, Evaluation, Sampling
+from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.files import File, FilePurpose
+from services.contracts.sampling import Sampling
 from services.metrics.evaluation_report import (
     WRITERS,
     EvaluationReport,

@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse
 
 from services.contracts.comparisons import EvaluationComparison, PairedComparison
-from services.contracts.evaluations import SampleResult
+from services.contracts.evaluation_results import SampleResult
 from temper.cli.main import main
 from tests.support.evaluation_view import evaluation, evaluation_of_several
 from tests.unit.cli.conftest import ScriptedServer

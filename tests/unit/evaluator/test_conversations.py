@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from services.contracts.evaluations import EvaluationMetrics, Sampling
+from services.contracts.evaluation_results import EvaluationMetrics
 from services.contracts.graders import NumericGrader
 from services.contracts.multi_turn import MultiTurn
+from services.contracts.sampling import Sampling
 from services.contracts.trajectories import FinishReason
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from services.api.evaluations.service import evaluation_view
-from services.contracts.evaluations import CreateEvaluation, EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from services.contracts.evaluations import CreateEvaluation, JsonPrediction
+from services.contracts.evaluations import CreateEvaluation
 from services.contracts.rewards import EvaluationGrader
+from services.contracts.sampling import JsonPrediction
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.endpoint import Answer
 from services.evaluator.evaluation.generation import Grading

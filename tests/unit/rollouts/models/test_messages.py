@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.contracts.evaluations import Sampling
 from services.contracts.multi_turn import MultiTurn
+from services.contracts.sampling import Sampling
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.inference.clients.chat import (
     ChatCompletion,
