@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from services.campaigns.signals import BudgetSpent
-from services.contracts.campaigns import CreateCampaign, Limit, LlmRole
+from services.contracts.campaign_limits import Limit
+from services.contracts.campaign_llms import LlmRole
+from services.contracts.campaigns import CreateCampaign
 from services.core.jobs.campaign_scripts import ScriptUsage
 from services.inference.clients.chat import TokenUsage
 

@@ -19,7 +19,7 @@ from services.campaigns.llm import CHARACTERS_PER_TOKEN
 from services.campaigns.script_calls import Asking, CallRefused, ScriptCalls
 from services.campaigns.script_tokens import script_of
 from services.campaigns.settings import CampaignSettings
-from services.contracts.campaigns import CampaignLlm
+from services.contracts.campaign_llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed, ConfigurationError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.inference.clients.chat import ChatRequest, InferenceClient

@@ -15,7 +15,8 @@ from services.campaigns.records import Attempt, Code, Feedback, Measurement, Pro
 from services.campaigns.run import CampaignRun
 from services.campaigns.running import run_experiment
 from services.campaigns.signals import BudgetSpent, StepFailed
-from services.contracts.campaigns import CampaignResult, Limit, StepName
+from services.contracts.campaign_limits import Limit
+from services.contracts.campaigns import CampaignResult, StepName
 from services.contracts.errors import JobFailed
 
 

@@ -3,7 +3,8 @@
 from pydantic import Field
 
 from services.contracts.base import JsonObject, Resource
-from services.contracts.campaigns import Comparison, Failure, Limit
+from services.contracts.campaign_limits import Limit
+from services.contracts.campaigns import Comparison, Failure
 from services.contracts.datasets import TokenStatistics
 
 

@@ -28,7 +28,8 @@ from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Waiting
 from services.campaigns.steps import Output, Steps
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import ROLE_OF_STEP, CampaignLlm, CreateCampaign, StepName
+from services.contracts.campaign_llms import CampaignLlm
+from services.contracts.campaigns import ROLE_OF_STEP, CreateCampaign, StepName
 from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from services.campaigns.budget import Budget
 from services.campaigns.effects import tokens_used
 from services.campaigns.signals import BudgetSpent
-from services.contracts.campaigns import CampaignLlm, CreateCampaign
+from services.contracts.campaign_llms import CampaignLlm
+from services.contracts.campaigns import CreateCampaign
 from services.contracts.errors import AuthenticationFailed
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignScriptRow

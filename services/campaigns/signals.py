@@ -6,7 +6,8 @@ continues later from what it has recorded.
 
 from enum import StrEnum
 
-from services.contracts.campaigns import Failure, Limit
+from services.contracts.campaign_limits import Limit
+from services.contracts.campaigns import Failure
 from services.contracts.errors import TemperError
 
 

@@ -5,7 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from services.contracts.base import Resource
-from services.contracts.campaigns import Campaign, CampaignLoop, LlmRole
+from services.contracts.campaign_llms import LlmRole
+from services.contracts.campaigns import Campaign, CampaignLoop
 
 
 class ReportedAttempt(CampaignLoop):

@@ -7,74 +7,20 @@ from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Number, Request, Resource
 from services.contracts.benchmarks import Benchmark, benchmark_of
+from services.contracts.campaign_limits import CampaignBudget, CampaignTimeLimits, Limit
+from services.contracts.campaign_llms import CampaignLlm, LlmRole, ScriptLlms
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.datasets import DatasetName
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluations import BenchmarkName
 from services.contracts.graders import ExactGrader
 from services.contracts.jobs import GpuIndex, GpuUuid, JobState
-from services.contracts.models import ModelId, RemoteModel
+from services.contracts.models import ModelId
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import Sampling
 
 MIN_ITEMS = 10
 """Items that the search part and the final part of a benchmark need at least."""
-
-
-class TokenPrice(Request):
-    """What an endpoint charges for a million tokens, in any one currency."""
-
-    prompt: Number = Field(ge=0.0, le=1e6)
-    completion: Number = Field(ge=0.0, le=1e6)
-
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """The price of tokens."""
-        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / 1e6
-
-
-class CampaignLlm(RemoteModel):
-    """The LLM that proposes, codes and explains."""
-
-    price: TokenPrice | None = None
-    max_tokens: StrictInt = Field(default=8192, ge=1, le=131_072, description="Of one answer.")
-    temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
-    frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
-    presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
-    attempts: StrictInt = Field(
-        default=4, ge=1, le=100, description="Requests for one answer, if all but the last fail."
-    )
-    retry_seconds: Number = Field(
-        default=0.5, ge=0.0, le=600.0, description="The pause before the second; they grow."
-    )
-
-
-class LlmRole(StrEnum):
-    """What the LLM is asked for."""
-
-    PROPOSAL = "proposal"
-    CODING = "coding"
-    FEEDBACK = "feedback"
-
-
-class ScriptLlms(Request):
-    """LLMs that data scripts may ask, through a proxy which holds the keys and counts."""
-
-    strong: list[CampaignLlm] = Field(min_length=1, max_length=20)
-    weak: list[CampaignLlm] = Field(default_factory=list, max_length=20)
-    calls: StrictInt = Field(
-        default=10_000, ge=1, le=10_000_000, description="By all scripts of the campaign."
-    )
-
-    @property
-    def by_model(self) -> dict[str, CampaignLlm]:
-        """All of them by the names that scripts call them."""
-        return {llm.model: llm for llm in (*self.strong, *self.weak)}
-
-    @model_validator(mode="after")
-    def _models_are_unique(self) -> Self:
-        if len(self.by_model) < len(self.strong) + len(self.weak):
-            raise ValueError("two LLMs of scripts have the same model")
-        return self
 
 
 class CampaignDataset(Request):
@@ -84,54 +30,6 @@ class CampaignDataset(Request):
     name: DatasetName
     file: str = Field(default="", max_length=200, description="Empty: of the registered data set.")
     description: str = Field(default="", max_length=10_000)
-
-
-class CampaignBudget(Request):
-    """When a campaign ends: at the first of these limits."""
-
-    loops: StrictInt = Field(default=3, ge=1, le=1000)
-    steps: StrictInt | None = Field(
-        default=None,
-        ge=1,
-        le=10_000,
-        description="Of loops, of which each has five; the base model's is not counted.",
-    )
-    hours: Number | None = Field(
-        default=None, gt=0.0, le=87_600.0, description="Since its first step, waiting included."
-    )
-    llm_tokens: StrictInt | None = Field(
-        default=None, ge=1, description="Prompt and completion tokens, as the endpoint counts."
-    )
-    gpu_hours: Number | None = Field(
-        default=None,
-        gt=0.0,
-        le=1e6,
-        description="Of its jobs: the hours of each times its GPUs, one where it names none.",
-    )
-    cost: Number | None = Field(
-        default=None, gt=0.0, le=1e6, description="Of the LLM, in the currency of its price."
-    )
-    coding_attempts: StrictInt = Field(
-        default=10, ge=1, le=50, description="Answers of the LLM until a script passes its checks."
-    )
-
-
-class CampaignTimeLimits(Request):
-    """Seconds that parts of a loop may take, the waiting of jobs included; null: no limit.
-
-    Scripts have at most what the operator's sandbox allows.
-    """
-
-    debug_script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
-    script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
-    trial: Number = Field(
-        default=1800.0,
-        ge=1.0,
-        le=315_360_000,
-        description="Of the training on debug rows, counted from its start.",
-    )
-    training: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
-    evaluation: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
 
 
 class StepName(StrEnum):
@@ -411,17 +309,6 @@ class CampaignStep(Resource):
         default_factory=list, description="Each call of the LLM: messages, answer and tokens."
     )
     jobs: list[str] = Field(default_factory=list)
-
-
-class Limit(StrEnum):
-    """The limits of a budget at which a campaign ends."""
-
-    LOOPS = "loops"
-    STEPS = "steps"
-    HOURS = "hours"
-    LLM_TOKENS = "llm_tokens"
-    GPU_HOURS = "gpu_hours"
-    COST = "cost"
 
 
 class CampaignResult(Resource):

@@ -4,12 +4,7 @@ from typing import Annotated
 
 import typer
 
-from services.contracts.campaigns import (
-    Campaign,
-    ForkCampaign,
-    RewindCampaign,
-    StepName,
-)
+from services.contracts.campaigns import Campaign, ForkCampaign, RewindCampaign, StepName
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output
 

@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from services.contracts.benchmark_sources import BENCHMARK_ROWS
 from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.campaign_llms import LlmRole
 from services.contracts.campaigns import (
     Campaign,
     CreateCampaign,
     ForkCampaign,
-    LlmRole,
     RewindCampaign,
     StepName,
 )

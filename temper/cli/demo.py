@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from services.contracts.campaigns import CampaignLlm
+from services.contracts.campaign_llms import CampaignLlm
 from temper.cli.exit_codes import ExitCode
 from temper.cli.output import Output
 from temper.cli.units import duration

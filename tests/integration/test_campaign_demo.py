@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.campaigns import CampaignLlm
+from services.contracts.campaign_llms import CampaignLlm
 from temper.cli.output import Output
 from temper.client import Temper
 from temper.demo.campaign.data import Quality, write_data

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.campaigns import CampaignBudget, ForkCampaign, RewindCampaign, StepName
+from services.contracts.campaign_limits import CampaignBudget
+from services.contracts.campaigns import ForkCampaign, RewindCampaign, StepName
 from services.contracts.jobs import JobKind
 from temper.client import ClientError, Temper
 from tests.integration.test_campaigns import BAD, GOOD, Script, _asks, running_campaigns

@@ -7,13 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from services.contracts.campaign_limits import CampaignBudget
+from services.contracts.campaign_llms import CampaignLlm
 from services.contracts.campaign_reports import CampaignReport, ReportedAttempt
-from services.contracts.campaigns import (
-    CampaignBudget,
-    CampaignDataset,
-    CampaignLlm,
-    CreateCampaign,
-)
+from services.contracts.campaigns import CampaignDataset, CreateCampaign
 from services.contracts.files import FilePurpose
 from services.contracts.graders import NumericGrader
 from services.contracts.sampling import Sampling

@@ -10,8 +10,8 @@ import pytest
 from services.api.campaigns.report.collect import collect_report
 from services.api.campaigns.report.commands import Curl
 from services.api.campaigns.report.render import render_html, render_markdown
+from services.contracts.campaign_llms import LlmRole
 from services.contracts.campaign_reports import CampaignReport
-from services.contracts.campaigns import LlmRole
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
 from services.core.jobs.job import NewJob

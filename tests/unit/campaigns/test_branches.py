@@ -13,7 +13,8 @@ from services.campaigns.records import Feedback, Proposal, Record
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import BudgetSpent, Interrupted, Waiting
 from services.contracts.base import Resource
-from services.contracts.campaigns import Limit, StepName
+from services.contracts.campaign_limits import Limit
+from services.contracts.campaigns import StepName
 from services.contracts.jobs import JobStatus
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import TRAINING

@@ -9,7 +9,8 @@ from services.api.campaigns.history import clear_log, fork_campaign, rewind_camp
 from services.api.settings import ApiSettings
 from services.campaigns.history import best_loop
 from services.campaigns.records import Proposal
-from services.contracts.campaigns import CampaignBudget, ForkCampaign, RewindCampaign, StepName
+from services.contracts.campaign_limits import CampaignBudget
+from services.contracts.campaigns import ForkCampaign, RewindCampaign, StepName
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignEffectRow, FileRow, IdempotencyRow, ModelRow

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from services.api.campaigns.report.commands import Curl
 from services.api.campaigns.service import campaign_view, loop_view, outputs_of
+from services.contracts.campaign_llms import LlmRole
 from services.contracts.campaign_reports import (
     CampaignCost,
     CampaignReport,
@@ -19,13 +20,7 @@ from services.contracts.campaign_reports import (
     RoleCost,
     ScriptCost,
 )
-from services.contracts.campaigns import (
-    ROLE_OF_STEP,
-    CampaignLoop,
-    CreateCampaign,
-    LlmRole,
-    StepName,
-)
+from services.contracts.campaigns import ROLE_OF_STEP, CampaignLoop, CreateCampaign, StepName
 from services.contracts.jobs import JobKind
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.campaign_scripts import ScriptUsage, scripts_usage

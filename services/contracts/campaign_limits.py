@@ -1,0 +1,66 @@
+"""What ends a campaign, or a step of it: its budget and its time limits."""
+
+from enum import StrEnum
+
+from pydantic import Field, StrictInt
+
+from services.contracts.base import Number, Request
+
+
+class CampaignBudget(Request):
+    """When a campaign ends: at the first of these limits."""
+
+    loops: StrictInt = Field(default=3, ge=1, le=1000)
+    steps: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Of loops, of which each has five; the base model's is not counted.",
+    )
+    hours: Number | None = Field(
+        default=None, gt=0.0, le=87_600.0, description="Since its first step, waiting included."
+    )
+    llm_tokens: StrictInt | None = Field(
+        default=None, ge=1, description="Prompt and completion tokens, as the endpoint counts."
+    )
+    gpu_hours: Number | None = Field(
+        default=None,
+        gt=0.0,
+        le=1e6,
+        description="Of its jobs: the hours of each times its GPUs, one where it names none.",
+    )
+    cost: Number | None = Field(
+        default=None, gt=0.0, le=1e6, description="Of the LLM, in the currency of its price."
+    )
+    coding_attempts: StrictInt = Field(
+        default=10, ge=1, le=50, description="Answers of the LLM until a script passes its checks."
+    )
+
+
+class CampaignTimeLimits(Request):
+    """Seconds that parts of a loop may take, the waiting of jobs included; null: no limit.
+
+    Scripts have at most what the operator's sandbox allows.
+    """
+
+    debug_script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
+    script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
+    trial: Number = Field(
+        default=1800.0,
+        ge=1.0,
+        le=315_360_000,
+        description="Of the training on debug rows, counted from its start.",
+    )
+    training: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+    evaluation: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+
+
+class Limit(StrEnum):
+    """The limits of a budget at which a campaign ends."""
+
+    LOOPS = "loops"
+    STEPS = "steps"
+    HOURS = "hours"
+    LLM_TOKENS = "llm_tokens"
+    GPU_HOURS = "gpu_hours"
+    COST = "cost"

@@ -1,0 +1,65 @@
+"""The LLMs of a campaign, by role, those of its data scripts, and what they charge."""
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, StrictInt, model_validator
+
+from services.contracts.base import Number, Request
+from services.contracts.models import RemoteModel
+
+
+class TokenPrice(Request):
+    """What an endpoint charges for a million tokens, in any one currency."""
+
+    prompt: Number = Field(ge=0.0, le=1e6)
+    completion: Number = Field(ge=0.0, le=1e6)
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """The price of tokens."""
+        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / 1e6
+
+
+class CampaignLlm(RemoteModel):
+    """The LLM that proposes, codes and explains."""
+
+    price: TokenPrice | None = None
+    max_tokens: StrictInt = Field(default=8192, ge=1, le=131_072, description="Of one answer.")
+    temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
+    frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    attempts: StrictInt = Field(
+        default=4, ge=1, le=100, description="Requests for one answer, if all but the last fail."
+    )
+    retry_seconds: Number = Field(
+        default=0.5, ge=0.0, le=600.0, description="The pause before the second; they grow."
+    )
+
+
+class LlmRole(StrEnum):
+    """What the LLM is asked for."""
+
+    PROPOSAL = "proposal"
+    CODING = "coding"
+    FEEDBACK = "feedback"
+
+
+class ScriptLlms(Request):
+    """LLMs that data scripts may ask, through a proxy which holds the keys and counts."""
+
+    strong: list[CampaignLlm] = Field(min_length=1, max_length=20)
+    weak: list[CampaignLlm] = Field(default_factory=list, max_length=20)
+    calls: StrictInt = Field(
+        default=10_000, ge=1, le=10_000_000, description="By all scripts of the campaign."
+    )
+
+    @property
+    def by_model(self) -> dict[str, CampaignLlm]:
+        """All of them by the names that scripts call them."""
+        return {llm.model: llm for llm in (*self.strong, *self.weak)}
+
+    @model_validator(mode="after")
+    def _models_are_unique(self) -> Self:
+        if len(self.by_model) < len(self.strong) + len(self.weak):
+            raise ValueError("two LLMs of scripts have the same model")
+        return self
