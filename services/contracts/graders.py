@@ -123,6 +123,10 @@ MetricsVariant = Literal["official", "fork"]
 for comparison with its tables."""
 
 
+OracleName = Literal["drd2", "jnk3", "gsk3b"]
+"""Properties of molecules that only a trained model can tell."""
+
+
 class ChemistryGrader(Request):
     """Grades answers about molecules, in the schema of ChemCoTBench (OpenMol/ChemCoTBench).
 

@@ -26,6 +26,7 @@ class OperatorEnvironment(BaseModel):
     ``reward_models`` are folders by the names of registered models, and the own code of
     ``trusted_reward_models`` may run; ``model_python`` is the interpreter that loads them, null if
     no runtime can. ``grading_python`` is that of the runtime of chemistry, null without it.
+    ``oracles`` are functions of a molecule by the property that they tell.
     ``verdicts`` is the file that keeps the answers of judges, null for none.
     """
 
@@ -40,6 +41,7 @@ class OperatorEnvironment(BaseModel):
     judge_models: dict[str, RemoteModel] = Field(default_factory=dict)
     allowed_callables: tuple[str, ...] = ()
     callables_folder: Path | None = None
+    oracles: dict[str, str] = Field(default_factory=dict)
     reward_models: dict[str, Path] = Field(default_factory=dict)
     trusted_reward_models: tuple[str, ...] = ()
     model_python: Path | None = None
@@ -72,6 +74,7 @@ class OperatorEnvironment(BaseModel):
             judge_models=settings.judge_models,
             allowed_callables=tuple(settings.allowed_callables),
             callables_folder=settings.callables_folder,
+            oracles={**settings.oracles},
             reward_models={name: Path(each.location) for name, each in models.items()},
             trusted_reward_models=tuple(name for name, each in models.items() if each.trusted),
             model_python=_model_python(settings.runtimes_folder) if reward_models else None,

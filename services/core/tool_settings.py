@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
+from services.contracts.graders import OracleName
 from services.contracts.models import RemoteModel
 from services.contracts.origins import GATEWAY_ORIGINS, Origin
 from services.core.settings import CommaSeparated, Folder, ProcessSettings, split_commas
@@ -40,6 +41,11 @@ class ToolSettings(ProcessSettings):
     )
     callables_folder: Folder | None = Field(
         default=None, description="Folder with the modules of those functions, if not installed."
+    )
+    oracles: dict[OracleName, str] = Field(
+        default_factory=dict,
+        description="JSON object: dotted paths of functions that tell a property of a molecule, "
+        "`f(smiles=...)`, for the sub-tasks drd2, jnk3 and gsk3b of ChemCoTBench.",
     )
     gateway_origins: Annotated[list[Origin], NoDecode, BeforeValidator(split_commas)] = Field(
         default=list(GATEWAY_ORIGINS),

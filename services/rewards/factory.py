@@ -38,6 +38,7 @@ from services.core.process.worker_pool import FunctionPool, check_function_allow
 from services.inference.clients.json_service import FailureKind, JsonService, Retries
 from services.rewards.check import check_judge_name
 from services.rewards.chemistry.grader import Chemistry
+from services.rewards.chemistry.oracles import Oracles
 from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
 from services.rewards.code_tests import ROUTE as RUN_CASES
 from services.rewards.function_calls.grader import FunctionCalls
@@ -120,7 +121,10 @@ class RewardFactory:
     ) -> Component:
         match grader:
             case ChemistryGrader():
-                chemistry = Chemistry(grader, self._environment.grading_python, param)
+                environment = self._environment
+                oracles = Oracles(environment.oracles, environment.callables_folder)
+                await self._stack.enter_async_context(oracles)
+                chemistry = Chemistry(grader, environment.grading_python, oracles, param)
                 return await self._stack.enter_async_context(chemistry)
             case FunctionCallsGrader():
                 return FunctionCalls(grader)

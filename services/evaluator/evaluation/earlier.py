@@ -74,7 +74,7 @@ def reuse_spec(
     )
     content = _content(session, request)
     model = _model(session, request, settings)
-    refusal = model if isinstance(model, str) else _refusal(request, model)
+    refusal = model if isinstance(model, str) else _refusal(request, model, settings)
     if refusal is not None or isinstance(model, str):
         return spec.model_copy(update={"refusal": refusal})
     folders = {WEIGHTS: model.weights.path, ADAPTER: model.adapter}
@@ -139,7 +139,9 @@ def _model(
         return error.message  # it may be there when the job runs
 
 
-def _refusal(request: CreateEvaluation, model: ResolvedModel) -> str | None:
+def _refusal(
+    request: CreateEvaluation, model: ResolvedModel, settings: WorkerSettings
+) -> str | None:
     """Why the answers of this evaluation are never reused."""
     if model.weights.hub_id and not _COMMIT.fullmatch(model.weights.revision or ""):
         return "the hub's revision may move; register the model with a commit to change that"
@@ -150,6 +152,8 @@ def _refusal(request: CreateEvaluation, model: ResolvedModel) -> str | None:
         return "without sampling.seed answers differ from run to run"
     if any(_asks_a_judge(each.grader) for each in _asked(request)):
         return "its judge may change behind its URL"
+    if settings.oracles and any(_asks_an_oracle(each.grader) for each in _asked(request)):
+        return "the operator's oracles may change"
     return None
 
 
@@ -167,6 +171,10 @@ def _content(session: Session, request: CreateEvaluation) -> str:
 def _asks_a_judge(grader: EvaluationGrader) -> bool:
     parts = grader.by_variable.values() if isinstance(grader, MultiGrader) else (grader,)
     return any(isinstance(part, _JUDGES) for part in parts)
+
+
+def _asks_an_oracle(grader: EvaluationGrader) -> bool:
+    return isinstance(grader, ChemistryGrader) and "mol_opt" in grader.tasks
 
 
 def _version(settings: WorkerSettings, runtime: str) -> str | None:

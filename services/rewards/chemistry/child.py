@@ -9,6 +9,8 @@ It runs with the Python of the runtime ``grading`` and answers requests (see
 - ``improvement`` of ``source`` to ``answer`` in ``property``, [difference, whether the scaffold is
   the same, 0 or 1, similarity of the scaffolds],
   or null where the answer is not SMILES;
+- ``scaffolds`` of ``source`` and ``answer``, the last two numbers of ``improvement`` alone, or
+  null where the answer is not SMILES;
 - ``reaction`` of ``answer`` and ``gold``, [whether they are the same, 0 or 1, similarities of
   RDKit's, MACCS' and Morgan fingerprints], or null where the answer is not SMILES.
 
@@ -56,7 +58,16 @@ def load() -> Answer:
             return None
         return [float(structures.is_same(answer, gold)), *structures.similarities(answer, gold)]
 
-    measures: dict[str, Answer] = {"similarity": similarity, "edit": edit, "reaction": reaction}
+    def scaffolds(request: dict[str, Any]) -> tuple[float, float] | None:
+        source, answer = known(request, "source"), structures.molecule_of(request["answer"])
+        return None if answer is None else structures.scaffold_kept(source, answer)
+
+    measures: dict[str, Answer] = {
+        "similarity": similarity,
+        "edit": edit,
+        "reaction": reaction,
+        "scaffolds": scaffolds,
+    }
     if "mol_opt" in sys.argv[1:]:
         from services.rewards.chemistry.properties import PROPERTIES  # noqa: PLC0415
 

@@ -1,5 +1,6 @@
 """Grades answers about molecules; RDKit is asked in killable processes of the runtime grading."""
 
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -8,10 +9,11 @@ from rapidfuzz.distance import Levenshtein
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ChemistryGrader
+from services.contracts.graders import ChemistryGrader, OracleName
 from services.core.process.runtimes import child_environment
 from services.core.process.worker_pool import WorkerFailed, WorkerPool, WorkerTimedOut
 from services.metrics.extraction import ExtractionOutcome, extract_json
+from services.rewards.chemistry.oracles import Oracles
 from services.rewards.chemistry.rows import (
     BEST,
     CHOICE,
@@ -32,14 +34,14 @@ START_SECONDS = 120.0
 SECONDS = 10.0
 """Of one answer: RDKit takes milliseconds, but some structures take it minutes."""
 MAX_ANSWER_BYTES = 1 << 20
-ORACLES = frozenset({"drd2", "jnk3", "gsk3b"})
-"""Sub-tasks whose property only a trained model can tell."""
 
 
 class Chemistry:
     """Grades answers by the sub-task of their row. Use it as an async context manager."""
 
-    def __init__(self, settings: ChemistryGrader, python: Path | None, param: str) -> None:
+    def __init__(
+        self, settings: ChemistryGrader, python: Path | None, oracles: Oracles, param: str
+    ) -> None:
         if python is None:
             message = (
                 "needs the runtime 'grading', which is not installed; install it with: "
@@ -47,6 +49,7 @@ class Chemistry:
             )
             raise InvalidRequest(message, param=param, code="runtime_missing")
         self._settings = settings
+        self._oracles = oracles
         self._is_fork = settings.metrics == "fork"
         self._pool = WorkerPool(
             [str(python), "-m", CHILD, *settings.tasks],
@@ -73,8 +76,8 @@ class Chemistry:
             question = read_question(sample.item, self._settings)
         except InvalidRequest as error:
             raise RewardFailed(f"the row's {error.param}: {error.message}") from None
-        if question.subtask in ORACLES:
-            raise RewardFailed(f"no oracle: {question.subtask} needs a model, and none is given")
+        if question.subtask in typing.get_args(OracleName):
+            self._oracles.check(question.subtask)
         answer = _answer(sample.answer, question.keys)
         match question.task, question.keys[0]:
             case _, key if key == COUNT:
@@ -111,13 +114,7 @@ class Chemistry:
 
     async def _improved(self, question: Question, answer: str | None) -> Score:
         """1 for a better molecule; what is not a molecule improves nothing and keeps nothing."""
-        is_plain = self._is_fork and question.subtask == "logp"
-        request = {
-            "measure": "improvement",
-            "source": question.source,
-            "property": "plain_logp" if is_plain else question.subtask,
-        }
-        found = await self._asked(request, answer)
+        found = await self._improvement(question, answer)
         improvement, same, similarity = found or (0.0, 0.0, 0.0)
         measures = {
             "improvement": improvement,
@@ -128,6 +125,23 @@ class Chemistry:
             "valid": float(found is not None),
         }
         return _score(question, measures["success"], answer, **measures)
+
+    async def _improvement(
+        self, question: Question, answer: str | None
+    ) -> tuple[float, float, float] | None:
+        """How much better the answer is, and how far it keeps the scaffold; None for one that is
+        not a molecule."""
+        name, source = question.subtask, question.source
+        if name not in typing.get_args(OracleName):
+            asked = "plain_logp" if self._is_fork and name == "logp" else name
+            request = {"measure": "improvement", "source": source, "property": asked}
+            found = await self._asked(request, answer)
+            return None if found is None else tuple(found)
+        kept = await self._asked({"measure": "scaffolds", "source": source}, answer)
+        if kept is None or answer is None:
+            return None
+        same, similarity = kept
+        return await self._oracles.improvement(name, source, answer), same, similarity
 
     async def _reacted(self, question: Question, answer: str | None) -> Score:
         """1 for the same molecules; what is not a molecule is like none, and an answer that is

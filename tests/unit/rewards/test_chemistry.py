@@ -28,10 +28,12 @@ def row(task: str, subtask: str, gt: object = None, **meta: str) -> dict[str, An
     return {**fields, "gt": gt, "meta": json.dumps(meta)}
 
 
-def scores(*asked: tuple[dict[str, Any], str], metrics: MetricsVariant = "official") -> list[Score]:
-    """The grades of answers to rows, by one grader."""
+def scores(
+    *asked: tuple[dict[str, Any], str], metrics: MetricsVariant = "official", **settings: Any
+) -> list[Score]:
+    """The grades of answers to rows, by one grader; ``settings`` are the operator's."""
     environment = OperatorEnvironment(
-        attempts=1, grading_python=installed_runtime("grading").python
+        attempts=1, grading_python=installed_runtime("grading").python, **settings
     )
 
     async def grade() -> list[Score]:
@@ -146,8 +148,13 @@ def test_a_gold_that_is_no_molecule_is_an_error_of_the_row() -> None:
 
 
 def test_without_the_runtime_the_error_says_how_to_install_it() -> None:
+    async def grade() -> None:
+        async with AsyncExitStack() as stack:
+            asked = BENCHMARKS["chemcotbench_mol_und"].grader
+            await RewardFactory(OperatorEnvironment(), stack).component(asked, "grader")
+
     with pytest.raises(InvalidRequest, match=r"install\.py grading"):
-        grader.Chemistry(BENCHMARKS["chemcotbench_mol_und"].grader, None, "grader")  # type: ignore[arg-type]
+        asyncio.run(grade())
 
 
 @pytest.mark.parametrize(

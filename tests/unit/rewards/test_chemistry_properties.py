@@ -3,6 +3,7 @@
 import json
 import subprocess
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,6 +141,46 @@ def test_scaffolds_are_equal_similar_or_gone() -> None:
 def test_properties_without_a_model_have_no_score(subtask: str) -> None:
     with pytest.raises(RewardFailed, match=f"no oracle: {subtask} needs a model"):
         scores((row(subtask, "CCO"), said("Final Target Molecule", "CCO")))
+
+
+def test_the_operators_function_tells_a_property(tmp_path: Path) -> None:
+    (tmp_path / "oracles.py").write_text("def carbons(smiles): return smiles.count('C') / 4")
+    settings: dict[str, Any] = {
+        "oracles": {"drd2": "oracles.carbons"},
+        "callables_folder": tmp_path,
+    }
+    key = "Final Target Molecule"
+    better, worse, invalid = scores(
+        (row("drd2", "CCO"), said(key, "CCCCO")),
+        (row("drd2", "CCO"), said(key, "CO")),
+        (row("drd2", "CCO"), said(key, "CC(")),
+        **settings,
+    )
+
+    assert better.measures == {
+        "improvement": 0.5,
+        "success": 1.0,
+        "best": 1.0,
+        "scaffold_same": 1.0,
+        "scaffold_similarity": 1.0,
+        "valid": 1.0,
+    }
+    assert (worse.value, worse.measures["improvement"]) == (0.0, -0.25)
+    assert set(invalid.measures.values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("return None", "oracles.broken gave None, not a score"),
+        ("raise ValueError('no weights')", "no weights"),
+    ],
+)
+def test_an_oracle_that_fails_fails_the_row(tmp_path: Path, body: str, cause: str) -> None:
+    (tmp_path / "oracles.py").write_text(f"def broken(smiles): {body}")
+    settings: dict[str, Any] = {"oracles": {"jnk3": "oracles.broken"}, "callables_folder": tmp_path}
+    with pytest.raises(RewardFailed, match=cause):
+        scores((row("jnk3", "CCO"), said("Final Target Molecule", "CO")), **settings)
 
 
 def test_rows_to_improve_need_a_known_property_and_a_source() -> None:
