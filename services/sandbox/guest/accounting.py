@@ -23,6 +23,7 @@ _SOCKET_BYTES = 2 * 212_992
 _MORE_THAN_THERE_IS = 1 << 62
 _PROCESSORS = os.cpu_count() or 1
 _USUAL = 64
+_LASTING_SECONDS = 0.1
 _SHARES = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 
 
@@ -53,20 +54,33 @@ class Resident(NamedTuple):
     processes: int
     computing: int
 
-    def check_fork_bomb(self, limit: int) -> None:
-        """Raise `ForkBomb` if more compute than half of the ``limit`` of processes.
-
-        Up to 64, or two for each processor, are nothing unusual.
-        """
-        if self.computing > max(limit / 2, _USUAL, 2 * _PROCESSORS):
-            raise ForkBomb
-
     def exclusive(self, inherited: int) -> int | None:
         """The bytes used by a single process alone, without the ``inherited`` ones of its slot.
 
         None for several processes, which share an unknown part of their pages.
         """
         return max(0, self.memory - inherited) if self.processes <= 1 else None
+
+
+class ForkBombWatch:
+    """Tells a fork bomb from a program that starts or ends many processes.
+
+    In a bomb more than half of the processes that it may have compute, and go on computing. Up to
+    64, or two for each processor, are nothing unusual.
+    """
+
+    def __init__(self, most_processes: int) -> None:
+        self._most = max(most_processes / 2, _USUAL, 2 * _PROCESSORS)
+        self._since: float | None = None
+
+    def check(self, resident: Resident) -> None:
+        """Raise `ForkBomb` if too many compute at every check of a tenth of a second."""
+        if resident.computing <= self._most:
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since > _LASTING_SECONDS:
+            raise ForkBomb
 
 
 def own_anonymous_memory() -> int:

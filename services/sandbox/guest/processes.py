@@ -1,6 +1,7 @@
 """The processes of a run, as an open /proc shows them."""
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ _FIRST_PROCESS = "1"
 PAGE_TABLES = (b"VmPTE:",)
 _RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:", *PAGE_TABLES)
 _COMPUTING = (b"R", b"D")
+_KILLED = 1 << (signal.SIGKILL - 1)
 
 
 class Process(NamedTuple):
@@ -16,7 +18,8 @@ class Process(NamedTuple):
     memory, page tables and swap).
 
     The folder is that of a thread where the first one has ended, whose own shows nothing any more.
-    It ``computes`` while that thread runs, is ready to run or waits in the kernel.
+    It ``computes`` while that thread runs, is ready to run or waits in the kernel, unless it has
+    been killed and only waits for its turn to die.
     """
 
     place: str
@@ -68,9 +71,13 @@ def _read(folder: int, place: str) -> Process | None:
     memory = values(status, _RESIDENT)
     if not memory:
         return None
-    owner = next(int(line.split()[1]) for line in status if line.startswith(b"Uid:"))
-    state = next(line.split()[1] for line in status if line.startswith(b"State:"))
-    return Process(place, owner, sum(memory), state in _COMPUTING)
+    state, owner, pending = (_value(status, name) for name in (b"State:", b"Uid:", b"SigPnd:"))
+    computes = state in _COMPUTING and not int(pending, 16) & _KILLED
+    return Process(place, int(owner), sum(memory), computes)
+
+
+def _value(status: list[bytes], name: bytes) -> bytes:
+    return next(line.split()[1] for line in status if line.startswith(name))
 
 
 def _threads(folder: int, name: str) -> list[str]:

@@ -135,6 +135,21 @@ for _ in range(200):
         time.sleep(600)
 print('all sleep')
 """
+KILLED = """
+import os, signal
+for _ in range(20):
+    group, children = 0, []
+    for _ in range(200):
+        child = os.fork()
+        if child == 0:
+            while True: signal.pause()
+        os.setpgid(child, group)
+        group = group or child
+        children.append(child)
+    os.killpg(group, signal.SIGKILL)
+    for child in children: os.waitpid(child, 0)
+print('all have died')
+"""
 
 
 def test_a_fork_bomb_is_ended_early_without_control_groups(tier: Tier) -> None:
@@ -147,6 +162,13 @@ def test_a_fork_bomb_is_ended_early_without_control_groups(tier: Tier) -> None:
     assert (outcome.exit_reason, outcome.return_code) == (ExitReason.FORK_BOMB, -signal.SIGKILL)
     assert others == [b"2\n"] * 5
     assert (sleepers.return_code, sleepers.stdout) == (0, b"all sleep\n")
+
+
+def test_many_processes_that_are_killed_are_no_fork_bomb(tier: Tier) -> None:
+    with running_pool(tier=tier, groups=False, programs=2) as sandbox:
+        outcome = run(sandbox, python(KILLED, seconds=100.0, memory_bytes=8 << 30))
+
+    assert (outcome.exit_reason, outcome.stdout) == (ExitReason.EXITED, b"all have died\n")
 
 
 def test_packages_fit_into_a_small_limit(sandbox: PoolInThread) -> None:

@@ -269,15 +269,33 @@ def test_processes_that_compute_are_counted(processes: int, work: str, computing
             process.communicate(b"")
 
 
-def test_a_fork_bomb_has_many_processes_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounting, "_PROCESSORS", 2)
-    for held in (
-        accounting.Resident(0, processes=250, computing=10),
-        accounting.Resident(0, processes=128, computing=128),
-    ):
-        held.check_fork_bomb(256)
+def many(computing: int) -> accounting.Resident:
+    return accounting.Resident(0, processes=250, computing=computing)
+
+
+@pytest.mark.parametrize(
+    ("processors", "limit", "computing"), [(2, 256, 129), (2, 64, 65), (128, 256, 257)]
+)
+def test_a_fork_bomb_has_many_processes_that_go_on_computing(
+    monkeypatch: pytest.MonkeyPatch, processors: int, limit: int, computing: int
+) -> None:
+    monkeypatch.setattr(accounting, "_PROCESSORS", processors)
+    now = [1000.0]
+    monkeypatch.setattr(accounting.time, "monotonic", lambda: now[0])
+    watch = accounting.ForkBombWatch(limit)
+    for held in (computing, computing - 1, computing, computing, 1, computing):
+        watch.check(many(held))
+        now[0] += 0.08
     with pytest.raises(accounting.ForkBomb):
-        accounting.Resident(0, processes=200, computing=129).check_fork_bomb(256)
-    accounting.Resident(0, processes=33, computing=33).check_fork_bomb(64)
-    monkeypatch.setattr(accounting, "_PROCESSORS", 128)
-    accounting.Resident(0, processes=200, computing=200).check_fork_bomb(256)
+        for _ in range(2):
+            watch.check(many(computing))
+            now[0] += 0.08
+
+
+def test_many_that_compute_now_and_then_are_no_fork_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(accounting.time, "monotonic", lambda: now[0])
+    watch = accounting.ForkBombWatch(256)
+    for computing in (250, 10) * 10:
+        watch.check(many(computing))
+        now[0] += 10
