@@ -14,7 +14,7 @@ from services.contracts.datasets import DatasetName
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluations import BenchmarkName
 from services.contracts.graders import ExactGrader
-from services.contracts.jobs import GpuIndex, GpuUuid, JobState
+from services.contracts.jobs import GpuIndex, GpuUuid, JobRequest, JobState
 from services.contracts.models import ModelId
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import Sampling
@@ -53,7 +53,7 @@ class ParentPolicy(StrEnum):
 AtOnce = Annotated[StrictInt, Field(ge=1, le=64)]
 
 
-class CreateCampaign(Request):
+class CreateCampaign(JobRequest):
     """The body of POST /v1/campaigns.
 
     The rows of ``file`` are divided into a search part, whose scores guide the LLM, and a final
@@ -180,17 +180,6 @@ class CreateCampaign(Request):
             raise ValueError(f"pass_k needs at least {self.pass_k} samples_per_item")
         if self.pass_k is not None and not self.higher_is_better:
             raise ValueError("pass_k counts correct answers, of which more are better")
-        return self
-
-    @model_validator(mode="after")
-    def _count_devices(self) -> Self:
-        if self.devices is None:
-            return self
-        if len(set(self.devices)) != len(self.devices):
-            raise ValueError("devices names a GPU twice")
-        if self.gpus not in {None, len(self.devices)}:
-            raise ValueError(f"devices names {len(self.devices)} GPUs, but gpus is {self.gpus}")
-        self.gpus = len(self.devices)
         return self
 
     @model_validator(mode="after")

@@ -6,18 +6,17 @@ truncates them.
 """
 
 import asyncio
-import errno
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.errors import StorageFull, TemperError
+from services.datasets.append_file import AppendFile
 
 SYNC_SECONDS = 0.25
 _BLOCK = 1024 * 1024
@@ -53,13 +52,10 @@ class AppendLog(Generic[Record]):
     """
 
     def __init__(self, path: Path, *, end: int | None = None) -> None:
-        self._path = path
-        self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by __exit__
-        try:
-            self._end = _truncate(self._file, path, end)
-        except BaseException:
-            self._file.close()
-            raise
+        with ExitStack() as stack:
+            self._file = stack.enter_context(AppendFile(path))
+            self._file.truncate(_end_of_lines(path, self._file.end, end))
+            stack.pop_all()
         self._synced = True
 
     def __enter__(self) -> Self:
@@ -81,29 +77,18 @@ class AppendLog(Generic[Record]):
     @property
     def end(self) -> int:
         """Total bytes of complete lines."""
-        return self._end
+        return self._file.end
 
     def append(self, record: Record) -> LineSpan:
         """Write the whole record or nothing; raises ``StorageFull`` on a full disk."""
         line = record.model_dump_json().encode() + b"\n"
-        rest = memoryview(line)
-        with _storage_errors(self._path):
-            try:
-                while rest:
-                    rest = rest[self._file.write(rest) :]
-            except OSError:
-                with suppress(OSError):  # the next writer truncates it
-                    self._file.truncate(self._end)
-                raise
+        span = LineSpan(self._file.append(line), len(line))
         self._synced = False
-        span = LineSpan(self._end, len(line))
-        self._end = span.end
         return span
 
     def sync(self) -> None:
         """Make all appended records survive a crash of the machine."""
-        with _storage_errors(self._path):
-            os.fsync(self._file.fileno())
+        self._file.sync()
 
     async def sync_forever(self) -> None:
         """Sync appended records periodically until cancelled."""
@@ -151,37 +136,24 @@ def _decode(line: bytes, kind: type[Record], path: Path, span: LineSpan) -> Reco
         ) from None
 
 
-def _truncate(file: BinaryIO, path: Path, end: int | None) -> int:
-    """Truncate after the last complete line, or at ``end``; returns the size."""
-    size = file.seek(0, os.SEEK_END)
-    keep = _last_line_end(file, size)
-    if end is not None:
-        if end > keep or _last_line_end(file, end) != end:
-            raise UnreadableRecord(f"{path.name}: no line ends at byte {end}")
-        keep = end
-    if keep < size:
-        file.truncate(keep)
-        os.fsync(file.fileno())
-    return keep
+def _end_of_lines(path: Path, size: int, end: int | None) -> int:
+    """Where the last complete line ends, or ``end`` if a line ends there."""
+    last = _last_line_end(path, size)
+    if end is None:
+        return last
+    if end > last or _last_line_end(path, end) != end:
+        raise UnreadableRecord(f"{path.name}: no line ends at byte {end}")
+    return end
 
 
-def _last_line_end(file: BinaryIO, before: int) -> int:
+def _last_line_end(path: Path, before: int) -> int:
     """Where the last line that is complete at offset ``before`` ends."""
-    while before:
-        begin = max(0, before - _BLOCK)
-        file.seek(begin)
-        newline = file.read(before - begin).rfind(b"\n")
-        if newline >= 0:
-            return begin + newline + 1
-        before = begin
+    with open(path, "rb") as file:
+        while before:
+            begin = max(0, before - _BLOCK)
+            file.seek(begin)
+            newline = file.read(before - begin).rfind(b"\n")
+            if newline >= 0:
+                return begin + newline + 1
+            before = begin
     return 0
-
-
-@contextmanager
-def _storage_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFull(f"the disk is full; {path.name} can no longer be written") from error
-        raise

@@ -10,35 +10,11 @@ import base64
 import json
 import struct
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 
 KEY = "engine-key"
-STEP_SECONDS = 60.0
-Value = TypeVar("Value")
-
-
-class LoopThread:
-    """An event loop in a thread of its own, for servers beside a test; a context manager."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine there and return its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(STEP_SECONDS)
-
-    def __enter__(self) -> "LoopThread":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(STEP_SECONDS)
-        self._loop.close()
 
 
 class EngineStandIn:

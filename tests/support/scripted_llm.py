@@ -14,10 +14,12 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.support.threaded_server import ThreadedServer
+
 Messages = list[dict[str, Any]]
 
 
-class ScriptedLlm:
+class ScriptedLlm(ThreadedServer):
     """Serves /v1/chat/completions and /run_code on a free port until the block ends.
 
     ``answer`` maps the messages of a request to what the LLM says, after ``answer_seconds``.
@@ -27,6 +29,7 @@ class ScriptedLlm:
     """
 
     def __init__(self, answer: Callable[[Messages], str]) -> None:
+        super().__init__()
         self.answer = answer
         self.answer_seconds = 0.0
         self.answered: Counter[str] = Counter()
@@ -35,34 +38,16 @@ class ScriptedLlm:
         self.held: Callable[[Messages], bool] = lambda _: False
         self.holding = threading.Event()
         self.abandoned = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/v1/chat/completions", self._complete),
+            web.post("/run_code", self._run_code),
+        ]
 
-    def __enter__(self) -> "ScriptedLlm":
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self.held = lambda _: False
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(60)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(60)
-        self._loop.close()
-
-    async def _start(self) -> None:
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/v1/chat/completions", self._complete)
-        app.router.add_post("/run_code", self._run_code)
-        self._runner = web.AppRunner(app, shutdown_timeout=1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
+        super().__exit__(*error)
 
     async def _complete(self, request: web.Request) -> web.Response:
         messages = (await request.json())["messages"]

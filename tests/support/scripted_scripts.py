@@ -1,11 +1,11 @@
 """A server that plays the sandbox's scripts as a test says."""
 
-import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
+
+from tests.support.threaded_server import ThreadedServer
 
 Json = dict[str, Any]
 
@@ -19,7 +19,7 @@ ENDED: Json = {
 }
 
 
-class ScriptedScripts:
+class ScriptedScripts(ThreadedServer):
     """Serves /v1/scripts on a free port until the block ends.
 
     ``view`` says how a script stands, by its number in order of starts, from 1; None: it is not
@@ -27,43 +27,24 @@ class ScriptedScripts:
     """
 
     def __init__(self, view: Callable[[int], Json | None]) -> None:
+        super().__init__()
         self.view = view
         self.refusal: tuple[int, str] | None = None
         self.data = b"[]"
         self.started: dict[str, Json] = {}
         self.requests: list[tuple[str, str]] = []
         self.headers: list[Json] = []
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
 
     @property
     def deleted(self) -> list[str]:
         """The ids of deleted scripts."""
         return [script_id for method, script_id in self.requests if method == "DELETE"]
 
-    def __enter__(self) -> "ScriptedScripts":
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(60)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(60)
-        self._loop.close()
-
-    async def _start(self) -> None:
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_route("*", "/v1/scripts/{id}", self._answer)
-        app.router.add_get("/v1/scripts/{id}/files/{path}", self._file)
-        self._runner = web.AppRunner(app, shutdown_timeout=1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self._port = self._runner.addresses[0][1]
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.route("*", "/v1/scripts/{id}", self._answer),
+            web.get("/v1/scripts/{id}/files/{path}", self._file),
+        ]
 
     async def _answer(self, request: web.Request) -> web.Response:
         script_id = request.match_info["id"]

@@ -26,7 +26,8 @@ from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import RelayEndpoint, publish_endpoint, withdraw_endpoint
 from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots
-from tests.support.engine_stand_in import KEY, EngineStandIn, LoopThread
+from tests.support.engine_stand_in import KEY, EngineStandIn
+from tests.support.threaded_server import LoopThread
 from tests.support.waiting import wait_for
 
 DEVICES = HostDevices("host", (), 4)

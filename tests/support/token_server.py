@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 
 from aiohttp import web
 from tokenizers import Tokenizer
+
+from tests.support.threaded_server import ThreadedServer
 
 Script = Callable[[str, int], str | int]
 """From the text so far, and how often it was asked, to what the model says; or a status code."""
@@ -20,7 +21,7 @@ CONTEXT = 4096
 END = "<|im_end|>"
 
 
-class TokenServer:
+class TokenServer(ThreadedServer):
     """Serves /v1/models, /v1/completions and /tool on a free port until the block ends.
 
     ``folder`` holds the tokenizer. /tool answers what ``tool`` makes of its arguments.
@@ -32,6 +33,7 @@ class TokenServer:
         script: Script,
         tool: Callable[[dict[str, Any]], str] = json.dumps,
     ) -> None:
+        super().__init__()
         self.script = script
         self.tool = tool
         self.asked: Counter[str] = Counter()
@@ -40,34 +42,13 @@ class TokenServer:
         self.authorizations: set[str | None] = set()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._end = self._tokenizer.encode(END, add_special_tokens=False).ids[0]
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
-
-    def __enter__(self) -> "TokenServer":
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(60)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(60)
-        self._loop.close()
-
-    async def _start(self) -> None:
-        app = web.Application()
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_post("/v1/completions", self._complete)
-        app.router.add_post("/tool", self._call)
-        self._runner = web.AppRunner(app, shutdown_timeout=1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/v1/models", self._models),
+            web.post("/v1/completions", self._complete),
+            web.post("/tool", self._call),
+        ]
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": MODEL, "max_model_len": CONTEXT}]})

@@ -135,7 +135,8 @@ class WeightedServer:
                 assert body["lora_name"] not in self._weights
                 self._weights[body["lora_name"]] = _read(Path(body["lora_path"]))
             case "/v1/unload_lora_adapter":
-                del self._weights[body["lora_name"]]
+                if self._weights.pop(body["lora_name"], None) is None:
+                    raise web.HTTPNotFound(text="it does not exist")
             case "/v1/models":
                 return {"data": [{"id": BASE, "max_model_len": 64}]}
         return {"success": True}

@@ -58,11 +58,6 @@ def curves(gateway: Gateway, _principal: Principal, job_id: str, points: Points 
     return _files.read(path, points)
 
 
-def read_curves(path: Path, points: int) -> Curves:
-    """Thin the metrics of a file in one pass, in memory bounded by the points."""
-    return CurveFile(path, points).read()
-
-
 class CurveFile:
     """The thinned metrics of a file that grows, of which each `read` takes in what is new."""
 

@@ -115,7 +115,7 @@ def holders(session: Session, devices: Collection[str]) -> dict[str, str]:
             ResourceLeaseRow.resource_id.in_(devices)
         )
     )
-    return dict(rows.tuples().all())
+    return dict(rows.all())
 
 
 def free_devices(session: Session, wanted: Collection[str]) -> list[str]:

@@ -9,7 +9,6 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from services.contracts.base import JsonObject
@@ -114,13 +113,8 @@ class Outputs:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     def answered(self, line: BatchOutput, body: JsonObject) -> None:
         """Keep an answer."""

@@ -7,7 +7,6 @@ from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -70,13 +69,8 @@ class PromptRows:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     def is_settled(self, index: int) -> bool:
         """Whether a record is not asked again when the batch goes on."""

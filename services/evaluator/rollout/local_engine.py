@@ -14,12 +14,12 @@ from services.contracts.errors import TemperError
 from services.core.process.reporter import Reporter
 from services.inference.clients.json_service import ServiceFailed, model_retries
 from services.inference.token_engine.base import (
-    TURN_TIMEOUT,
     EngineFailed,
     SampledTokens,
     TokenEngine,
     TurnSampling,
 )
+from services.inference.token_engine.vllm import TURN_TIMEOUT
 from services.inference.vllm.server import VllmFailed
 
 MAX_REPLACEMENTS = 3

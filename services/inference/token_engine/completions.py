@@ -9,12 +9,14 @@ from services.inference.token_engine.base import (
     EngineFailed,
     FinishReason,
     PromptLogProbs,
+    SampledTokens,
+    TurnSampling,
+)
+from services.inference.token_engine.vllm import (
     PromptPlaces,
     Read,
-    SampledTokens,
     ServedEngine,
     TokenId,
-    TurnSampling,
     checked,
     read_prompt,
     sampling_fields,

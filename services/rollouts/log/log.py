@@ -5,18 +5,16 @@ a kill or is still being written, and is ignored. If a trajectory id occurs twic
 wins.
 """
 
-import errno
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pydantic_core import PydanticSerializationError
 
-from services.contracts.errors import StorageFull
 from services.contracts.trajectories import FinishReason, Trajectory
+from services.datasets.append_file import AppendFile
 from services.datasets.append_log import (
     AppendLog,
     LineSpan,
@@ -49,9 +47,9 @@ class IndexedLog:
             missing += entry_of(trajectory, place)
             end = place.end
         with ExitStack() as files:
-            self._index = files.enter_context(open(index, "ab", buffering=0))
+            self._index = files.enter_context(AppendFile(index))
             self._index.truncate(known.nbytes)
-            self._index.write(missing)
+            self._index.append(missing)
             self._log = files.enter_context(AppendLog[Trajectory](lines, end=end))
             self._files = files.pop_all()
         self._count = len(known) + len(missing) // ENTRY.itemsize
@@ -64,23 +62,12 @@ class IndexedLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._files.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._files.__exit__(*error)
 
     def append(self, trajectory: Trajectory) -> None:
         """Write one trajectory; raises ``StorageFull`` if the disk is full."""
-        place = self._log.append(trajectory)
-        try:
-            self._index.write(entry_of(trajectory, place))
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull("the disk is full; trajectories cannot be indexed") from error
-            raise
+        self._index.append(entry_of(trajectory, self._log.append(trajectory)))
         self._count += 1
 
     def keep(self, trajectory: Trajectory) -> Trajectory:

@@ -4,19 +4,17 @@
 ``updates.values``; an incomplete last entry was cut by a kill, and is ignored.
 """
 
-import errno
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from services.contracts.errors import StorageFull
+from services.datasets.append_file import AppendFile
 from services.rollouts.log.index import key_of
 
 INDEX = "updates.index"
@@ -54,44 +52,31 @@ class UpdateLog:
 
     def __init__(self, folder: Path, *, keep: int) -> None:
         with ExitStack() as files:
-            self._index = files.enter_context(open(folder / INDEX, "ab", buffering=0))
-            self._values = files.enter_context(open(folder / VALUES, "ab", buffering=0))
+            self._index = files.enter_context(AppendFile(folder / INDEX))
+            self._values = files.enter_context(AppendFile(folder / VALUES))
             known = _read(folder)
-            ends = known["offset"] + known["tokens"]
-            is_kept = (known["step"] <= keep) & (ends * _TOKEN_BYTES <= self._values.tell())
+            ends = (known["offset"] + known["tokens"]) * _TOKEN_BYTES
+            is_kept = (known["step"] <= keep) & (ends <= self._values.end)
             count = len(known) if is_kept.all() else int(is_kept.argmin())
-            self._end = int(ends[count - 1]) if count else 0
             self._index.truncate(count * ENTRY.itemsize)
-            self._values.truncate(self._end * _TOKEN_BYTES)
+            self._values.truncate(int(ends[count - 1]) if count else 0)
             self._files = files.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._files.__exit__(kind, error, traceback)
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
 
     def append(self, step: int, ids: Sequence[str], values: Sequence[Values] | None) -> None:
         """Write what the update of a step computed for trajectories; raises ``StorageFull``."""
         given = values or [np.zeros((0, COLUMNS), np.float32)] * len(ids)
         entries = np.zeros(len(ids), ENTRY)
         for entry, trajectory_id, each in zip(entries, ids, given, strict=True):
+            begin = self._values.append(np.ascontiguousarray(each, "<f4").tobytes())
             entry["key"], entry["step"] = key_of(trajectory_id), step
-            entry["tokens"], entry["offset"] = len(each), self._end
-            self._end += len(each)
-        try:
-            for each in given:
-                self._values.write(np.ascontiguousarray(each, "<f4").tobytes())
-            self._index.write(entries.tobytes())
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull("the disk is full; updates cannot be logged") from error
-            raise
+            entry["tokens"], entry["offset"] = len(each), begin // _TOKEN_BYTES
+        self._index.append(entries.tobytes())
 
 
 def find_update(folder: Path, trajectory_id: str) -> TrainedOn | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import FinishReason, MalformedCall, Turn
+from services.contracts.trajectories import FinishReason, Turn
 from services.inference.token_engine.base import SampledTokens, TokenEngine, TurnSampling
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.models.base import Conversation, SpokenTurn
@@ -86,9 +86,7 @@ class TokenModel:
         if not self._settings.multi_turn_enable:
             return ()
         parsed = self._parser.parse(turn.text, tools)
-        turn.malformed += (
-            MalformedCall(text=bad.text, reason=bad.reason) for bad in parsed.malformed
-        )
+        turn.malformed += parsed.malformed
         return parsed.calls
 
     def replies(self, turn: Sequence[int], runs: Sequence[CallRun]) -> list[int]:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from services.contracts.errors import InvalidRequest
-from services.rollouts.parsers.base import MalformedCall, ParsedCall, ParsedTurn, ToolParser
+from services.rollouts.parsers.base import ParsedCall, ParsedTurn, ToolParser
 from services.rollouts.parsers.json_calls import HermesParser, Llama3JsonParser, MistralParser
 from services.rollouts.parsers.pythonic import PythonicParser
 from services.rollouts.parsers.qwen3_coder import Qwen3CoderParser
 
-__all__ = ["PARSERS", "MalformedCall", "ParsedCall", "ParsedTurn", "ToolParser", "parser_of"]
+__all__ = ["PARSERS", "ParsedCall", "ParsedTurn", "ToolParser", "parser_of"]
 
 PARSERS: Mapping[str, ToolParser] = MappingProxyType(
     {

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.contracts.base import JsonObject
+from services.contracts.trajectories import MalformedCall
 
 MAX_CALLS = 256
 """Maximum number of calls and malformed calls read per turn."""
@@ -21,14 +22,6 @@ class ParsedCall:
 
     name: str
     arguments: JsonObject | None
-
-
-@dataclass(frozen=True, slots=True)
-class MalformedCall:
-    """The beginning of text that resembles a call, and why it is not one."""
-
-    text: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +57,7 @@ class CallCollector:
             self.calls.append(found)
         else:
             head = self.text[start : min(end, start + _KEPT_CHARACTERS)]
-            self.malformed.append(MalformedCall(head, found))
+            self.malformed.append(MalformedCall(text=head, reason=found))
 
     def is_full(self, start: int) -> bool:
         """Whether the limit is reached; then the text from ``start`` is recorded as unread."""

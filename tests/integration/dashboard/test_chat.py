@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.engine_stand_in import LoopThread
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running_gateway
 from tests.support.serving_worker import ServingWorker
+from tests.support.threaded_server import LoopThread
 
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.api.jobs.curves import CurveFiles, ThinnedCurve, read_curves
+from services.api.jobs.curves import CurveFile, CurveFiles, ThinnedCurve
 from services.contracts.jobs import Curve
 
 VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -52,7 +52,7 @@ def test_a_file_of_metrics_becomes_curves_by_name(tmp_path: Path) -> None:
     lines = [{"step": 1, "time": 5.0, "loss": 2.0}, {"step": 2, "loss": 1.0, "reward": 0.5}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    assert read_curves(path, 100).metrics == {
+    assert CurveFile(path, 100).read().metrics == {
         "loss": Curve(steps=[1, 2], values=[2.0, 1.0]),
         "reward": Curve(steps=[2], values=[0.5]),
     }
@@ -79,7 +79,7 @@ def test_lines_without_a_number_are_left_out(tmp_path: Path, line: bytes) -> Non
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 0, "loss": 7}\n' + line + b'\n{"step": 2, "loss": 8}\n')
 
-    assert read_curves(path, 100).metrics["loss"] == Curve(steps=[0, 2], values=[7.0, 8.0])
+    assert CurveFile(path, 100).read().metrics["loss"] == Curve(steps=[0, 2], values=[7.0, 8.0])
 
 
 def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:
         file.write('ss": 2}\n{"step": 3, "loss": 1, "reward": 5}\n')
 
     grown = files.read(path, 100)
-    assert grown == read_curves(path, 100)
+    assert grown == CurveFile(path, 100).read()
     assert grown.metrics["loss"] == Curve(steps=[1, 2, 3], values=[3.0, 2.0, 1.0])
 
 

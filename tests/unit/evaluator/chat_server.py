@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.support.threaded_server import LoopThread
 
 
 @dataclass
@@ -57,8 +58,7 @@ class ChatServer:
         self.authorizations: set[str | None] = set()
         self.in_flight = 0
         self.peak = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread = LoopThread()
 
     @property
     def url(self) -> str:
@@ -67,25 +67,23 @@ class ChatServer:
 
     def release(self) -> None:
         """Answer held requests and all later ones."""
-        self._loop.call_soon_threadsafe(self._released.set)
+        self._thread.call(self._released.set)
 
     def reset(self, script: Script = add) -> None:
         """Forget what was asked, follow another script, and hold what it holds."""
         self.script = script
         self.asked.clear()
         self.bodies.clear()
-        self._loop.call_soon_threadsafe(self._released.clear)
+        self._thread.call(self._released.clear)
 
     def __enter__(self) -> "ChatServer":
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)
+        self._thread.__enter__()
+        self._thread.run(self._start())
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(60)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+        self._thread.run(self._stop())
+        self._thread.__exit__()
 
     async def _start(self) -> None:
         self._released = asyncio.Event()

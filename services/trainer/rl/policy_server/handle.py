@@ -93,7 +93,6 @@ class ServerHandle:
         self.engine = engine
         self.control = control
         self._stack = stack
-        self._adapters: set[str] = set()
 
     @classmethod
     async def start(cls, spec: ServerSpec, weights: PolicyWeights) -> Self:
@@ -108,22 +107,11 @@ class ServerHandle:
             control = await stack.enter_async_context(VllmControl(server.base_url, server.api_key))
             handle = cls(server, engine, control, stack)
             if weights.adapter is not None and weights.folder is not None:
-                await handle.load_adapter(weights.adapter, weights.folder)
+                await control.load_adapter(weights.adapter, weights.folder)
             elif spec.slots is None:
                 await control.set_version(weights.version)
             handle._stack = stack.pop_all()
             return handle
-
-    async def load_adapter(self, name: str, folder: Path) -> None:
-        """Serve an adapter under a new name; raises `EngineFailed`."""
-        await self.control.load_adapter(name, folder)
-        self._adapters.add(name)
-
-    async def unload(self, name: str) -> None:
-        """Stop serving an adapter, if it is served; raises `EngineFailed`."""
-        if name in self._adapters:
-            self._adapters.remove(name)
-            await self.control.unload_adapter(name)
 
     async def kill(self) -> None:
         """Kill the process; requests in flight fail."""

@@ -88,10 +88,10 @@ class PolicyServer:
         return self._weights.adapter == adapter or self._in_flight[adapter] > 0
 
     async def unload(self, adapter: str) -> None:
-        """Stop serving an adapter."""
-        # A dead process serves none; the next request replaces it.
+        """Stop serving an adapter, if it is served."""
+        # A dead process serves none, and a restarted one only what is current.
         with suppress(EngineFailed):
-            await self._handle.unload(adapter)
+            await self._handle.control.unload_adapter(adapter)
 
     async def context_length(self) -> int:
         """Maximum tokens of prompt and response together."""
@@ -296,7 +296,7 @@ async def swap_weights(
     if weights.folder is None:
         return 0.0
     if weights.adapter is not None:
-        await handle.load_adapter(weights.adapter, weights.folder)
+        await handle.control.load_adapter(weights.adapter, weights.folder)
         return 0.0
     await prefill(handle.engine, BASE, reference)
     paused = time.monotonic()

@@ -11,8 +11,8 @@ import httpx
 import openai
 import pytest
 
-from tests.support.engine_stand_in import LoopThread
 from tests.support.serving_worker import ServingWorker
+from tests.support.threaded_server import LoopThread
 from tests.unit.api.tool_upstream import running_api
 
 Value = TypeVar("Value")

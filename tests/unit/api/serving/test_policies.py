@@ -20,7 +20,8 @@ from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import RelayEndpoint, ServedAdapter, publish_endpoint
-from tests.support.engine_stand_in import KEY, EngineStandIn, LoopThread
+from tests.support.engine_stand_in import KEY, EngineStandIn
+from tests.support.threaded_server import LoopThread
 
 STEP_SECONDS = 60.0
 EPOCH = 2

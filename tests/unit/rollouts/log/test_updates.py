@@ -1,10 +1,12 @@
 """The log of updates, and what is left of it after a kill."""
 
+import resource
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from services.contracts.errors import StorageFull
 from services.rollouts.log.index import key_of
 from services.rollouts.log.updates import (
     COLUMNS,
@@ -81,3 +83,32 @@ def test_what_a_kill_cut_off_hides_nothing_else(tmp_path: Path, name: str) -> No
 def test_a_job_without_updates_has_none(tmp_path: Path) -> None:
     assert find_update(tmp_path, "traj-0-0") is None
     assert len(keys_of_step(tmp_path, 1)) == 0
+
+
+def test_a_disk_that_fills_within_a_step_shifts_no_later_values(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with UpdateLog(tmp_path, keep=0) as log:
+        log.append(1, ["traj-1-0"], [values(10, 1)])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10 * 12 + 50, limits[1]))
+        try:
+            with pytest.raises(OSError, match="too large"):
+                log.append(2, ["traj-2-0", "traj-2-1"], [values(2, 2), values(20, 3)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        log.append(3, ["traj-3-0"], [values(3, 4)])
+
+    found = find_update(tmp_path, "traj-3-0")
+    assert found is not None
+    assert np.array_equal(found.values, values(3, 4))  # type: ignore[arg-type]
+    assert find_update(tmp_path, "traj-2-0") is None
+    with UpdateLog(tmp_path, keep=3) as log:
+        log.append(4, ["traj-4-0"], [values(1, 5)])
+    later = find_update(tmp_path, "traj-4-0")
+    assert later is not None
+    assert np.array_equal(later.values, values(1, 5))  # type: ignore[arg-type]
+
+
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
+    (tmp_path / VALUES).symlink_to("/dev/full")
+    with UpdateLog(tmp_path, keep=0) as log, pytest.raises(StorageFull, match=VALUES):
+        log.append(1, ["traj-1-0"], [values(1, 1)])

@@ -84,3 +84,26 @@ def test_restarted_server_reloads_the_adapter(
             assert len(given.servers) == 2
 
     asyncio.run(play())
+
+
+def test_adapters_that_a_restarted_server_does_not_know_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch, lora_rank=8) as given:
+            await given.engine.load(1, given.folder_of(2.0), says(2.0))
+            given.pace.hold(2)
+            turn = asyncio.create_task(given.engine.generate(PROMPT, TURN))
+            await given.in_flight(1)
+            loading = asyncio.create_task(given.engine.load(2, given.folder_of(3.0), says(3.0)))
+            given.pace.release()
+            await loading
+            await given.servers[0].die()
+            await turn
+            await given.engine.generate(PROMPT, TURN)
+
+            await given.engine.load(3, given.folder_of(4.0), says(4.0))
+
+            assert kept(given) == ["policy-3-2"]
+
+    asyncio.run(play())

@@ -1,0 +1,31 @@
+"""The walks of docs/architecture: files that exist, and not more of them than can be read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+ROW = re.compile(r"^\| [\w-]+ \| (.*`.*) \|$", re.MULTILINE)
+
+
+def walk(page: str) -> list[Path]:
+    """The files of a page's table; a folder before a colon counts for the names after it."""
+    text = (REPOSITORY / "docs/architecture" / page).read_text()
+    files = []
+    for row in ROW.findall(text):
+        for group in row.split(";"):
+            folder, _, names = group.rpartition(":")
+            base = "/".join(re.findall(r"`([^`]+)`", folder))
+            files += [REPOSITORY / base / name for name in re.findall(r"`([^`]+)`", names)]
+    return files
+
+
+@pytest.mark.parametrize(
+    ("page", "most"), [("fine-tuning-job.md", 25), ("run-code.md", 30), ("rl-step.md", 40)]
+)
+def test_a_walk_is_short_and_its_files_exist(page: str, most: int) -> None:
+    files = walk(page)
+
+    assert [path for path in files if not path.is_file()] == []
+    assert 10 < len(set(files)) <= most
