@@ -156,3 +156,10 @@ class SampleResult(Resource):
     latency_seconds: float | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+
+    @property
+    def outcome(self) -> ResultOutcome:
+        """How the row ended."""
+        if self.correct is None:
+            return "failed"
+        return "correct" if self.correct else "wrong"
