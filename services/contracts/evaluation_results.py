@@ -18,6 +18,19 @@ class ItemEstimate(Resource):
     ci95: tuple[float, float]
 
 
+class MacroAverage(Resource):
+    """The unweighted mean over the benchmarks of an evaluation, each by its main metric.
+
+    ``stderr`` and ``ci95`` of ``mean`` are made of those of the benchmarks, which are independent.
+    """
+
+    metrics: dict[str, str] = Field(
+        default_factory=dict, description="By benchmark, the metric that is averaged."
+    )
+    mean: ItemEstimate | None = None
+    missing: str | None = Field(default=None, description="Why there is no mean.")
+
+
 class TrainingOverlap(Resource):
     """How many items of the benchmark a training file of the model or of its ancestors holds."""
 

@@ -28,6 +28,10 @@ SUMMARY_COLUMNS = (
     "in training files",
     *("prompt tokens", "completion tokens", "tokens/s"),
 )
+MEAN_COLUMNS = (
+    *("evaluation", "model", "benchmarks", "metrics"),
+    *("mean", "standard error", "95 % from", "95 % to", "why there is none"),
+)
 MEASURE_COLUMNS = (
     *("evaluation", "benchmark", "part", "measure", "better"),
     *("mean", "95 % from", "95 % to", "answers"),
@@ -92,6 +96,8 @@ class EvaluationReport:
     def sheets(self) -> Iterator[Sheet]:
         """The name, columns and rows of each table."""
         yield "Summary", SUMMARY_COLUMNS, starmap(_summary, self._outcomes())
+        if any(each.macro_average for each in self.evaluations):
+            yield "Means", MEAN_COLUMNS, self._means()
         if any(each.metrics and each.metrics.measured for _, each in self._outcomes()):
             yield "Measures", MEASURE_COLUMNS, self._measures()
         if self.comparison is not None:
@@ -115,6 +121,10 @@ class EvaluationReport:
                 benchmark = f"{outcome.name}, " if each.benchmarks is not None else ""
                 label = f"{model_name(each)} ({benchmark}{each.id})"
                 yield Interval(label, outcome.metrics.accuracy, outcome.metrics.ci95)
+        for each in self.evaluations:
+            if each.macro_average is not None and (mean := each.macro_average.mean) is not None:
+                label = f"{model_name(each)} (mean of benchmarks, {each.id})"
+                yield Interval(label, mean.mean, mean.ci95)
 
     def as_json(self) -> dict[str, Any]:
         """The document of the JSON report."""
@@ -136,6 +146,15 @@ class EvaluationReport:
                 for each in self.conversations
             ],
         }
+
+    def _means(self) -> Iterator[Sequence[Cell]]:
+        for each in self.evaluations:
+            if (found := each.macro_average) is not None:
+                place = (each.id, model_name(each), len(each.outcomes()))
+                metrics = ", ".join(dict.fromkeys(found.metrics.values())) or None
+                mean = found.mean
+                numbers = (mean.mean, mean.stderr, *mean.ci95) if mean else (None,) * 4
+                yield (*place, metrics, *numbers, found.missing)
 
     def _measures(self) -> Iterator[Sequence[Cell]]:
         for each, outcome in self._outcomes():
