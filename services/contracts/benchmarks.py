@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import Request
 from services.contracts.graders import (
@@ -45,6 +45,11 @@ class Benchmark(Request):
         default="answer",
         description="Dotted path to a text, a number, or a list of them; for tool_calls also to a "
         "list of calls; null: the grader needs no gold.",
+    )
+    answer_range: tuple[StrictInt, StrictInt] | None = Field(
+        default=None,
+        description="Every answer of a row must be an integer between these, both included; any "
+        "other is an error.",
     )
     choices: FieldPath | None = Field(
         default=None,
@@ -96,6 +101,8 @@ class Benchmark(Request):
             raise ValueError(f"prompt must contain {QUESTION} once")
         if QUESTION[1:-1] in self.fields:
             raise ValueError(f"fields must not name {QUESTION}, which is the question")
+        if self.answer_range is not None and self.answer is None:
+            raise ValueError("answer_range is that of answer, which is missing")
         if self.labels is not None and self.choices is None:
             raise ValueError("labels name the options of choices, which is missing")
         if self.incorrect and (self.choices is not None or self.answer is None):
@@ -129,6 +136,7 @@ _FUNCTION_CALLS = Benchmark(
     "no function fits or a required argument is not known, and with nothing else.",
     grader=FunctionCallsGrader(),
 )
+_AIME_ANSWERS = (0, 999)
 _SHORT_ANSWER = "{question}\nAnswer with a name, a number or a few words, and nothing else."
 
 _ASKED = {
@@ -213,11 +221,13 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "aime24": Benchmark(
             question="problem",
             prompt=_BOXED_ANSWER,
+            answer_range=_AIME_ANSWERS,
             grader=BoxedIntegerGrader(),
         ),
         "aime25": Benchmark(
             question="problem",
             prompt="{question}\nRemember to put your final answer within \\boxed{}.",
+            answer_range=_AIME_ANSWERS,
             grader=BoxedIntegerGrader(),
         ),
         "gsm8k": Benchmark(grader=NumericGrader()),

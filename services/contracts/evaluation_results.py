@@ -18,6 +18,19 @@ class ItemEstimate(Resource):
     ci95: tuple[float, float]
 
 
+class MacroAverage(Resource):
+    """The unweighted mean over the benchmarks of an evaluation, each by its main metric.
+
+    ``stderr`` and ``ci95`` of ``mean`` are made of those of the benchmarks, which are independent.
+    """
+
+    metrics: dict[str, str] = Field(
+        default_factory=dict, description="By benchmark, the metric that is averaged."
+    )
+    mean: ItemEstimate | None = None
+    missing: str | None = Field(default=None, description="Why there is no mean.")
+
+
 class TrainingOverlap(Resource):
     """How many items of the benchmark a training file of the model or of its ancestors holds."""
 
@@ -156,3 +169,10 @@ class SampleResult(Resource):
     latency_seconds: float | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+
+    @property
+    def outcome(self) -> ResultOutcome:
+        """How the row ended."""
+        if self.correct is None:
+            return "failed"
+        return "correct" if self.correct else "wrong"

@@ -16,7 +16,7 @@ from services.contracts.base import JsonObject, Number, Request, Resource
 from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, graded_by
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
-from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
 from services.contracts.graders import ExactGrader, MetricsVariant, ScoreModelGrader
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
@@ -300,6 +300,9 @@ class Evaluation(JobState):
     multi_turn: MultiTurn | None = None
     samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
+    macro_average: MacroAverage | None = Field(
+        default=None, description="Over several benchmarks, once all have metrics."
+    )
     cached_from: str | None = Field(
         default=None, description="The equal evaluation whose answers and grades these are."
     )

@@ -180,6 +180,9 @@ class TrajectorySummary(Resource):
     prompt_tokens: int = 0
     response_tokens: int = 0
     sampled_tokens: int = 0
+    has_estimates: bool = Field(
+        default=False, description="Numbers of tokens are estimated in part, without token ids."
+    )
     question: str = Field(default="", description="The head of the prompt's last message.")
     answer: str = Field(default="", description="The tail of the model's last turn.")
     created_at: float = 0.0

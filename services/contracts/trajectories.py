@@ -173,6 +173,14 @@ class Trajectory(Resource):
         return sum(turn.token_count + turn.inserted_count for turn in self.turns)
 
     @property
+    def has_estimates(self) -> bool:
+        """Whether numbers of tokens are estimated in part: a chat endpoint gave no token ids, and
+        counts neither the results of tools nor, without usage, its own turns."""
+        if self.prompt_token_ids or self.response_token_ids:
+            return False
+        return any(turn.inserted_count or turn.prompt_tokens is None for turn in self.turns)
+
+    @property
     def sampled_tokens(self) -> int:
         """Tokens that the model wrote."""
         if self.response_token_ids:

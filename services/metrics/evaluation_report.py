@@ -11,6 +11,12 @@ from typing import Any
 from services.contracts.comparisons import EvaluationComparison
 from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
 from services.contracts.evaluations import BenchmarkOutcome, Evaluation
+from services.metrics.conversations import (
+    CONVERSATION_COLUMNS,
+    Conversation,
+    conversation_blocks,
+    conversation_rows,
+)
 from services.metrics.evaluation_plots import Interval, intervals, lengths
 from services.metrics.leaderboard import with_tools
 from services.metrics.tables import Cell, Sheet, write_html, write_markdown
@@ -21,6 +27,10 @@ SUMMARY_COLUMNS = (
     *("maj@n", "best pass@k", "wrong", "no grade", "unanswered", "unparsable"),
     "in training files",
     *("prompt tokens", "completion tokens", "tokens/s"),
+)
+MEAN_COLUMNS = (
+    *("evaluation", "model", "benchmarks", "metrics"),
+    *("mean", "standard error", "95 % from", "95 % to", "why there is none"),
 )
 MEASURE_COLUMNS = (
     *("evaluation", "benchmark", "part", "measure", "better"),
@@ -40,6 +50,8 @@ ROW_COLUMNS = (
     *("gold", "compared", "answer", "error"),
     *("seconds", "completion tokens"),
 )
+CONVERSATION_FIELDS = {"id", "messages", "tools", "turns", "finish_reason", "error"}
+"""What the JSON report has of a trajectory: all but its tokens and what a row has already."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +59,14 @@ class EvaluationReport:
     """Evaluations that succeeded, the first of which is the baseline of ``comparison``.
 
     ``rows`` are the first rows of each of its benchmarks, in the order of the file; ``has_more``
-    says that there are others.
+    says that there are others. ``conversations`` are those of the first of ``rows`` with tools.
     """
 
     evaluations: Sequence[Evaluation]
     rows: Mapping[str, Sequence[SampleResult]]
     comparison: EvaluationComparison | None = None
     has_more: bool = False
+    conversations: Sequence[Conversation] = ()
 
     @property
     def title(self) -> str:
@@ -75,11 +88,16 @@ class EvaluationReport:
                 (row.benchmark, name) for name, rows in self.rows.items() for row in rows
             )
             text += f" Rows are the first {max(read.values()):,} of each benchmark."
+        asked = sum(row.tools is not None for rows in self.rows.values() for row in rows)
+        if len(self.conversations) < asked:
+            text += f" {len(self.conversations):,} of {asked:,} conversations are shown."
         return text
 
     def sheets(self) -> Iterator[Sheet]:
         """The name, columns and rows of each table."""
         yield "Summary", SUMMARY_COLUMNS, starmap(_summary, self._outcomes())
+        if any(each.macro_average for each in self.evaluations):
+            yield "Means", MEAN_COLUMNS, self._means()
         if any(each.metrics and each.metrics.measured for _, each in self._outcomes()):
             yield "Measures", MEASURE_COLUMNS, self._measures()
         if self.comparison is not None:
@@ -103,6 +121,10 @@ class EvaluationReport:
                 benchmark = f"{outcome.name}, " if each.benchmarks is not None else ""
                 label = f"{model_name(each)} ({benchmark}{each.id})"
                 yield Interval(label, outcome.metrics.accuracy, outcome.metrics.ci95)
+        for each in self.evaluations:
+            if each.macro_average is not None and (mean := each.macro_average.mean) is not None:
+                label = f"{model_name(each)} (mean of benchmarks, {each.id})"
+                yield Interval(label, mean.mean, mean.ci95)
 
     def as_json(self) -> dict[str, Any]:
         """The document of the JSON report."""
@@ -115,7 +137,24 @@ class EvaluationReport:
                 for name, rows in self.rows.items()
             },
             "has_more_rows": self.has_more,
+            "conversations": [
+                {
+                    "evaluation": each.evaluation,
+                    "row": each.row.id,
+                    **each.trajectory.model_dump(mode="json", include=CONVERSATION_FIELDS),
+                }
+                for each in self.conversations
+            ],
         }
+
+    def _means(self) -> Iterator[Sequence[Cell]]:
+        for each in self.evaluations:
+            if (found := each.macro_average) is not None:
+                place = (each.id, model_name(each), len(each.outcomes()))
+                metrics = ", ".join(dict.fromkeys(found.metrics.values())) or None
+                mean = found.mean
+                numbers = (mean.mean, mean.stderr, *mean.ci95) if mean else (None,) * 4
+                yield (*place, metrics, *numbers, found.missing)
 
     def _measures(self) -> Iterator[Sequence[Cell]]:
         for each, outcome in self._outcomes():
@@ -142,7 +181,7 @@ class EvaluationReport:
         for name, rows in self.rows.items():
             for row in rows:
                 yield (
-                    *(name, row.benchmark, row.index, row.sample, outcome(row), row.score),
+                    *(name, row.benchmark, row.index, row.sample, row.outcome, row.score),
                     *(" | ".join(row.gold), row.extracted, row.answer, row.error),
                     *(row.latency_seconds, row.completion_tokens),
                 )
@@ -160,11 +199,6 @@ def in_training_files(metrics: EvaluationMetrics) -> str | None:
         return None
     held = [f"{each.items:,} in {each.file}" for each in metrics.training_overlap if each.items]
     return ", ".join(held) or "none"
-
-
-def outcome(row: SampleResult) -> str:
-    """How a row ended: correct, wrong or failed."""
-    return "failed" if row.correct is None else "correct" if row.correct else "wrong"
 
 
 def _summary(each: Evaluation, found: BenchmarkOutcome) -> Sequence[Cell]:
@@ -210,7 +244,7 @@ def _answers(samples: Sequence[SampleResult]) -> str:
 
 
 def _length(row: SampleResult) -> tuple[str, int]:
-    return outcome(row), row.completion_tokens or 0
+    return row.outcome, row.completion_tokens or 0
 
 
 def write_evaluation_report(report: EvaluationReport, path: Path) -> None:
@@ -219,18 +253,29 @@ def write_evaluation_report(report: EvaluationReport, path: Path) -> None:
 
 
 def _html(report: EvaluationReport, path: Path) -> None:
-    write_html(path, report.title, report.summary, report.sheets(), report.plots())
+    sections = {}
+    if report.conversations:
+        sections["Conversations"] = conversation_blocks(report.conversations)
+    write_html(path, report.title, report.summary, report.sheets(), report.plots(), sections)
 
 
 def _workbook(report: EvaluationReport, path: Path) -> None:
     # openpyxl takes longer to import than the rest of a command.
     from services.metrics.workbook import write_workbook  # noqa: PLC0415
 
-    write_workbook(path, report.sheets())
+    write_workbook(path, _with_conversations(report))
 
 
 def _markdown(report: EvaluationReport, path: Path) -> None:
-    write_markdown(path, report.title, report.summary, report.sheets())
+    write_markdown(path, report.title, report.summary, _with_conversations(report))
+
+
+def _with_conversations(report: EvaluationReport) -> Iterator[Sheet]:
+    """The tables of formats in which nothing folds."""
+    yield from report.sheets()
+    if report.conversations:
+        rows = conversation_rows(report.conversations)
+        yield "Conversations", CONVERSATION_COLUMNS, rows
 
 
 def _json(report: EvaluationReport, path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, starmap
 
 from services.contracts.benchmarks import SplitName
-from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate
 from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from services.contracts.jobs import JobStatus
+from services.metrics.macro_average import accuracy_of, mean_of_independent, share_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,15 @@ class LeaderboardCell:
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """A model's results; ``mean`` is the unweighted mean accuracy, if no benchmark is missing."""
+    """A model's results; ``mean`` is the unweighted mean accuracy, if no benchmark is missing.
+
+    ``interval`` is that mean with its error, if there are several benchmarks without common items.
+    """
 
     model: str
     cells: Mapping[BenchmarkKey, LeaderboardCell]
     mean: float | None
+    interval: ItemEstimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,8 @@ def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
             model.setdefault(benchmark, LeaderboardCell(evaluation.id, outcome.metrics))
     columns = list(reversed(benchmarks))
     rows = [
-        LeaderboardRow(model, found, _mean(found, len(columns))) for model, found in cells.items()
+        LeaderboardRow(model, found, _mean(found, len(columns)), _interval(found, columns))
+        for model, found in cells.items()
     ]
     rows.sort(key=lambda row: (-len(row.cells), -_average(row.cells), row.model))
     return Leaderboard(columns, rows)
@@ -104,6 +111,19 @@ def with_tools(model: str, evaluation: Evaluation) -> str:
 
 def _mean(cells: Mapping[BenchmarkKey, LeaderboardCell], benchmarks: int) -> float | None:
     return _average(cells) if len(cells) == benchmarks else None
+
+
+def _interval(
+    cells: Mapping[BenchmarkKey, LeaderboardCell], columns: Sequence[BenchmarkKey]
+) -> ItemEstimate | None:
+    parts = [(each.file, each.split) for each in columns]
+    if (
+        len(cells) != len(columns)
+        or len(columns) < 2
+        or any(starmap(share_items, combinations(parts, 2)))
+    ):
+        return None
+    return mean_of_independent([accuracy_of(cell.metrics) for cell in cells.values()])
 
 
 def _average(cells: Mapping[BenchmarkKey, LeaderboardCell]) -> float:

@@ -1,8 +1,9 @@
 """Tables as one self-contained HTML page, and as Markdown."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 Cell = str | int | float | None
 Sheet = tuple[str, Sequence[str], Iterable[Sequence[Cell]]]
@@ -19,6 +20,10 @@ table {{ border-collapse: collapse; width: 100% }}
 th, td {{ border-bottom: 1px solid #8884; padding: .3rem .6rem; text-align: left }}
 td {{ vertical-align: top; white-space: pre-wrap; overflow-wrap: break-word; max-width: 32rem }}
 td {{ unicode-bidi: plaintext }}
+pre {{ white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; margin: 0 }}
+h4 {{ margin: .6rem 0 .2rem }}
+details details {{ margin-left: 1.2rem; border-left: 2px solid #8884; padding-left: .6rem }}
+summary {{ cursor: pointer; padding: .15rem 0; unicode-bidi: plaintext }}
 svg {{ max-width: 100%; height: auto }}
 svg text {{ fill: currentColor; font: 13px system-ui, sans-serif }}
 </style>
@@ -27,9 +32,15 @@ svg text {{ fill: currentColor; font: 13px system-ui, sans-serif }}
 
 
 def write_html(
-    path: Path, title: str, summary: str, sheets: Iterable[Sheet], plots: Iterable[str] = ()
+    path: Path,
+    title: str,
+    summary: str,
+    sheets: Iterable[Sheet],
+    plots: Iterable[str] = (),
+    sections: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> None:
-    """Write a page that loads nothing; ``plots`` are SVG, every text else is escaped."""
+    """Write a page that loads nothing; ``plots`` are SVG and ``sections``, which follow the tables,
+    are HTML by their headings: every text else is escaped."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(_HEAD.format(title=html.escape(title)))
         file.write(f"<p>{html.escape(summary)}</p>\n")
@@ -39,6 +50,10 @@ def write_html(
             file.write(f"{_html_row(columns, 'th')}</thead>\n<tbody>")
             file.writelines(_html_row(row, "td") for row in rows)
             file.write("</tbody></table></section>\n")
+        for name, pieces in sections.items():
+            file.write(f"<h2>{html.escape(name)}</h2>\n<section>")
+            file.writelines(pieces)
+            file.write("</section>\n")
         file.write("</html>\n")
 
 

@@ -40,16 +40,17 @@ class Rollouts:
         *,
         sample_index: int = 0,
         seed: int | None = None,
+        seed_index: int | None = None,
         trajectory_id: str | None = None,
     ) -> Trajectory:
         """Play one rollout to its end. Failures are recorded in the trajectory: only
         ``CancelledError`` is raised.
 
-        The same ``seed`` may be used for many rollouts: each turn of each sample derives its own.
+        The same ``seed`` may be used for many rollouts: each turn of each sample derives its own,
+        from ``seed_index`` or else the index of the prompt.
         """
-        recording = Recording(
-            trajectory_id or new_id("traj"), prompt, self._schemas, sample_index, seed
-        )
+        name = trajectory_id or new_id("traj")
+        recording = Recording(name, prompt, self._schemas, sample_index, seed, seed_index)
         try:
             begun = self._model.begin(recording, prompt, self._schemas)
             ending = begun if isinstance(begun, RolloutEnd) else await self._play(begun, recording)

@@ -83,6 +83,7 @@ class Recording:
         tools: Sequence[JsonObject],
         sample_index: int,
         seed: int | None,
+        seed_index: int | None = None,
     ) -> None:
         self.trajectory_id = trajectory_id
         self.prompt_token_ids: list[int] = []
@@ -94,6 +95,7 @@ class Recording:
         self._tools = tools
         self._sample_index = sample_index
         self._seed = seed
+        self._seed_index = prompt.index if seed_index is None else seed_index
         self._created_at = time.time()
         self._begun = asyncio.get_running_loop().time()
         self._tool_seconds = 0.0
@@ -111,7 +113,7 @@ class Recording:
         """The next turn's seed, distinct for every prompt, sample and turn."""
         if self._seed is None:
             return None
-        place = f"{self._seed}/{self._prompt.index}/{self._sample_index}/{len(self.turns)}"
+        place = f"{self._seed}/{self._seed_index}/{self._sample_index}/{len(self.turns)}"
         return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest())
 
     def add_turn(self, text: str, sampled: SampledTokens, started: float) -> Turn:

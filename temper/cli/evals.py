@@ -183,12 +183,11 @@ def _show_conversations(
 
 
 def _result_row(result: SampleResult) -> tuple[str, ...]:
-    outcome = "failed" if result.correct is None else "correct" if result.correct else "wrong"
     compared = result.error or result.extracted or result.answer or ""
     row = f"{result.index}.{result.sample}" if result.sample else str(result.index)
     if result.benchmark is not None:
         row = f"{result.benchmark} {row}"
-    return row, outcome, _short(" | ".join(result.gold)), _short(compared)
+    return row, result.outcome, _short(" | ".join(result.gold)), _short(compared)
 
 
 def _short(text: str) -> str:

@@ -1,5 +1,6 @@
 """``temper evals report``: what evaluations found, as a file to read, sort or send."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,8 @@ from services.contracts.base import Page
 from services.contracts.comparisons import CompareEvaluations
 from services.contracts.evaluation_results import SampleResult
 from services.contracts.evaluations import Evaluation
-from services.contracts.jobs import JobStatus
+from services.contracts.jobs import JobKind, JobStatus
+from services.metrics.conversations import Conversation, without_tokens
 from services.metrics.evaluation_report import (
     WRITERS,
     EvaluationReport,
@@ -29,9 +31,20 @@ Target = Annotated[
 Rows = Annotated[
     int, typer.Option("--rows", min=0, max=100_000, help="Rows of each benchmark in the report.")
 ]
+Conversations = Annotated[
+    int,
+    typer.Option(
+        "--conversations",
+        min=0,
+        max=10_000,
+        help="Conversations with tools in the report, of each benchmark: those of its first rows.",
+    ),
+]
 
 
-def report(evaluations: Evaluations, output: Target, rows: Rows = 1000) -> None:
+def report(
+    evaluations: Evaluations, output: Target, rows: Rows = 1000, conversations: Conversations = 100
+) -> None:
     """Write a report: accuracies, comparison with the first, rows that changed, and all rows."""
     if output.suffix not in WRITERS:
         raise typer.BadParameter(
@@ -40,13 +53,16 @@ def report(evaluations: Evaluations, output: Target, rows: Rows = 1000) -> None:
     if len(set(evaluations)) < len(evaluations):
         raise typer.BadParameter("an evaluation is named twice")
     with connect() as client:
-        found = load_report(client, evaluations, rows)
+        found = load_report(client, evaluations, rows, conversations)
     write_evaluation_report(found, output)
     Output(as_json=False).note(f"wrote {output}")
 
 
-def load_report(client: Temper, names: list[str], most: int) -> EvaluationReport:
-    """What a report shows of evaluations, with up to ``most`` rows of each benchmark.
+def load_report(
+    client: Temper, names: list[str], most: int, conversations: int = 0
+) -> EvaluationReport:
+    """What a report shows of evaluations, with up to ``most`` rows of each benchmark and up to
+    ``conversations`` of these rows with tools.
 
     Raises `typer.BadParameter` unless all have succeeded.
     """
@@ -64,6 +80,12 @@ def load_report(client: Temper, names: list[str], most: int) -> EvaluationReport
         {name: [row for page in found for row in page.data] for name, found in pages.items()},
         comparison,
         has_more=any(page.has_more for found in pages.values() for page in found),
+        conversations=[
+            conversation
+            for name, found in pages.items()
+            for page in found
+            for conversation in _conversations(client, name, page.data, conversations)
+        ],
     )
 
 
@@ -74,3 +96,13 @@ def _pages(client: Temper, evaluation: Evaluation, most: int) -> list[Page[Sampl
     names = [each.name for each in evaluation.benchmarks or ()] or [None]
     results = client.evaluations.results
     return [results(evaluation.id, benchmark=name, order="input", most=most) for name in names]
+
+
+def _conversations(
+    client: Temper, evaluation: str, rows: Sequence[SampleResult], most: int
+) -> Iterator[Conversation]:
+    """The first conversations of a benchmark's rows, without their tokens."""
+    with_tools = [(row, row.tools.trajectory) for row in rows if row.tools is not None]
+    for row, name in with_tools[:most]:
+        trajectory = client.trajectories.get(evaluation, name, JobKind.EVALUATION)
+        yield Conversation(evaluation, row, without_tokens(trajectory))

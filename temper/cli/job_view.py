@@ -13,6 +13,7 @@ from services.contracts.merges import Merge
 from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
 from services.contracts.serving import Serving
 from services.metrics.evaluation_report import in_training_files
+from temper.cli.outcomes import macro_text
 from temper.cli.units import age, clock, duration, number, size
 
 STATUS_STYLES = {
@@ -179,7 +180,8 @@ def _evaluation_fields(job: Evaluation) -> dict[str, str | None]:
     model = job.model if isinstance(job.model, str) else job.model.model
     reuse = {"answers of": job.cached_from, "model asked": job.not_cached}
     if job.benchmarks is not None:
-        return {"model": model, **_accuracies(job.benchmarks), **reuse}
+        mean = macro_text(job.macro_average) if job.macro_average else None
+        return {"model": model, **_accuracies(job.benchmarks), "mean": mean, **reuse}
     return {
         "model": model,
         "file": job.file,

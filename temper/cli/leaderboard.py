@@ -106,8 +106,14 @@ def _heading(benchmark: BenchmarkKey, filename: str) -> str:
 
 def _cells(row: LeaderboardRow, board: Leaderboard) -> tuple[str, ...]:
     found = (row.cells.get(benchmark) for benchmark in board.benchmarks)
-    mean = "" if row.mean is None else f"{row.mean:.4f}"
-    return row.model, *("" if cell is None else _shown(cell) for cell in found), mean
+    return row.model, *("" if cell is None else _shown(cell) for cell in found), _mean(row)
+
+
+def _mean(row: LeaderboardRow) -> str:
+    if row.interval is None:
+        return "" if row.mean is None else f"{row.mean:.4f}"
+    low, high = row.interval.ci95
+    return f"{row.interval.mean:.4f} [{low:.4f}, {high:.4f}]"
 
 
 def _shown(cell: LeaderboardCell) -> str:
@@ -145,6 +151,8 @@ def _document(board: Leaderboard, names: dict[str, str]) -> dict[str, Any]:
             {
                 "model": row.model,
                 "mean": row.mean,
+                "mean_stderr": row.interval and row.interval.stderr,
+                "mean_ci95": row.interval and list(row.interval.ci95),
                 "results": [_result(row.cells.get(each)) for each in board.benchmarks],
             }
             for row in board.rows

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
 from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from temper.cli.output import Output
 
@@ -14,10 +14,24 @@ def show_outcomes(out: Output, evaluation: Evaluation, name: str = "") -> None:
     """Print a row for each benchmark, and their measures; ``name`` is that of the only one."""
     outcomes = [(_label(evaluation, each, name), each.metrics) for each in evaluation.outcomes()]
     out.table(COLUMNS, (_row(label, metrics, evaluation) for label, metrics in outcomes))
+    if evaluation.macro_average is not None:
+        out.line(macro_text(evaluation.macro_average))
     measures = [(label, *row) for label, metrics in outcomes for row in measure_rows(metrics)]
     if measures:
         out.line("")
         out.table(("BENCHMARK", *MEASURE_COLUMNS), measures)
+
+
+def macro_text(found: MacroAverage) -> str:
+    """The mean over benchmarks with its interval, or why there is none."""
+    if found.mean is None:
+        return f"no mean of the benchmarks: {found.missing}"
+    low, high = found.mean.ci95
+    metrics = ", ".join(dict.fromkeys(found.metrics.values()))
+    return (
+        f"{found.mean.mean:.4f} (95 % interval {low:.4f} to {high:.4f}, standard error "
+        f"{found.mean.stderr:.4f}), the mean {metrics} of {len(found.metrics)} benchmarks"
+    )
 
 
 def _label(evaluation: Evaluation, outcome: BenchmarkOutcome, name: str) -> str:

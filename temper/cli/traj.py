@@ -187,7 +187,7 @@ def trajectory_row(summary: TrajectorySummary) -> tuple[str | Text, ...]:
         str(summary.turns),
         str(summary.tool_calls),
         Text(str(summary.errors), style="red" if summary.errors else ""),
-        f"{summary.response_tokens:,}",
+        f"{'about ' if summary.has_estimates else ''}{summary.response_tokens:,}",
         duration(summary.seconds) if summary.seconds >= 1 else f"{summary.seconds * 1000:.0f}ms",
         _one_line(summary.question),
         _one_line(summary.answer, tail=True),

@@ -43,6 +43,7 @@ def _margin(line: _Line, masks: bool) -> str:
 
 def _head(trajectory: Trajectory) -> Iterator[_Line]:
     inserted = trajectory.response_tokens - trajectory.sampled_tokens
+    estimated = " (estimated in part)" if trajectory.has_estimates else ""
     failed = f" ({trajectory.failed_calls} failed)" if trajectory.failed_calls else ""
     yield _Line(
         f"{trajectory.id}: sample {trajectory.sample_index} of prompt {trajectory.prompt_index},"
@@ -50,7 +51,7 @@ def _head(trajectory: Trajectory) -> Iterator[_Line]:
     )
     yield _Line(
         f"tokens: {trajectory.prompt_tokens} of the prompt, {trajectory.sampled_tokens}"
-        f" sampled, {inserted} inserted; turns: {len(trajectory.turns)}; calls:"
+        f" sampled, {inserted} inserted{estimated}; turns: {len(trajectory.turns)}; calls:"
         f" {trajectory.tool_calls}{failed}; {trajectory.seconds:.1f} s, of which"
         f" {trajectory.model_seconds:.1f} in the model and {trajectory.tool_seconds:.1f} in tools"
     )

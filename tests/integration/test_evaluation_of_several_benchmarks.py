@@ -80,6 +80,29 @@ def test_each_benchmark_has_its_own_sampling_prompt_grader_and_metrics(tmp_path:
     assert (progress["step"], progress["total_steps"]) == (16, 16)
 
 
+def test_a_benchmark_is_asked_with_the_seeds_it_has_alone(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"sampling": Sampling(temperature=0.7, seed=5), "samples_per_item": 3}
+    asked = []
+    with ChatServer() as server:
+        for folder, before in (("alone", []), ("behind", [("first", range(20, 24))])):
+            (tmp_path / folder).mkdir()
+            benchmarks = [
+                sums(tmp_path / folder / name, name, rows, **fields)
+                for name, rows in (*before, ("sums", range(4)))
+            ]
+            job_of(tmp_path / folder / "job", server, *benchmarks).run()
+            asked.append(sorted(_asked(body) for body in server.bodies))
+            server.reset()
+
+    alone, behind = asked
+    assert len(alone) == 12
+    assert [each for each in behind if each in alone] == alone
+
+
+def _asked(body: dict[str, Any]) -> tuple[str, int]:
+    return body["messages"][-1]["content"], body["seed"]
+
+
 def test_a_killed_child_asks_no_answered_sample_again(tmp_path: Path) -> None:
     def hold_every_third(text: str, times: int) -> Reply:
         reply = add(text, times)

@@ -16,7 +16,9 @@ def evaluation(name: str, model: Any, file: str, accuracy: float, **fields: Any)
     )
 
 
-def evaluation_of_several(name: str, model: Any, accuracies: dict[str, float]) -> Evaluation:
+def evaluation_of_several(
+    name: str, model: Any, accuracies: dict[str, float], **fields: Any
+) -> Evaluation:
     """A succeeded evaluation of benchmarks by name, each with a file of that name."""
     benchmarks = [
         {
@@ -26,7 +28,7 @@ def evaluation_of_several(name: str, model: Any, accuracies: dict[str, float]) -
         for each, accuracy in accuracies.items()
     ]
     one = evaluation(name, model, "", 0.0, grader=None, metrics=None).model_dump()
-    return Evaluation.model_validate({**one, "file": None, "benchmarks": benchmarks})
+    return Evaluation.model_validate({**one, "file": None, "benchmarks": benchmarks, **fields})
 
 
 def metrics_of(accuracy: float) -> dict[str, Any]:

@@ -62,3 +62,17 @@ def call(
         "seconds": 0.5,
     }
     return ToolCallRecord(name=name, outcome=outcome, **(values | fields))
+
+
+def endpoint_trajectory(*, counted: bool = True, **fields: Any) -> Trajectory:
+    """A conversation of a chat endpoint, which gives no token ids: a call, its reply, an answer.
+
+    ``counted``: the endpoint counts the tokens of its turns, 7 and 5; the reply's 90 are estimated.
+    """
+    prompt_tokens = 11 if counted else None
+    turn = {"token_start": 0, "finish_reason": "stop", "prompt_tokens": prompt_tokens}
+    asking = Turn(text="", token_count=7, inserted_count=90, calls=[call()], **turn)
+    answering = Turn(text="It is found.", token_count=5, **turn)
+    return trajectory(tokens=0, **fields).model_copy(
+        update={"prompt_token_ids": [], "turns": [asking, answering]}
+    )

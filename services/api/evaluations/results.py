@@ -38,17 +38,11 @@ class ResultFilter:
 
     def accepts(self, result: SampleResult) -> bool:
         """Whether a result is wanted."""
-        if self.outcome is not None and self.outcome != _outcome(result):
+        if self.outcome is not None and self.outcome != result.outcome:
             return False
         if self.benchmark is not None and self.benchmark != result.benchmark:
             return False
         return self.text is None or self.text.casefold() in (result.answer or "").casefold()
-
-
-def _outcome(result: SampleResult) -> ResultOutcome:
-    if result.correct is None:
-        return "failed"
-    return "correct" if result.correct else "wrong"
 
 
 EVERY_RESULT = ResultFilter()

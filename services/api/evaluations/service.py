@@ -17,6 +17,7 @@ from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
 from services.core.registry import require_file
+from services.metrics.macro_average import macro_average
 
 
 def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSettings) -> Job:
@@ -54,11 +55,13 @@ def evaluation_view(job: Job) -> Evaluation:
             **state_fields(job),
         )
     found = result.get("benchmarks") or {}
+    outcomes = [
+        _outcome(name, each, found.get(name)) for name, each in request.by_benchmark().items()
+    ]
     return Evaluation(
         model=request.model,
-        benchmarks=[
-            _outcome(name, each, found.get(name)) for name, each in request.by_benchmark().items()
-        ],
+        benchmarks=outcomes,
+        macro_average=macro_average(outcomes),
         split=request.split,
         sampling=request.sampling,
         tools=request.tools,

@@ -185,6 +185,7 @@ def summary_view(trajectory: Trajectory) -> TrajectorySummary:
         prompt_tokens=trajectory.prompt_tokens,
         response_tokens=trajectory.response_tokens,
         sampled_tokens=trajectory.sampled_tokens,
+        has_estimates=trajectory.has_estimates,
         question=text_of(messages[-1])[:SHOWN_CHARACTERS] if messages else "",
         answer=turns[-1].text[-SHOWN_CHARACTERS:] if turns else "",
         created_at=trajectory.created_at,

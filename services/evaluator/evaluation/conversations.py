@@ -56,6 +56,7 @@ class ToolConversations:
     """Answers the samples of a benchmark in conversations with tools.
 
     Each conversation is stored before its answer is graded: after a kill it is not played again.
+    Its seeds come from the row of its own benchmark, and do not depend on the others of the job.
     """
 
     def __init__(self, rollouts: Rollouts, store: ConversationStore, seed: int | None) -> None:
@@ -75,6 +76,7 @@ class ToolConversations:
                 Prompt(sample.prompt_index, prompt, sample.gold, {}),
                 sample_index=sample.sample,
                 seed=self._seed,
+                seed_index=sample.index,
                 trajectory_id=name,
             )
             trajectory = self._store.keep(played)

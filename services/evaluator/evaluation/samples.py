@@ -1,5 +1,6 @@
 """The samples of an evaluation file: a conversation to answer and the golds to compare with."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,11 +43,30 @@ class EvaluationSample:
         return self.rows_before + self.index
 
 
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,18}\s*")
+
+
 class GoldCheck(Protocol):
     """What a grader demands of golds."""
 
     def check_gold(self, gold: str) -> None:
         """Raise ``InvalidRequest`` when no answer could ever match this gold."""
+
+
+class GoldsInRange:
+    """Integers between two others, both included, that the grader can use as well."""
+
+    def __init__(self, answer_range: tuple[int, int], usable: GoldCheck | None) -> None:
+        self._lowest, self._highest = answer_range
+        self._usable = usable
+
+    def check_gold(self, gold: str) -> None:
+        """Raise ``InvalidRequest`` for any other gold."""
+        if self._usable is not None:
+            self._usable.check_gold(gold)
+        if _INTEGER.fullmatch(gold) is None or not self._lowest <= int(gold) <= self._highest:
+            bounds = f"from {self._lowest} to {self._highest}"
+            raise InvalidRequest(f"{gold[:80]!r} is not an integer {bounds}")
 
 
 def gold_check(grader: EvaluationGrader) -> GoldCheck | None:
@@ -87,13 +107,15 @@ def parse_sample(
     """
     if benchmark is not None:
         row = evaluation_row(row, benchmark)
+        if benchmark.answer_range is not None:
+            golds = GoldsInRange(benchmark.answer_range, golds)
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with prompt or messages, and gold")
     key, question = question_of(row)
     messages = [{"role": "user", "content": question}] if isinstance(question, str) else question
     extra = {name: row[name] for name in row if name not in {"messages", key, gold_of(row)[0]}}
     return EvaluationSample(
-        index, tuple(map(_without_nulls, messages)), _checked_golds(row, golds), extra
+        index, tuple(map(_without_nulls, messages)), _checked_golds(row, golds, benchmark), extra
     )
 
 
@@ -101,7 +123,9 @@ def _without_nulls(message: JsonObject) -> JsonObject:
     return {key: value for key, value in message.items() if value is not None}
 
 
-def _checked_golds(row: JsonObject, golds: GoldCheck | None) -> tuple[str, ...]:
+def _checked_golds(
+    row: JsonObject, golds: GoldCheck | None, benchmark: Benchmark | None
+) -> tuple[str, ...]:
     path, texts = gold_of(row)
     if golds is None:
         return texts
@@ -113,6 +137,7 @@ def _checked_golds(row: JsonObject, golds: GoldCheck | None) -> tuple[str, ...]:
         try:
             golds.check_gold(text)
         except InvalidRequest as error:
-            place = path if not isinstance(row.get(path), list) else f"{path}[{position}]"
+            name = path if benchmark is None else benchmark.answer
+            place = f"{name}[{position}]" if isinstance(row.get(path), list) else name
             raise RowError(f"{place}: {error.message}") from None
     return texts

@@ -3,9 +3,9 @@ Leaderboard (S. G. Patil et al., "Gorilla", 2023, arXiv 2305.15334, and its lead
 
 Names of functions are equal. A required parameter is there, an unknown one is not, and one with
 values is left out only where that is among them. A value has the type of its schema, or that of the
-first allowed value (a variable); an integer passes for a float. Texts are equal without case,
-spaces and the characters ``,./-_*^``. Calls match in any order, each expected one the first that
-fits.
+first allowed value (a variable); an integer passes for a float. So has each item of a list, except
+that an integer is not a float there. Texts are equal without case, spaces and the characters
+``,./-_*^``. Calls match in any order, each expected one the first that fits.
 """
 
 import re
@@ -62,11 +62,33 @@ def _is_allowed(call: Call, expected: AllowedCall, schema: JsonObject) -> bool:
 
 
 def _has_type(value: Any, allowed: Sequence[Any], schema: Any) -> bool:
-    wanted = _TYPES.get(str(schema.get("type"))) if isinstance(schema, dict) else None
+    wanted = _type_of(schema)
     if wanted is None:
-        return True  # "any", or a type that is not known
-    variable = next((type(each) for each in allowed if each != OMITTED), wanted)
-    return type(value) in (wanted, variable) or (wanted is float and type(value) is int)
+        return True
+    if wanted is list and isinstance(value, list):
+        return _have_type(value, allowed, _type_of(schema.get("items")))
+    return type(value) in (wanted, _variable(allowed, wanted)) or (
+        wanted is float and type(value) is int
+    )
+
+
+def _have_type(items: Sequence[Any], allowed: Sequence[Any], wanted: type | None) -> bool:
+    """Whether the items of a list have their type, beside one of the allowed lists. As published,
+    those of a list that may be left out have any, and items of items are not looked at."""
+    return wanted is None or any(
+        not isinstance(each, list)
+        or all(type(item) in (wanted, _variable(each, wanted)) for item in items)
+        for each in allowed
+    )
+
+
+def _type_of(schema: Any) -> type | None:
+    """The type of a schema; None for "any", or a type that is not known."""
+    return _TYPES.get(str(schema.get("type"))) if isinstance(schema, dict) else None
+
+
+def _variable(allowed: Sequence[Any], wanted: type) -> type:
+    return next((type(each) for each in allowed if each != OMITTED), wanted)
 
 
 def _equal(value: Any, allowed: Any) -> bool:

@@ -9,7 +9,7 @@ from services.contracts.trajectories import CallOutcome
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.gateway import GatewayClient
-from tests.support.trajectories import call, trajectory
+from tests.support.trajectories import call, endpoint_trajectory, trajectory
 
 HOSTILE = "<script>document.title='broken'</script>\u202e</pre><img src=x>"
 LONG = "x" * 60_000
@@ -33,6 +33,20 @@ def job(gateway: GatewayClient) -> str:
     with UpdateLog(folder, keep=0) as updates:
         updates.append(1, ["traj-0-0", "traj-0-1"], None)
         updates.append(2, ["traj-1-0"], None)
+    return job_id
+
+
+@pytest.fixture(scope="module")
+def endpoint_job(gateway: GatewayClient, job: str) -> str:
+    """A job with two conversations of a chat endpoint."""
+    body = {"model": "base", "prompts": [{"question": "1+1=", "gold": 2}]}
+    answer = gateway.http.post("/v1/rollouts", json=body)
+    job_id = str(answer.json()["id"])
+    folder = gateway.home / "jobs" / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    with IndexedLog(folder) as log:
+        log.append(endpoint_trajectory())
+        log.append(endpoint_trajectory(sample=1, counted=False))
     return job_id
 
 
@@ -106,3 +120,21 @@ def test_a_long_reply_is_cut_until_it_is_asked_for(
     expect(reply).to_have_text("x" * 20_000)
     page.get_by_role("button", name="Show all 60,000 characters").click()
     expect(reply).to_have_text(LONG)
+
+
+def test_estimated_numbers_of_tokens_are_called_estimates(
+    page: Page, gateway: GatewayClient, endpoint_job: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{endpoint_job}/trajectories")
+    expect(page.get_by_role("cell", name="about 102", exact=True)).to_have_count(2)
+
+    page.get_by_role("link", name="traj-0-0").click()
+    counted = "12 sampled, as the endpoint counts; about 90 of the results of tools (estimated)"
+    expect(page.get_by_text(counted, exact=True)).to_be_visible()
+    expect(page.get_by_text("No token ids are recorded; chat endpoints give none.")).to_be_visible()
+    expect(page.get_by_role("listbox", name="Tokens")).to_have_count(0)
+    expect(page.get_by_text("--tokens")).to_have_count(0)
+
+    open_view(page, gateway, f"/ui/jobs/{endpoint_job}/trajectories/traj-0-1")
+    estimated = "about 12 sampled (estimated); about 90 of the results of tools (estimated)"
+    expect(page.get_by_text(estimated, exact=True)).to_be_visible()

@@ -12,6 +12,7 @@ from services.api.jobs.view import job_view
 from services.contracts.jobs import JobError, JobStatus, RowProblem
 from services.core.db.tables import CheckpointRow
 from services.core.jobs.job import Job
+from tests.support.evaluation_view import metrics_of
 
 JOB = Job(
     seq=1,
@@ -142,6 +143,20 @@ def test_an_evaluation_includes_its_metrics_once_available() -> None:
     shown = evaluation_view(replace(job, result={"metrics": metrics})).metrics
     assert shown is not None
     assert shown.ci95 == (0.1, 0.9)
+
+
+def test_an_evaluation_of_several_benchmarks_includes_their_mean() -> None:
+    entries = [{"benchmark": name, "file": f"file-{name}"} for name in ("gsm8k", "math")]
+    request = {"model": "base", "benchmarks": entries}
+    job = replace(JOB, id="eval-1", kind="evaluation", request=request)
+    result = {"benchmarks": {"gsm8k": metrics_of(0.5), "math": metrics_of(0.75)}}
+
+    assert evaluation_view(job).macro_average is None
+    shown = evaluation_view(replace(job, result=result)).macro_average
+    assert shown is not None
+    assert shown.metrics == {"gsm8k": "accuracy", "math": "accuracy"}
+    assert shown.mean is not None
+    assert shown.mean.mean == 0.625
 
 
 BATCH = replace(

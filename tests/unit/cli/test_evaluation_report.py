@@ -257,3 +257,33 @@ def test_wrong_input_is_named_and_writes_nothing(
 
     assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert list(tmp_path.glob("report*")) == []
+
+
+def test_the_mean_of_several_benchmarks_or_why_there_is_none(
+    tmp_path: Path, server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mean = {"mean": 0.75, "stderr": 0.05, "ci95": [0.6, 0.85]}
+    averages = {
+        "eval-1": {"metrics": {"a": "accuracy", "b": "item_score"}, "mean": mean},
+        "eval-2": {"missing": "a and b have the same items"},
+    }
+    for name, average in averages.items():
+        found = evaluation_of_several(name, "m", {"a": 0.5, "b": 1.0}, macro_average=average)
+        server.on(f"/v1/evaluations/{name}", JSONResponse(found.model_dump(mode="json")))
+
+    assert main(["evals", "report", "eval-1", "eval-2", "-o", "report.xlsx"]) == 0
+    sheet = openpyxl.load_workbook(tmp_path / "report.xlsx")["Means"]
+    assert list(sheet.iter_rows(min_row=2, values_only=True)) == [
+        ("eval-1", "m", 2, "accuracy, item_score", 0.75, 0.05, 0.6, 0.85, None),
+        ("eval-2", "m", 2, *[None] * 5, "a and b have the same items"),
+    ]
+    assert main(["evals", "report", "eval-1", "-o", "report.html"]) == 0
+    page = Page((tmp_path / "report.html").read_text())
+    assert "m (mean of benchmarks, eval-1): 0.7500 (0.6000 to 0.8500)" in page.labels[0]
+
+    for name, text in (
+        ("eval-1", "0.7500 (95 % interval 0.6000 to 0.8500, standard error 0.0500)"),
+        ("eval-2", "no mean of the benchmarks: a and b have the same items"),
+    ):
+        assert main(["evals", "show", name]) == 0
+        assert text in capsys.readouterr().out

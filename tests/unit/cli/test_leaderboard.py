@@ -85,3 +85,15 @@ def test_without_results_the_table_says_so(
     serve(server)
     assert run() == 0
     assert "no evaluation has succeeded" in capsys.readouterr().err
+
+
+def test_the_mean_of_several_benchmarks_has_its_interval(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(server, evaluation("b", "m", "deleted", 0.5), evaluation("a", "m", "f", 0.75))
+    assert run("--markdown") == 0
+    # Each has the interval 0 to 1: sqrt(0.5^2 + 0.75^2) / 2 below the mean, and so on above it.
+    assert capsys.readouterr().out.splitlines()[-1].endswith("| 0.6250 [0.1743, 0.9045] |")
+    assert run("--json") == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    assert model["mean_stderr"] == pytest.approx(0.1 / 2**0.5)

@@ -17,7 +17,7 @@ from services.contracts.trajectory_tokens import TokenOrigin, TrajectoryToken, T
 from temper.cli.main import main
 from temper.client import Temper
 from temper.client.trajectories import TrajectoryFilter
-from tests.support.trajectories import call, trajectory
+from tests.support.trajectories import call, endpoint_trajectory, trajectory
 from tests.unit.cli.conftest import ScriptedServer
 
 JOB = "rollout-1"
@@ -170,6 +170,20 @@ def test_a_search_goes_on_over_pages_without_a_match(
     assert main(["traj", JOB, "--text", "Goethe"]) == 0
 
     assert made.id in capsys.readouterr().out
+
+
+def test_the_list_says_which_numbers_of_tokens_are_estimates(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = [endpoint_trajectory(), trajectory(sample=1, tokens=33)]
+    gateway.on(PATH, answer(Page[TrajectorySummary](data=list(map(summary_view, both)))))
+
+    assert main(["traj", JOB]) == 0
+
+    estimated, counted = capsys.readouterr().out.splitlines()[1:]
+    assert "about 102" in estimated
+    assert " 33 " in counted
+    assert "about" not in counted
 
 
 def test_json_output_is_the_trajectory_record(

@@ -1,5 +1,6 @@
 """Trajectories rendered as text."""
 
+import pytest
 from hypothesis import given
 
 from services.contracts.trajectories import (
@@ -11,6 +12,7 @@ from services.contracts.trajectories import (
     Turn,
 )
 from temper.cli.trajectory_text import render
+from tests.support.trajectories import endpoint_trajectory
 from tests.unit.rollouts.log.examples import trajectories, trajectory
 
 
@@ -131,3 +133,10 @@ def test_any_trajectory_can_be_rendered(shown: Trajectory) -> None:
     text = render(shown, masks=True)
     assert not set(text) & {*map(chr, range(32)), "\x7f", "\x9b", "\u202e"} - {"\n", "\t"}
     assert all(line[:4] in {"1 | ", "0 | ", "  | "} for line in text.split("\n")[:-1])
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_estimated_numbers_of_tokens_are_called_estimates(counted: bool) -> None:
+    shown = render(endpoint_trajectory(counted=counted))
+    assert "12 sampled, 90 inserted (estimated in part)" in shown
+    assert "estimated" not in render(trajectory())

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,16 @@ from pydantic import ValidationError
 from services.contracts.benchmarks import BENCHMARKS, Benchmark
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.graders import BoxedIntegerGrader, ExactGrader, NumericGrader
+from services.contracts.rewards import CodeTestsReward
 from services.contracts.sandbox import Language
 from services.core.operator_environment import OperatorEnvironment
-from services.datasets.record import RowError
-from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
+from services.datasets.record import RowError, UnreadableFile
+from services.evaluator.evaluation.samples import (
+    EvaluationSample,
+    gold_check,
+    parse_sample,
+    read_samples,
+)
 from services.rewards.code_tests import read_tests
 from services.rewards.factory import RewardFactory
 from services.rewards.interface import Sample
@@ -262,15 +269,57 @@ def test_an_error_names_the_options(choices: object, message: str) -> None:
 
 
 def test_golds_that_no_answer_can_match_are_refused() -> None:
-    with pytest.raises(RowError, match="gold: the gold 'E' is not an option from A to D"):
+    with pytest.raises(RowError, match="answer: the gold 'E' is not an option from A to D"):
         sample({"question": "?", "choices": ["a", "b"], "answer": "E"}, BENCHMARKS["mmlu"])
-    with pytest.raises(RowError, match="gold: the expression of the gold is empty"):
+    with pytest.raises(RowError, match="solution: the expression of the gold is empty"):
         sample({"problem": "?", "solution": "so \\boxed{ }"}, BENCHMARKS["math"])
 
 
-def test_a_gold_that_is_no_integer_is_refused() -> None:
-    with pytest.raises(RowError, match=r"gold: the gold '1\.5' is not an integer"):
-        sample({"problem": "Find n.", "answer": "1.5"}, BENCHMARKS["aime24"])
+@pytest.mark.parametrize("name", ["aime24", "aime25"])
+@pytest.mark.parametrize("answer", [0, 999, "073", "204"])
+def test_answers_of_aime_are_integers_of_at_most_three_digits(name: str, answer: object) -> None:
+    assert sample({"problem": "?", "answer": answer}, BENCHMARKS[name]).gold == (str(answer),)
+
+
+@pytest.mark.parametrize("name", ["aime24", "aime25"])
+@pytest.mark.parametrize("answer", [1000, -1, "1001", "-3", "99999999999999999"])
+def test_other_integers_in_rows_of_aime_are_refused(name: str, answer: object) -> None:
+    with pytest.raises(RowError) as caught:
+        sample({"problem": "?", "answer": answer}, BENCHMARKS[name])
+    assert caught.value.message == f"answer: '{answer}' is not an integer from 0 to 999"
+
+
+@pytest.mark.parametrize("answer", ["1.5", 73.0, "336^\\circ", "", "9" * 30])
+def test_a_gold_of_aime_that_is_not_an_integer_is_refused(answer: object) -> None:
+    with pytest.raises(RowError, match=r"answer: the gold '.*' is not an integer"):
+        sample({"problem": "Find n.", "answer": answer}, BENCHMARKS["aime24"])
+
+
+def test_the_row_and_the_position_of_a_wrong_answer_are_named(tmp_path: Path) -> None:
+    benchmark = Benchmark(answer="golds", answer_range=(1, 6), grader=NumericGrader())
+    file = tmp_path / "dice.jsonl"
+    file.write_text(
+        '{"question": "?", "golds": [1, 6]}\n'
+        '{"question": "?", "golds": "3"}\n'
+        '{"question": "?", "golds": [2, 7]}\n'
+    )
+    with pytest.raises(UnreadableFile) as caught:
+        list(read_samples(file, gold_check(benchmark.grader), benchmark))
+    assert caught.value.problem.row == 3
+    assert caught.value.problem.message == "golds[1]: '7' is not an integer from 1 to 6"
+
+
+def test_a_range_holds_for_graders_that_need_no_gold() -> None:
+    grader = CodeTestsReward(partial=False)
+    benchmark = Benchmark(answer="n", answer_range=(0, 9), grader=grader)
+    assert sample({"question": "?", "n": 9}, benchmark).gold == ("9",)
+    with pytest.raises(RowError, match="n: '10' is not an integer from 0 to 9"):
+        sample({"question": "?", "n": 10}, benchmark)
+
+
+def test_a_range_without_answers_is_refused() -> None:
+    with pytest.raises(ValidationError, match="answer_range is that of answer, which is missing"):
+        Benchmark(answer=None, answer_range=(0, 9), grader=NumericGrader())
 
 
 def test_a_benchmark_of_a_user_names_nested_fields() -> None:

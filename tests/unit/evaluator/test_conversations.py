@@ -234,3 +234,57 @@ def test_benchmarks_of_one_job_have_conversations_and_metrics_of_their_own(tmp_p
     again = ScriptedEngine(adding)
     assert evaluate_all(tmp_path, again, benchmarks)["tens"].correct == 3
     assert again.asked == []
+
+
+def seeds(engine: ScriptedEngine) -> dict[str, list[int | None]]:
+    """The seeds of the turns by what the model had read before each."""
+    found: dict[str, list[int | None]] = {}
+    for context, sampling in engine.asked:
+        found.setdefault(context, []).append(sampling.seed)
+    return found
+
+
+def folder_of(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def test_the_seeds_of_a_benchmark_do_not_depend_on_its_place(tmp_path: Path) -> None:
+    sampled: dict[str, Any] = {"temperature": 0.7, "seed": 5}
+
+    def of(folder: Path, name: str | None) -> BenchmarkSpec:
+        return sums(folder, 3, name, more=10, **sampled).model_copy(update={"samples_per_item": 2})
+
+    alone = ScriptedEngine(adding)
+    single = folder_of(tmp_path / "single")
+    evaluate_all(single, alone, [of(single, None)])
+
+    other = folder_of(tmp_path / "several")
+    others = [sums(other, 4, "ones", **sampled), of(other, "tens")]
+    behind = ScriptedEngine(adding)
+    evaluate_all(other, behind, others)
+
+    wanted = seeds(alone)
+    drawn = [seed for each in wanted.values() for seed in each]
+    assert len(set(drawn)) == len(drawn) == 12, "each turn of each sample has a seed of its own"
+    found = seeds(behind)
+    assert {context: found[context] for context in wanted} == wanted
+
+
+def test_another_attempt_draws_the_same_seeds(tmp_path: Path) -> None:
+    benchmarks = [
+        sums(tmp_path, 2, name, more=more, temperature=0.7, seed=5)
+        for name, more in (("ones", 1), ("tens", 10))
+    ]
+
+    def fail_tens(context: str) -> str | EngineFailed:
+        is_late = "tool:" in context and "+10=" in context
+        return EngineFailed("gone") if is_late else adding(context)
+
+    failing, again = ScriptedEngine(fail_tens), ScriptedEngine(adding)
+    evaluate_all(tmp_path, failing, benchmarks)
+    evaluate_all(tmp_path, again, benchmarks)
+
+    first = seeds(failing)
+    assert len(again.asked) == 4, "both turns of the two conversations that failed"
+    assert seeds(again) == {context: first[context] for context in seeds(again)}

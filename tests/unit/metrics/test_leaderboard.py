@@ -1,5 +1,7 @@
 """Leaderboards: which evaluations are compared, and in what order models stand."""
 
+import pytest
+
 from services.metrics.leaderboard import Leaderboard, leaderboard
 from tests.support.evaluation_view import evaluation, evaluation_of_several
 
@@ -98,3 +100,23 @@ def test_prompts_and_splits_make_other_benchmarks_of_one_file() -> None:
         ]
     )
     assert shown(board) == [("m", ["a", "b", "c"], 0.5)]
+
+
+def test_the_mean_over_several_benchmarks_has_an_interval() -> None:
+    board = leaderboard(
+        [
+            evaluation_of_several("e", "m", {"a": 0.5, "b": 0.75}),
+            evaluation("f", "n", "a", 0.5, benchmark="a"),
+        ]
+    )
+    whole, partial = board.rows
+    assert whole.interval is not None
+    assert whole.interval.mean == 0.625
+    assert whole.interval.stderr == pytest.approx(0.1 / 2**0.5)
+    assert partial.interval is None
+
+
+def test_a_mean_over_the_same_rows_graded_twice_has_no_interval() -> None:
+    exact = evaluation("x", "m", "f", 0.5, grader={"type": "exact"})
+    (row,) = leaderboard([exact, evaluation("y", "m", "f", 0.75)]).rows
+    assert (row.mean, row.interval) == (0.625, None)

@@ -142,6 +142,53 @@ def test_lists_and_objects_are_compared_by_their_parts() -> None:
     assert grades(ALLOWED_TRIP, *right, *wrong) == [1.0] * len(right) + [0.0] * len(wrong)
 
 
+def list_grades(schema: dict[str, Any], allowed: list[Any], *values: str) -> list[float]:
+    """The grades of calls with a list as their only argument."""
+    parameters = {"type": "dict", "properties": {"items": schema}, "required": []}
+    asked = row("simple", {"f": {"items": allowed}})
+    asked["function"] = [{"name": "f", "parameters": parameters}]
+    return [each.value for each in scores("simple", *((asked, f"f(items={v})") for v in values))]
+
+
+@pytest.mark.parametrize(
+    ("items", "allowed", "right", "wrong"),
+    [
+        ("integer", [[1, 2]], ["[1, 2]", "(1, 2)"], ["[1.0, 2.0]", "[1, 2.0]", "['1', '2']"]),
+        ("integer", [[1, 2]], [], ["[True, 2]", "[1]", "[2, 1]", "[]"]),
+        ("float", [[1.0, 2.5]], ["[1.0, 2.5]"], ["[1, 2.5]"]),
+        ("string", [["a b", "c"]], ["['A-B', 'c']"], ["[1, 'c']", "'a b'"]),
+        ("boolean", [[True, False]], ["[True, False]"], ["[1, 0]", "['True', 'False']"]),
+        ("dict", [[{"x": [1, 2]}]], ["[{'x': 2}]"], ["[{'x': 3}]", "[['x']]", "[{}]"]),
+        ("array", [[[1], [2, 3]]], ["[[1], [2, 3]]"], ["[1, [2, 3]]", "[[1], [3, 2]]"]),
+    ],
+)
+def test_items_of_a_list_have_the_type_of_their_schema(
+    items: str, allowed: list[Any], right: list[str], wrong: list[str]
+) -> None:
+    for kind in ("array", "tuple"):
+        schema = {"type": kind, "items": {"type": items}}
+        found = list_grades(schema, allowed, *right, *wrong)
+        assert found == [1.0] * len(right) + [0.0] * len(wrong)
+
+
+def test_items_may_have_the_type_of_the_first_allowed_item() -> None:
+    """Variables stand as texts among the allowed values, whatever the schema says."""
+    schema = {"type": "array", "items": {"type": "float"}}
+    assert list_grades(schema, [["x", "y"]], "['x', 'y']", "[1.0, 2.0]") == [1.0, 0.0]
+    assert list_grades(schema, [[1, 2]], "[1, 2]", "[1.0, 2.0]") == [1.0, 1.0]
+    assert list_grades(schema, [[5.5], [1, 2]], "[1, 2]", "[5.5]") == [1.0, 1.0]
+
+
+def test_a_list_that_may_be_left_out_has_items_of_any_type() -> None:
+    schema = {"type": "array", "items": {"type": "integer"}}
+    assert list_grades(schema, [[1, 2], ""], "[1, 2]", "[1.0, 2.0]", "[1, 3]") == [1.0, 1.0, 0.0]
+
+
+def test_items_without_a_known_type_are_compared_by_value_alone() -> None:
+    for schema in ({"type": "array"}, {"type": "array", "items": {"type": "any"}}):
+        assert list_grades(schema, [[1, "a"]], "[1, 'a']", "[1.0, 'a']", "[2, 'a']") == [1, 1, 0]
+
+
 def test_parallel_calls_match_in_any_order_and_as_often() -> None:
     other = {"triangle.area": {"base": [3], "height": [4]}}
     asked = row("parallel", ALLOWED_AREA, other)

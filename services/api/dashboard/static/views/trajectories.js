@@ -92,7 +92,7 @@ const columns = (id) => ({
   Trajectory: (one) => h("a", { href: `/ui/jobs/${id}/trajectories/${one.id}` }, one.id),
   Reward: (one) => number(one.reward),
   Ended: (one) => one.finish_reason.replaceAll("_", " "),
-  Tokens: (one) => number(one.response_tokens),
+  Tokens: (one) => `${one.has_estimates ? "about " : ""}${number(one.response_tokens)}`,
   Calls: (one) => (one.failed_calls ? `${one.tool_calls} (${one.failed_calls} failed)` : String(one.tool_calls)),
   Notes: (one) => one.notes || null,
   Took: (one) => duration(one.seconds),

@@ -17,7 +17,8 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const group = await request(`${path}?prompt=${one.prompt_index}&limit=100`, { signal });
   const chooseOverlay = (color) => setQuery({ beside, color });
   const stepAddress = (step) => `/ui/jobs/${jobId}/trajectories?step=${step}`;
-  const tokens = new TokenText(`${path}/${id}/tokens`, query.get("color"), chooseOverlay, signal, stepAddress);
+  const hasIds = one.prompt_token_ids.length > 0;
+  const tokens = hasIds ? new TokenText(`${path}/${id}/tokens`, query.get("color"), chooseOverlay, signal, stepAddress) : null;
   const chart = h("div", { class: "chart" });
   place.append(
     h("h1", {}, id),
@@ -30,9 +31,9 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
       Error: one.error,
       Gold: inline(one.gold, " | ", (gold) => h("bdi", {}, gold)),
       Took: `${duration(one.seconds)} (model ${duration(one.model_seconds)}, tools ${duration(one.tool_seconds)})`,
-      Tokens: one.prompt_token_ids.length
+      Tokens: hasIds
         ? `${one.prompt_token_ids.length} of the prompt, ${one.response_token_ids.length} of the response`
-        : "unknown to a chat endpoint",
+        : tokensWithoutIds(one.turns),
     }),
     h("h2", {}, `The ${group.data.length} samples of this prompt`),
     samples(group.data, jobId, one, other),
@@ -40,13 +41,22 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
     h("div", { class: "sides" }, conversation(one), other ? conversation(other) : null),
     notesSection(jobId, id, signal),
     h("h2", {}, "Tokens"),
-    tokens.element,
+    tokens ? tokens.element : h("p", { class: "quiet" }, "No token ids are recorded; chat endpoints give none."),
     chart,
     sameBy(`${path}/${id}`, `temper traj ${jobId} ${id}`),
-    sameBy(`${path}/${id}/tokens`, `temper traj ${jobId} ${id} --tokens`),
+    ...(tokens ? [sameBy(`${path}/${id}/tokens`, `temper traj ${jobId} ${id} --tokens`)] : []),
   );
   if (one.response_token_ids.length) drawTokens(chart, one, signal);
-  await tokens.load();
+  await tokens?.load();
+}
+
+/** What a chat endpoint counted; the results of tools, and turns that it did not count, are estimated. */
+function tokensWithoutIds(turns) {
+  const sum = (name) => turns.reduce((total, one) => total + one[name], 0);
+  const isCounted = turns.every((one) => one.prompt_tokens !== null);
+  const sampled = isCounted ? `${number(sum("token_count"))} sampled, as the endpoint counts` : `about ${number(sum("token_count"))} sampled (estimated)`;
+  const inserted = sum("inserted_count");
+  return inserted ? `${sampled}; about ${number(inserted)} of the results of tools (estimated)` : sampled;
 }
 
 function conversation(one) {

@@ -1,0 +1,119 @@
+"""The mean over the benchmarks of an evaluation: its numbers by hand, and when there is none."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.contracts.evaluation_results import ItemEstimate, MacroAverage
+from services.contracts.evaluations import BenchmarkOutcome
+from services.metrics.macro_average import macro_average, mean_of_independent
+from services.metrics.repeated import bounded_mean
+from tests.support.evaluation_view import metrics_of
+
+
+def outcome(
+    name: str, accuracy: float, grader: dict[str, Any] | None = None, **fields: Any
+) -> BenchmarkOutcome:
+    own = {key: fields.pop(key) for key in ("stderr", "ci95", "measures") if key in fields}
+    return BenchmarkOutcome.model_validate(
+        {
+            **{"name": name, "file": f"file-{name}", "grader": grader or {"type": "numeric"}},
+            **{"sampling": {}, "metrics": {**metrics_of(accuracy), **own}},
+            **fields,
+        }
+    )
+
+
+def found(*outcomes: BenchmarkOutcome) -> MacroAverage:
+    mean = macro_average(outcomes)
+    assert mean is not None
+    return mean
+
+
+def test_the_mean_of_two_benchmarks_by_hand() -> None:
+    mean = found(
+        outcome("a", 0.5, stderr=0.03, ci95=[0.44, 0.56]),
+        outcome("b", 0.9, stderr=0.04, ci95=[0.82, 0.945]),
+    )
+    assert mean.metrics == {"a": "accuracy", "b": "accuracy"}
+    assert mean.mean is not None
+    assert mean.mean.mean == pytest.approx(0.7)
+    assert mean.mean.stderr == pytest.approx(0.025)  # sqrt(0.0009 + 0.0016) / 2
+    # sqrt(0.06^2 + 0.08^2) / 2 below, sqrt(0.06^2 + 0.045^2) / 2 above
+    assert mean.mean.ci95 == pytest.approx((0.65, 0.7375))
+
+
+def test_a_benchmark_counts_as_much_as_another_whatever_its_size() -> None:
+    large = outcome("large", 0.2)
+    large.metrics = large.metrics and large.metrics.model_copy(update={"items": 10_000})
+    mean = found(large, outcome("small", 0.8)).mean
+    assert mean is not None
+    assert mean.mean == pytest.approx(0.5)
+
+
+def test_perfect_benchmarks_still_have_an_interval() -> None:
+    perfect = bounded_mean([1.0] * 30, [1] * 30, 30)
+    one = ItemEstimate(mean=perfect.mean, stderr=perfect.stderr, ci95=perfect.ci95)
+    mean = mean_of_independent([one, one])
+    assert (mean.mean, mean.stderr, mean.ci95[1]) == (1.0, 0.0, 1.0)
+    assert mean.ci95[0] == pytest.approx(1 - (1 - perfect.ci95[0]) / math.sqrt(2))
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=2, max_size=8))
+def test_an_interval_of_shares_stays_between_0_and_1_and_holds_the_mean(
+    counts: list[tuple[int, int]],
+) -> None:
+    estimates = []
+    for correct, items in counts:
+        values = [float(item < correct) for item in range(items)]
+        each = bounded_mean(values, [1] * items, items)
+        estimates.append(ItemEstimate(mean=each.mean, stderr=each.stderr, ci95=each.ci95))
+    mean = mean_of_independent(estimates)
+    low, high = mean.ci95
+    assert -1e-12 <= low <= mean.mean <= high <= 1 + 1e-12
+
+
+def test_tasks_of_panorama_count_by_their_published_score() -> None:
+    scores = {"mean": 0.6, "samples": 10, "stderr": 0.03, "ci95": [0.54, 0.66]}
+    task = {"type": "panorama", "task": "noc4pc"}
+    patents = outcome("noc", 0.1, task, measures={"noc4pc": {"macro_f1": scores}})
+    mean = found(patents, outcome("b", 0.8, stderr=0.04))
+    assert mean.metrics == {"noc": "macro_f1", "b": "accuracy"}
+    assert mean.mean is not None
+    assert mean.mean.mean == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (
+            outcome("molecules", 0.5, {"type": "chemistry", "tasks": ["mol_und"]}),
+            "molecules has a measure for each sub-task: differences, errors and shares have no "
+            "mean",
+        ),
+        (outcome("same", 0.5, file="file-a"), "a and same have the same items"),
+        (
+            outcome("patents", 0.5, {"type": "panorama", "task": "pi4pc"}),
+            "patents has too few graded answers for the error of item_score",
+        ),
+    ],
+)
+def test_without_a_common_scale_or_own_items_there_is_a_reason(
+    other: BenchmarkOutcome, reason: str
+) -> None:
+    mean = found(outcome("a", 0.5), other)
+    assert (mean.mean, mean.missing) == (None, reason)
+
+
+def test_both_parts_of_a_split_are_independent() -> None:
+    parts = [outcome(name, 0.5, file="file-a", split=name) for name in ("search", "final")]
+    assert found(*parts).missing is None
+
+
+def test_one_benchmark_or_one_without_a_result_has_no_mean_yet() -> None:
+    assert macro_average([outcome("a", 0.5)]) is None
+    waiting = outcome("b", 0.5).model_copy(update={"metrics": None})
+    assert macro_average([outcome("a", 0.5), waiting]) is None
