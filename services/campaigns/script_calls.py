@@ -26,7 +26,6 @@ from services.core.jobs.campaign_scripts import (
 )
 from services.core.jobs.store import get_job
 
-CALLS_AT_ONCE = 16
 CALLS = "calls"
 """The limit that is not one of the budget's."""
 
@@ -115,7 +114,7 @@ class ScriptCalls:
             return True
         tokens_left, cost_left = budget.left
         fits = mine.tokens + tokens <= tokens_left and mine.cost + cost <= cost_left
-        return fits and mine.calls < CALLS_AT_ONCE
+        return fits and mine.calls < llms.calls_at_once
 
     async def _refuse(self, asking: Asking, limit: str) -> None:
         await asyncio.to_thread(self._record_refusal, asking.script_id, limit)

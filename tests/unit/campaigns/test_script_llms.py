@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from services.campaigns import prompts
 from services.campaigns.worker import CampaignWorker
+from services.contracts.campaign_llms import ScriptLlms
 from services.contracts.campaigns import CreateCampaign
 from services.contracts.jobs import JobStatus
 from services.core.jobs.job import NO_DEVICE, NewJob
@@ -44,20 +45,21 @@ def test_a_cost_limit_needs_the_price_of_each() -> None:
     CreateCampaign.model_validate({**priced, "script_llms": llms})
 
 
-def test_a_model_is_in_one_pool() -> None:
-    llms = {"strong": [STRONG], "weak": [STRONG]}
+def test_a_model_is_one_llm_in_both_pools() -> None:
+    other = {**STRONG, "base_url": f"{NOWHERE}/v2"}
 
+    ScriptLlms.model_validate({"strong": [STRONG], "weak": [STRONG]})
     with pytest.raises(ValidationError, match="same model"):
-        CreateCampaign.model_validate({**REQUEST, "script_llms": llms})
+        ScriptLlms.model_validate({"strong": [STRONG], "weak": [other]})
 
 
 def test_the_llm_is_told_what_its_script_can_reach() -> None:
     without = CreateCampaign.model_validate(REQUEST)
     with_llms = CreateCampaign.model_validate(
-        {**REQUEST, "script_llms": {"strong": [STRONG], "calls": 77}}
+        {**REQUEST, "script_llms": {"strong": [STRONG], "calls": 77, "calls_at_once": 5}}
     )
 
     assert prompts.network_text(without) == "no network"
     told = prompts.network_text(with_llms)
     assert "{OPENAI_BASE_URL}/chat/completions" in told
-    assert "at most 77 calls" in told
+    assert "at most 77 calls in all, 5 at once" in told

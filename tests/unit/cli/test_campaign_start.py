@@ -106,6 +106,18 @@ def test_each_role_may_have_an_llm_of_its_own(gateway: ScriptedServer) -> None:
     assert found == {"feedback": ("weak", URL), "coding": ("coder", "http://10.0.0.1/v1")}
 
 
+def test_data_scripts_may_be_given_llms(gateway: ScriptedServer) -> None:
+    pools = ["--script-llm", "strong=big", "--script-llm", "weak=small@http://10.0.0.1/v1"]
+
+    assert start(*LLM, *pools, "--scenario", "Sums.", "--file", "items.jsonl") == 0
+
+    llms = sent(gateway)["script_llms"]
+    found = {
+        name: [(llm["model"], llm["base_url"]) for llm in llms[name]] for name in ("strong", "weak")
+    }
+    assert found == {"strong": [("big", URL)], "weak": [("small", "http://10.0.0.1/v1")]}
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -117,6 +129,8 @@ def test_each_role_may_have_an_llm_of_its_own(gateway: ScriptedServer) -> None:
         (["--scenario", "Sums.", "--timeout", "soon"], "soon"),
         (["--scenario", "Sums.", "--timeout", "1h", "--hours", "1"], "--timeout"),
         (["--scenario", "Sums.", "--llm-for", "cooking=weak"], "cooking"),
+        (["--scenario", "Sums.", "--script-llm", "big"], "strong|weak=MODEL[@URL]"),
+        (["--scenario", "Sums.", "--script-llm", "weak=small"], "strong=MODEL"),
         (["--scenario", "Sums.", "--cost", "3"], "price"),
         (["--path", "campaign-1"], "ID/LOOP"),
         (["--path", "campaign-1/2/baking"], "step"),
