@@ -101,10 +101,9 @@ CODING = (
 )
 NO_NETWORK = "no network"
 SCRIPT_LLMS = (
-    "no network but LLMs (POST {{OPENAI_BASE_URL}}/chat/completions with OPENAI_API_KEY as bearer "
-    "token, as with urllib; at most {calls} calls in all, {at_once} at once; OPENAI_BASE_URL, "
-    "OPENAI_API_KEY and the models in STRONG_MODEL_POOL and WEAK_MODEL_POOL, JSON lists, are in "
-    "the environment)"
+    "the package openai and no network but LLMs (OpenAI() finds OPENAI_BASE_URL and OPENAI_API_KEY "
+    "in the environment, which names the models in STRONG_MODEL_POOL and WEAK_MODEL_POOL, JSON "
+    "lists; chat completions alone, not streamed; at most {calls} calls in all, {at_once} at once)"
 )
 CODING_SETTINGS_ONLY = (
     "Keep the parent's script. Write train.yaml in a ```yaml block: LLaMA-Factory's arguments for "

@@ -61,5 +61,5 @@ def test_the_llm_is_told_what_its_script_can_reach() -> None:
 
     assert prompts.network_text(without) == "no network"
     told = prompts.network_text(with_llms)
-    assert "{OPENAI_BASE_URL}/chat/completions" in told
+    assert "OpenAI() finds OPENAI_BASE_URL and OPENAI_API_KEY" in told
     assert "at most 77 calls in all, 5 at once" in told
