@@ -88,6 +88,8 @@ def campaign_view(job: Job) -> Campaign:
         base_model=request.base_model,
         scenario=request.scenario,
         budget=request.budget,
+        branches=request.branches,
+        parents=request.parents,
         result=CampaignResult.model_validate(job.result) if job.result else None,
         **state_fields(job),
     )
