@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from services.campaigns.budget import Budget
 from services.campaigns.effects import tokens_used
@@ -116,7 +117,7 @@ class ScriptCalls:
         fits = mine.tokens + tokens <= tokens_left and mine.cost + cost <= cost_left
         return fits and mine.calls < llms.calls_at_once
 
-    async def _refuse(self, asking: Asking, limit: str) -> None:
+    async def _refuse(self, asking: Asking, limit: str) -> NoReturn:
         await asyncio.to_thread(self._record_refusal, asking.script_id, limit)
         raise CallRefused(limit)
 
