@@ -14,6 +14,7 @@ from services.contracts.campaigns import (
     Campaign,
     CreateCampaign,
     ForkCampaign,
+    ParentPolicy,
     RewindCampaign,
     StepName,
 )
@@ -119,6 +120,9 @@ def start(
         ),
     ] = None,
     branches: Annotated[int, typer.Option(min=1, max=64, help="Loops that run at once.")] = 1,
+    parents: Annotated[
+        ParentPolicy, typer.Option(help="Start loops from the best model, or from others, too.")
+    ] = ParentPolicy.BEST,
     path: Annotated[
         str | None,
         typer.Option(metavar="ID/LOOP[/STEP]", help="Go back to this step of a campaign."),
@@ -162,6 +166,7 @@ def start(
             "budget": budget,
             "training_rows": training_rows,
             "branches": branches,
+            "parents": parents,
         }
         # What is wrong is said before anything is uploaded.
         _checked({**body, "file": "file"})

@@ -65,6 +65,7 @@ def sent(gateway: ScriptedServer, path: str = "/v1/campaigns") -> dict[str, Any]
 
 def test_published_flags_mean_what_they_say(gateway: ScriptedServer) -> None:
     flags = ["--benchmark", "gsm8k", "--user-target-scenario", "Sums.", "--loop-n", "5"]
+    flags += ["--branches", "2", "--parents", "spread"]
     flags += ["--step-n", "12", "--timeout", "90m", "--upper-data-size-limit", "700"]
 
     assert start(*LLM, *flags, "--file", "items.jsonl", "--dataset", "sums") == 0
@@ -75,6 +76,7 @@ def test_published_flags_mean_what_they_say(gateway: ScriptedServer) -> None:
     assert describe_benchmark("gsm8k") in body["scenario"]
     assert (body["file"], body["datasets"][0]["name"]) == ("file-1", "sums")
     assert body["training_rows"] == 700
+    assert (body["branches"], body["parents"]) == (2, "spread")
     limits = {name: body["budget"][name] for name in ("loops", "steps", "hours")}
     assert limits == {"loops": 5, "steps": 12, "hours": 1.5}
 
