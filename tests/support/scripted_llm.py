@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import subprocess
 import sys
@@ -23,7 +24,8 @@ class ScriptedLlm:
     ``answer`` maps the messages of a request to what the LLM says, after ``answer_seconds``.
     ``answered`` counts the answers to equal requests; ``keys`` are the idempotency keys of all
     requests. While ``held`` says so of the messages, a request is not answered; ``holding`` is set
-    then, and ``abandoned`` when its client is gone.
+    then, and ``abandoned`` when its client is gone. Where ``endless`` says so, the answer has no
+    end.
     """
 
     def __init__(self, answer: Callable[[Messages], str]) -> None:
@@ -33,6 +35,7 @@ class ScriptedLlm:
         self.requests: list[Messages] = []
         self.keys: list[str] = []
         self.held: Callable[[Messages], bool] = lambda _: False
+        self.endless: Callable[[Messages], bool] = lambda _: False
         self.holding = threading.Event()
         self.abandoned = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -40,7 +43,7 @@ class ScriptedLlm:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> "ScriptedLlm":
         self._thread.start()
@@ -62,9 +65,9 @@ class ScriptedLlm:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
-        self._port = self._runner.addresses[0][1]
+        self.port: int = self._runner.addresses[0][1]
 
-    async def _complete(self, request: web.Request) -> web.Response:
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
         messages = (await request.json())["messages"]
         self.keys.append(request.headers.get("Idempotency-Key", ""))
         while self.held(messages):
@@ -75,6 +78,8 @@ class ScriptedLlm:
                 raise web.HTTPGone
         await asyncio.sleep(self.answer_seconds)
         self.requests.append(messages)
+        if self.endless(messages):
+            return await _endless(request)
         self.answered[json.dumps(messages)] += 1
         message = {"role": "assistant", "content": self.answer(messages)}
         return web.json_response(
@@ -86,6 +91,16 @@ class ScriptedLlm:
 
     async def _run_code(self, request: web.Request) -> web.Response:
         return web.json_response(await asyncio.to_thread(_run, await request.json()))
+
+
+async def _endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    await response.write(b'{"choices": [{"message": {"content": "')
+    with contextlib.suppress(ConnectionError):
+        while request.transport is not None:
+            await response.write(b"and so on " * (1 << 16))
+    return response
 
 
 def _run(body: dict[str, Any]) -> dict[str, Any]:
