@@ -18,6 +18,9 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
     """How much may be asked, what jobs may reach, and where tools are."""
 
     max_upload_bytes: int = Field(default=16 << 30, ge=1, description="Largest uploaded file.")
+    max_campaign_data_bytes: int = Field(
+        default=16 << 30, ge=1, description="Most data sets of a campaign, together."
+    )
     max_event_streams: int = Field(
         default=256, ge=1, description="Event streams served at once; more get 503."
     )

@@ -12,9 +12,9 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import Failure
-from services.contracts.errors import JobFailed
+from services.contracts.errors import JobFailed, TemperError
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient, TokenUsage
-from services.inference.clients.json_service import ServiceFailed, model_retries
+from services.inference.clients.json_service import FailureKind, ServiceFailed, model_retries
 
 ANSWER_SECONDS = 600.0
 CHARACTERS_PER_TOKEN = 4
@@ -25,6 +25,10 @@ _REASONING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 
 Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class _EndlessAnswer(TemperError):
+    """The endpoint went on answering; what came is worth nothing, and the LLM is asked anew."""
 
 
 class Conversation:
@@ -76,11 +80,19 @@ async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effec
     )
     kept = KeptAnswer(run.folder, run.idempotency_key(key), request)
     completion = kept.read()
-    answer = (
-        await _paid_for(run, request, kept)
-        if completion is None
-        else ChatCompletion.of(completion, 0.0, 0)
-    )
+    try:
+        answer = (
+            await _paid_for(run, request, kept)
+            if completion is None
+            else ChatCompletion.of(completion, 0.0, 0)
+        )
+    except _EndlessAnswer as endless:
+        run.note(f"An answer of the LLM was given up: {endless.message}")
+        return Effect(
+            {"messages": messages[-1:], "answer": "", "problem": endless.message},
+            prompt_tokens=_estimate(json.dumps(messages)),
+            completion_tokens=llm.max_tokens,
+        )
     text = answer.content or ""
     usage = answer.usage or TokenUsage(_estimate(json.dumps(messages)), _estimate(text))
     return Effect(
@@ -104,6 +116,8 @@ async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) ->
         async with client:
             return await client.chat(request, keep=kept.write)
     except ServiceFailed as error:
+        if error.kind is FailureKind.ENDLESS:
+            raise _EndlessAnswer(error.message) from error
         if error.transient:
             raise Waiting(f"waiting for the LLM: {error.message}") from error
         raise JobFailed(error.message, param="llm", code="llm_refused") from error

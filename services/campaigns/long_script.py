@@ -93,7 +93,7 @@ async def _start(run: CampaignRun, script_id: str, program: ScriptProgram) -> Ef
         arguments=list(program.arguments),
         seconds=program.seconds,
         files={} if root else {f"datasets/{name}.jsonl": _read(run, named[name]) for name in named},
-        folders={"datasets": shared_folder(run, root)} if root else {},
+        folders={"datasets": await shared_folder(run, root)} if root else {},
         environment=_llm_environment(run, script_id),
         network=run.request.script_llms is not None,
         fetch_files=[DATA],

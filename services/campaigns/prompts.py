@@ -78,7 +78,9 @@ def code_text(code: Code | None) -> str:
 def network_text(request: CreateCampaign) -> str:
     """What a data script can reach."""
     llms = request.script_llms
-    return NO_NETWORK if llms is None else SCRIPT_LLMS.format(calls=llms.calls)
+    if llms is None:
+        return NO_NETWORK
+    return SCRIPT_LLMS.format(calls=llms.calls, at_once=llms.calls_at_once)
 
 
 REASON = 'Say what limits the best model. Answer with JSON: {"reason": "..."}'
@@ -99,9 +101,9 @@ CODING = (
 )
 NO_NETWORK = "no network"
 SCRIPT_LLMS = (
-    "no network but LLMs (POST {{OPENAI_BASE_URL}}/chat/completions with OPENAI_API_KEY as bearer "
-    "token, as with urllib; at most {calls} calls in all; OPENAI_BASE_URL, OPENAI_API_KEY and the "
-    "models in STRONG_MODEL_POOL and WEAK_MODEL_POOL, JSON lists, are in the environment)"
+    "the package openai and no network but LLMs (OpenAI() finds OPENAI_BASE_URL and OPENAI_API_KEY "
+    "in the environment, which names the models in STRONG_MODEL_POOL and WEAK_MODEL_POOL, JSON "
+    "lists; chat completions alone, not streamed; at most {calls} calls in all, {at_once} at once)"
 )
 CODING_SETTINGS_ONLY = (
     "Keep the parent's script. Write train.yaml in a ```yaml block: LLaMA-Factory's arguments for "

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from services.campaigns.budget import Budget
 from services.campaigns.effects import tokens_used
@@ -26,7 +27,6 @@ from services.core.jobs.campaign_scripts import (
 )
 from services.core.jobs.store import get_job
 
-CALLS_AT_ONCE = 16
 CALLS = "calls"
 """The limit that is not one of the budget's."""
 
@@ -115,9 +115,9 @@ class ScriptCalls:
             return True
         tokens_left, cost_left = budget.left
         fits = mine.tokens + tokens <= tokens_left and mine.cost + cost <= cost_left
-        return fits and mine.calls < CALLS_AT_ONCE
+        return fits and mine.calls < llms.calls_at_once
 
-    async def _refuse(self, asking: Asking, limit: str) -> None:
+    async def _refuse(self, asking: Asking, limit: str) -> NoReturn:
         await asyncio.to_thread(self._record_refusal, asking.script_id, limit)
         raise CallRefused(limit)
 

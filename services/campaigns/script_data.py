@@ -1,37 +1,63 @@
 """A campaign's data sets as a folder that the sandbox may show to its scripts."""
 
+import asyncio
+import errno
+import os
+import secrets
 import shutil
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 
 from services.campaigns.run import CampaignRun
+from services.campaigns.signals import Waiting
 from services.contracts.errors import NotFound
 from services.core.jobs.store import get_job
 
 LISTED_AS = "campaigns"
 """The name of the worker's folder in the sandbox's list."""
+_PART_BYTES = 8 << 20
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def shared_folder(run: CampaignRun, root: Path) -> str:
+async def shared_folder(run: CampaignRun, root: Path) -> str:
     """Copy the campaign's data sets to a folder of its own below ``root``, unless they are there;
     return what the sandbox calls the folder.
 
     Scripts run as other users: these may read the copies, but list no folder above them. Folders of
-    campaigns that have ended are removed.
+    campaigns that have ended are removed. Raises `Waiting` while there is no space.
     """
     folder = root / run.id
     if not folder.exists():
         _make_passable(root)
         _remove_ended(run, root)
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
     for each in run.request.datasets:
         target = folder / f"{each.name}.jsonl"
         if not target.exists():
-            partial = root / f".{run.id}.{each.name}.partial"
-            shutil.copyfile(run.artifacts.file(each.file), partial)
-            partial.chmod(0o644)
-            partial.replace(target)
+            # The lease is kept, and the step can be interrupted, between two parts.
+            with closing(_copied(run.artifacts.file(each.file), target, run.id)) as parts:
+                for _ in parts:
+                    await asyncio.sleep(0)
     folder.chmod(0o755)
     return f"{LISTED_AS}/{run.id}"
+
+
+def _copied(source: Path, target: Path, campaign: str) -> Generator[int, None, None]:
+    """Make a whole copy, or none; yields the bytes of each part. Another loop may do the same."""
+    partial = target.parents[1] / f".{campaign}.{secrets.token_hex(4)}.partial"
+    try:
+        with open(source, "rb") as reader, open(partial, "xb") as writer:
+            while part := os.sendfile(writer.fileno(), reader.fileno(), None, _PART_BYTES):
+                yield part
+        partial.chmod(0o644)
+        partial.replace(target)
+    except OSError as error:
+        if error.errno in _FULL:
+            raise Waiting("waiting for space in TEMPER_CAMPAIGN_SCRIPT_DATA") from error
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _make_passable(folder: Path) -> None:
@@ -42,11 +68,17 @@ def _make_passable(folder: Path) -> None:
 
 
 def _remove_ended(run: CampaignRun, root: Path) -> None:
-    for folder in [each for each in root.iterdir() if each.is_dir()]:
+    """Remove folders of ended campaigns, and what a worker that was killed had copied for them."""
+    for each in list(root.iterdir()):
+        campaign = each.name.removeprefix(".").partition(".")[0]
         try:
             with run.database.read() as session:
-                ended = get_job(session, folder.name).status.is_final
+                ended = get_job(session, campaign).status.is_final
         except NotFound:
             ended = True
-        if ended:
-            shutil.rmtree(folder, ignore_errors=True)
+        if not ended:
+            continue
+        if each.is_dir():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)

@@ -61,6 +61,11 @@ class CampaignSettings(Settings, ToolSettings):
         return self.campaign_proxy_url or f"http://127.0.0.1:{self.campaign_proxy_port}"
 
     @property
+    def sends_data_sets(self) -> bool:
+        """Whether data sets go to the sandbox within a request, not in a folder."""
+        return self.campaign_script_key is None or self.campaign_script_data is None
+
+    @property
     def most_script_seconds(self) -> float:
         """The highest time limit of a data script."""
         if self.campaign_script_key is None:

@@ -16,6 +16,7 @@ from services.campaigns.gateway import GatewayAway
 from services.campaigns.llm_proxy import serving_proxy
 from services.campaigns.loop import advance
 from services.campaigns.run import CampaignRun
+from services.campaigns.script_offer import check_scripts
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Cause, Interrupted, Waiting
 from services.contracts.campaigns import CreateCampaign
@@ -110,20 +111,17 @@ class CampaignWorker:
             return None
 
     def _validate(self, claim: Claim) -> None:
-        """Check the benchmark's rows and that there are enough of them."""
+        """Check what the gateway cannot: the benchmark's rows, and what this worker offers."""
         request = CreateCampaign.model_validate(claim.job.request)
-        path = Artifacts(self._settings.home).file(request.file)
+        artifacts = Artifacts(self._settings.home)
         error = None
-        if request.script_llms is not None and self._settings.proxy_url is None:
-            error = JobError(
-                code=InvalidRequest.code,
-                message="data scripts cannot ask LLMs here: the campaigns' worker needs "
-                "TEMPER_CAMPAIGN_SCRIPT_KEY and TEMPER_CAMPAIGN_PROXY_PORT",
-                param="script_llms",
-            )
         try:
-            divide(read_items(path, request), request)
-        except (TemperError, OSError) as problem:
+            check_scripts(request, self._settings, artifacts)
+            divide(read_items(artifacts.file(request.file), request), request)
+        except TemperError as problem:
+            param = problem.param or "file"
+            error = JobError(code=InvalidRequest.code, message=problem.message, param=param)
+        except OSError as problem:
             error = JobError(code=InvalidRequest.code, message=str(problem), param="file")
         with self._database.write() as session:
             job = check_claim(session, claim)

@@ -8,6 +8,8 @@ from pydantic import Field, StrictInt, model_validator
 from services.contracts.base import Number, Request
 from services.contracts.models import RemoteModel
 
+MOST_CALLS_AT_ONCE = 256
+
 
 class TokenPrice(Request):
     """What an endpoint charges for a million tokens, in any one currency."""
@@ -52,6 +54,9 @@ class ScriptLlms(Request):
     calls: StrictInt = Field(
         default=10_000, ge=1, le=10_000_000, description="By all scripts of the campaign."
     )
+    calls_at_once: StrictInt = Field(
+        default=16, ge=1, le=MOST_CALLS_AT_ONCE, description="Of them; further ones wait."
+    )
 
     @property
     def by_model(self) -> dict[str, CampaignLlm]:
@@ -59,7 +64,7 @@ class ScriptLlms(Request):
         return {llm.model: llm for llm in (*self.strong, *self.weak)}
 
     @model_validator(mode="after")
-    def _models_are_unique(self) -> Self:
-        if len(self.by_model) < len(self.strong) + len(self.weak):
-            raise ValueError("two LLMs of scripts have the same model")
+    def _models_name_one_llm(self) -> Self:
+        if any(self.by_model[llm.model] != llm for llm in (*self.strong, *self.weak)):
+            raise ValueError("two different LLMs of scripts have the same model")
         return self

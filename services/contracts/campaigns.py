@@ -317,4 +317,6 @@ class Campaign(JobState):
     base_model: str
     scenario: str
     budget: CampaignBudget
+    branches: int = 1
+    parents: ParentPolicy = ParentPolicy.BEST
     result: CampaignResult | None = None

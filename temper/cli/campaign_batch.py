@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from services.contracts.campaign_llms import ScriptLlms
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from temper.cli.campaign_sync import open_store, send_logs
@@ -134,6 +135,7 @@ def _show(
             "  devices": ", ".join(map(str, request.devices or ())) or "any",
             "  waits for": ", ".join(f"task {each}" for each in before),
             "  LLM": f"{request.llm.model} at {request.llm.base_url}",
+            "  LLMs of scripts": _script_llms(request.script_llms),
             "  timeout": duration(hours * 3600),
             "  limits": ", ".join(
                 f"{name} {duration(value)}" for name, value in seconds.items() if value is not None
@@ -143,3 +145,13 @@ def _show(
             **{f"  {key}": value for key, value in environment.shown.items()},
         }
     )
+
+
+def _script_llms(llms: ScriptLlms | None) -> str:
+    if llms is None:
+        return "none"
+    pools = {"strong": llms.strong, "weak": llms.weak}
+    named = [
+        f"{name} {', '.join(each.model for each in pool)}" for name, pool in pools.items() if pool
+    ]
+    return f"{'; '.join(named)}; {llms.calls_at_once} calls at once"

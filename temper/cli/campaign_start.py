@@ -1,5 +1,6 @@
 """``temper campaign start``: one campaign, also with the flags that RD-Agent publishes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from services.contracts.campaigns import (
     Campaign,
     CreateCampaign,
     ForkCampaign,
+    ParentPolicy,
     RewindCampaign,
     StepName,
 )
@@ -48,12 +50,22 @@ RoleOption = Annotated[
     ),
 ]
 
+ScriptLlmOption = Annotated[
+    list[str],
+    typer.Option(
+        "--script-llm",
+        metavar="strong|weak=MODEL[@URL]",
+        help="An LLM that data scripts may ask; repeatable; none: they ask none.",
+    ),
+]
+
 
 def start(
     base_model: Annotated[str, typer.Option(help="A registered model, or one of the hub.")],
     llm_url: Annotated[str | None, typer.Option(help="OpenAI-compatible URL, up to /v1.")] = None,
     llm_model: Annotated[str | None, typer.Option(help="Its model.")] = None,
     llm_for: RoleOption = [],  # noqa: B006 - typer copies it
+    script_llm: ScriptLlmOption = [],  # noqa: B006 - typer copies it
     scenario: Annotated[
         str | None,
         typer.Option(
@@ -108,6 +120,9 @@ def start(
         ),
     ] = None,
     branches: Annotated[int, typer.Option(min=1, max=64, help="Loops that run at once.")] = 1,
+    parents: Annotated[
+        ParentPolicy, typer.Option(help="Start loops from the best model, or from others, too.")
+    ] = ParentPolicy.BEST,
     path: Annotated[
         str | None,
         typer.Option(metavar="ID/LOOP[/STEP]", help="Go back to this step of a campaign."),
@@ -144,10 +159,14 @@ def start(
             "scenario": _scenario(scenario, benchmark, benchmark_description),
             **_grading(benchmark, grader),
             "llm": llm,
-            "llm_by_role": dict(_role(given, llm_url) for given in llm_for),
+            "llm_by_role": dict(
+                _named_llm(given, llm_url, list(LlmRole), "--llm-for") for given in llm_for
+            ),
+            "script_llms": _script_llms(script_llm, llm_url),
             "budget": budget,
             "training_rows": training_rows,
             "branches": branches,
+            "parents": parents,
         }
         # What is wrong is said before anything is uploaded.
         _checked({**body, "file": "file"})
@@ -207,15 +226,30 @@ def _grading(benchmark: str | None, grader: str | None) -> dict[str, Any]:
     return {"benchmark": benchmark}
 
 
-def _role(given: str, llm_url: str) -> tuple[str, dict[str, str]]:
-    """The LLM of one role, of ``ROLE=MODEL`` or ``ROLE=MODEL@URL``."""
-    role, _, llm = given.partition("=")
-    if role not in list(LlmRole) or not llm:
-        raise typer.BadParameter(
-            f"{given!r} is not {'|'.join(LlmRole)}=MODEL[@URL]", param_hint="--llm-for"
-        )
+def _script_llms(given: list[str], llm_url: str) -> dict[str, list[dict[str, str]]] | None:
+    """The LLMs of data scripts, of ``strong=MODEL`` or ``weak=MODEL@URL``."""
+    if not given:
+        return None
+    pools: dict[str, list[dict[str, str]]] = {"strong": [], "weak": []}
+    for each in given:
+        pool, llm = _named_llm(each, llm_url, list(pools), "--script-llm")
+        pools[pool].append(llm)
+    if not pools["strong"]:
+        raise typer.BadParameter("one of them must be strong=MODEL", param_hint="--script-llm")
+    return pools
+
+
+def _named_llm(
+    given: str, llm_url: str, names: Sequence[str], option: str
+) -> tuple[str, dict[str, str]]:
+    """The LLM of one name, of ``NAME=MODEL`` or ``NAME=MODEL@URL``."""
+    name, _, llm = given.partition("=")
     model, at, url = llm.partition("@http")
-    return role, {"model": model, "base_url": f"http{url}" if at else llm_url}
+    if name not in names or not model:
+        raise typer.BadParameter(
+            f"{given!r} is not {'|'.join(names)}=MODEL[@URL]", param_hint=option
+        )
+    return name, {"model": model, "base_url": f"http{url}" if at else llm_url}
 
 
 def _rows(client: Temper, given: str | None, benchmark: str | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from dotenv import dotenv_values
 
 from services.contracts.base import JsonObject
+from services.contracts.campaign_llms import MOST_CALLS_AT_ONCE
 from temper.submission.submission import SubmissionError
 
 MAX_FILE_BYTES = 256 * 1024
@@ -40,6 +41,9 @@ class CampaignEnvironment:
     scenario: str | None = None
     cards: str | None = None
     datasets: list[str] | None = None
+    strong_models: list[str] = field(default_factory=list)
+    weak_models: list[str] = field(default_factory=list)
+    script_calls_at_once: int | None = None
     folder: Path | None = None
     hub_token: str | None = None
     thinks: bool = False
@@ -74,6 +78,7 @@ def read_environment(path: Path) -> CampaignEnvironment:
             effect(environment, value.strip())
         except ValueError as error:
             raise SubmissionError(f"{path}: {key}: {error}") from error
+    _warn_of_calls_that_nothing_makes(environment)
     return environment
 
 
@@ -111,6 +116,14 @@ def _chat_model(text: str) -> str:
     for prefix in _PREFIXES:
         text = text.removeprefix(prefix)
     return text
+
+
+def _chat_models(text: str) -> list[str]:
+    return [_chat_model(name) for name in _names(text)]
+
+
+def _calls_at_once(text: str) -> int:
+    return min(_at_least_one(text), MOST_CALLS_AT_ONCE)
 
 
 def _names(text: str) -> list[str]:
@@ -190,6 +203,15 @@ def _unless(expected: Callable[[str], bool], why: str) -> _Effect:
     return effect
 
 
+def _warn_of_calls_that_nothing_makes(environment: CampaignEnvironment) -> None:
+    has_models = environment.strong_models or environment.weak_models
+    if environment.script_calls_at_once is not None and not has_models:
+        environment.warnings.append(
+            "FT_API_MAX_WORKERS has no effect without FT_STRONG_MODELS or FT_WEAK_MODELS: data "
+            "scripts may ask no LLM"
+        )
+
+
 _EFFECTS: Mapping[str, _Effect] = {
     "BACKEND": _unless(
         lambda text: "litellm" in text.lower(),
@@ -210,6 +232,9 @@ _EFFECTS: Mapping[str, _Effect] = {
     "LOG_LLM_CHAT_CONTENT": _field("log_conversations", read=_boolean),
     "CUDA_VISIBLE_DEVICES": _setting("cards"),
     "FT_FILE_PATH": _setting("folder", lambda text: Path(text).expanduser()),
+    "FT_API_MAX_WORKERS": _setting("script_calls_at_once", _calls_at_once),
+    "FT_STRONG_MODELS": _setting("strong_models", _chat_models),
+    "FT_WEAK_MODELS": _setting("weak_models", _chat_models),
     "FT_TARGET_BENCHMARK": _setting("benchmark"),
     "FT_BENCHMARK_DESCRIPTION": _setting("benchmark_description"),
     "FT_USER_TARGET_SCENARIO": _setting("scenario"),
@@ -236,7 +261,6 @@ _EFFECTS: Mapping[str, _Effect] = {
 
 _NO_EMBEDDINGS = "campaigns ask for no embeddings"
 _NO_CACHE = "each answer is kept with its campaign and shared with no other"
-_NO_LLM_IN_SCRIPTS = "script_llms of POST /v1/campaigns names the models that scripts may ask"
 _NO_JUDGE = "the benchmark's grader decides"
 
 _WARNINGS: Mapping[str, str] = {
@@ -252,9 +276,6 @@ _WARNINGS: Mapping[str, str] = {
     "LOG_FORMAT_CONSOLE": "the log is JSON and Markdown",
     "FT_Coder_CoSTEER_env_type": "scripts run in the sandbox, trainings in their runtime",
     "FT_UPDATE_LLAMA_FACTORY": "versions are locked",
-    "FT_API_MAX_WORKERS": _NO_LLM_IN_SCRIPTS,
-    "FT_STRONG_MODELS": _NO_LLM_IN_SCRIPTS,
-    "FT_WEAK_MODELS": _NO_LLM_IN_SCRIPTS,
     "FT_JUDGE_MODEL": _NO_JUDGE,
     "FT_JUDGE_API_KEY": _NO_JUDGE,
     "FT_JUDGE_API_BASE": _NO_JUDGE,

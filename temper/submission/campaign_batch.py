@@ -29,6 +29,7 @@ ANSWER_TOKENS = 8192
 ROW_SUFFIXES = (".jsonl", ".json", ".parquet")
 DATASET_SUFFIX = ".jsonl"
 """Data scripts read data sets under this name."""
+_OF_THE_ENDPOINT = ("base_url", "attempts", "retry_seconds")
 _UPLOADED_LATER = "file-of-the-batch"
 
 
@@ -120,6 +121,7 @@ def _plan(task: CampaignTask, environment: CampaignEnvironment) -> PlannedCampai
         "devices": cards or None,
         "sampling": sampling,
         "budget": budget,
+        "script_llms": _script_llms(environment, body["llm"]),
     }
     return PlannedCampaign(
         CreateCampaign.model_validate(request),
@@ -127,6 +129,21 @@ def _plan(task: CampaignTask, environment: CampaignEnvironment) -> PlannedCampai
         datasets,
         frozenset(cards),
     )
+
+
+def _script_llms(environment: CampaignEnvironment, llm: dict[str, Any]) -> dict[str, Any] | None:
+    """The models that data scripts may ask: at the endpoint of the LLM, which is the strong one if
+    none is named."""
+    if not (environment.strong_models or environment.weak_models):
+        return None
+    endpoint = {key: llm[key] for key in _OF_THE_ENDPOINT if key in llm}
+    strong = environment.strong_models or [llm["model"]]
+    at_once = environment.script_calls_at_once
+    return {
+        "strong": [{**endpoint, "model": model} for model in strong],
+        "weak": [{**endpoint, "model": model} for model in environment.weak_models],
+        **({} if at_once is None else {"calls_at_once": at_once}),
+    }
 
 
 def _first(*texts: str | None) -> str:

@@ -69,6 +69,43 @@ while True:
     except urllib.error.HTTPError as error: time.sleep(0.1)
 ```
 {SETTINGS}"""
+PUBLISHED = f"""```python
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from openai import OpenAI
+
+client = OpenAI()
+MODELS = json.loads(os.environ["WEAK_MODEL_POOL"]) + json.loads(os.environ["STRONG_MODEL_POOL"])
+
+
+def rewrite(number, row):
+    answer = client.chat.completions.create(
+        model=MODELS[number % len(MODELS)],
+        messages=[{{"role": "user", "content": "Reword: " + row["question"]}}],
+        temperature=0.7,
+        max_tokens=40,
+        response_format={{"type": "text"}},
+    )
+    return {{
+        "instruction": answer.choices[0].message.content,
+        "input": f"{{answer.usage.prompt_tokens}} tokens",
+        "output": row["answer"],
+    }}
+
+
+with open("datasets/sums.jsonl") as file:
+    rows = [json.loads(line) for line in file]
+if "--debug" in sys.argv:
+    rows = rows[:5]
+with ThreadPoolExecutor(max_workers=4) as pool:
+    data = list(pool.map(rewrite, range(len(rows)), rows))
+with open("data.json", "w") as file:
+    json.dump(data, file)
+```
+{SETTINGS}"""
 SECRET = "the-key-of-the-endpoint"
 
 
@@ -177,6 +214,24 @@ def test_a_script_asks_llms_through_the_proxy_alone(scripted: Scripted) -> None:
     cost = campaigns.get(f"{campaign}/report")["cost"]
     assert cost["by_scripts"]["calls"] == 33
     assert cost["prompt_tokens"] + cost["completion_tokens"] == 110 * (calls_of_loop + 33)
+
+
+@pytest.mark.drill
+def test_a_script_asks_with_the_openai_package(scripted: Scripted) -> None:
+    campaigns = scripted.campaigns
+    campaigns.llm.answer = Rewording(Script({1: [PUBLISHED]}))
+    with campaigns.worker():
+        campaign = campaigns.create(_script_llms(campaigns, calls=100), loops=1)
+        campaigns.client.wait_until(campaign, "succeeded", 240)
+
+    coding = campaigns.get(f"{campaign}/loops/1/coding")
+    assert coding["output"]["attempts"] == 1, coding
+    folder = campaigns.folder / "home" / "jobs" / campaign / "loop-1"
+    rows = json.loads((folder / "full.json").read_text())
+    assert len(rows) == 30
+    assert all(row["instruction"].startswith("Please: What is") for row in rows)
+    assert {row["input"] for row in rows} == {"100 tokens"}
+    assert campaigns.get(f"{campaign}/report")["cost"]["by_scripts"]["calls"] == 5 + 30
 
 
 @pytest.mark.drill

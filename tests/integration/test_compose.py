@@ -3,14 +3,20 @@
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from infra.testing.compose import compose_command
+from services.campaigns.script_data import LISTED_AS
+from services.campaigns.settings import CampaignSettings
+from services.core.settings import ProcessSettings
 from services.core.tracking.selection import TrackerName
+from services.core.web.auth import hash_key, known_hash
+from services.sandbox.settings import SandboxSettings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROFILES = {"default": [], "gpu": ["--profile", "gpu"]}
@@ -18,6 +24,9 @@ WORKERS = {
     "default": {"trainer", "evaluator", "indexer"},
     "gpu": {"trainer-gpu", "evaluator-gpu", "indexer-gpu"},
 }
+
+Of = TypeVar("Of", bound=ProcessSettings)
+NONE: Mapping[str, str] = {}
 
 Services = dict[str, dict[str, Any]]
 
@@ -35,14 +44,23 @@ def profile(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def _config(command: list[str], profile: str, *options: str, files: Sequence[str] = ()) -> str:
+def _config(
+    command: list[str],
+    profile: str,
+    *options: str,
+    files: Sequence[str] = (),
+    variables: Mapping[str, str] = NONE,
+) -> str:
     named = [word for file in files for word in ("-f", file)]
     # Ignore variables that the developer's shell sets for another stack.
     ignored = ("COMPOSE_", "TEMPER_", "POSTGRES_")
     checked = subprocess.run(
         [*command, *named, *PROFILES[profile], "config", *options],
         cwd=REPOSITORY,
-        env={key: value for key, value in os.environ.items() if not key.startswith(ignored)},
+        env={
+            **{key: value for key, value in os.environ.items() if not key.startswith(ignored)},
+            **variables,
+        },
         capture_output=True,
         text=True,
         timeout=60,
@@ -70,7 +88,7 @@ def test_the_profile_contains_the_gateway_its_state_tools_and_workers(
     assert set(services) == {"api", "campaigns", "redis", "postgres"} | tools | WORKERS[profile]
 
 
-def test_the_campaigns_worker_reaches_gateway_and_sandbox_through_the_gateway(
+def test_the_campaigns_worker_reaches_the_gateway_and_programs_through_it(
     services: Services,
 ) -> None:
     campaigns = services["campaigns"]
@@ -80,6 +98,70 @@ def test_the_campaigns_worker_reaches_gateway_and_sandbox_through_the_gateway(
     assert "default" in campaigns["networks"]  # of the gateway, and to the LLM
     homes = [each["source"] for each in campaigns["volumes"] if each["target"] == "/var/lib/temper"]
     assert homes == ["home"]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"SCRIPT_PROXY_ADDRESS": "10.9.9.5", "SCRIPT_SUBNET": "10.9.9.0/28"}],
+    ids=["defaults", "own-subnet"],
+)
+def test_worker_and_sandbox_agree_on_scripts_and_their_llms(
+    command: list[str], variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {
+        "TEMPER_CAMPAIGN_SCRIPT_KEY": "key",
+        "TEMPER_SANDBOX_SCRIPT_KEY_HASHES": hash_key("key"),
+    }
+    given = {**keys, **variables}
+    stack = json.loads(_config(command, "default", "--format", "json", variables=given))
+    campaigns, sandbox = stack["services"]["campaigns"], stack["services"]["sandbox"]
+    worker = _settings(CampaignSettings, campaigns, monkeypatch)
+    service = _settings(SandboxSettings, sandbox, monkeypatch)
+
+    assert worker.campaign_script_key is not None
+    key = worker.campaign_script_key.get_secret_value()
+    assert known_hash(key, service.sandbox_script_key_hashes) is not None
+    assert worker.campaign_script_url == "http://sandbox:8081"
+    assert {"scripts"} == set(campaigns["networks"]) & set(sandbox["networks"])
+    address = campaigns["networks"]["scripts"]["ipv4_address"]
+    assert worker.campaign_proxy_host == address  # the network of the sandbox, and no other
+    assert worker.proxy_url == f"http://{service.sandbox_script_network}"
+    assert service.sandbox_script_network == f"{address}:{worker.campaign_proxy_port}"
+    (pool,) = stack["networks"]["scripts"]["ipam"]["config"]
+    assert ip_address(address) in ip_network(pool["subnet"])
+    assert service.sandbox_script_folders == {LISTED_AS: worker.campaign_script_data}
+    shared = {
+        name: (each["source"], each["target"], each.get("read_only", False))
+        for name, mounts in (("campaigns", campaigns), ("sandbox", sandbox))
+        for each in mounts["volumes"]
+        if each["target"] == str(worker.campaign_script_data)
+    }
+    assert shared == {
+        "campaigns": ("scripts", "/srv/campaigns", False),
+        "sandbox": ("scripts", "/srv/campaigns", True),
+    }
+
+
+def test_without_their_keys_there_are_neither_scripts_nor_a_proxy(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = _settings(CampaignSettings, services["campaigns"], monkeypatch)
+    service = _settings(SandboxSettings, services["sandbox"], monkeypatch)
+
+    assert worker.campaign_script_key is None
+    assert worker.proxy_url is None
+    assert service.sandbox_script_key_hashes == []
+
+
+def _settings(kind: type[Of], service: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Of:
+    """The settings of a service's process, which Docker gives no variables without a value."""
+    with monkeypatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("TEMPER_")]:
+            patch.delenv(name)
+        for name, value in service["environment"].items():
+            if value is not None:
+                patch.setenv(name, value)
+        return kind()
 
 
 def test_ports_are_published_on_loopback_only(services: Services) -> None:
@@ -104,24 +186,27 @@ def test_the_sandbox_has_only_the_capabilities_to_switch_users(services: Service
     assert given == {"CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"}
 
 
-def test_the_sandbox_has_limits_and_no_volumes(services: Services) -> None:
+def test_the_sandbox_has_limits_and_reads_only_data_of_scripts(services: Services) -> None:
     sandbox = services["sandbox"]
 
     assert int(sandbox["mem_limit"]) == int(sandbox["memswap_limit"]) > 0
     assert sandbox["pids_limit"] > 0
-    assert "volumes" not in sandbox
+    (volume,) = sandbox["volumes"]
+    assert (volume["source"], volume["read_only"]) == ("scripts", True)
 
 
-def test_the_sandbox_has_no_secrets_and_reaches_only_the_gateway(
+def test_the_sandbox_has_no_secrets_and_reaches_only_gateway_and_campaigns(
     command: list[str], profile: str, services: Services
 ) -> None:
-    assert set(services["sandbox"]["networks"]) == {"tools"}
-    on_its_network = {name for name, each in services.items() if "tools" in each["networks"]}
-    assert on_its_network == {"sandbox", "api"}
+    others = {"tools": "api", "scripts": "campaigns"}
+    assert set(services["sandbox"]["networks"]) == set(others)
     networks = json.loads(_config(command, profile, "--format", "json"))["networks"]
-    assert networks["tools"]["internal"]
     without_the_host = {"com.docker.network.bridge.inhibit_ipv4": "true"}
-    assert networks["tools"]["driver_opts"] == without_the_host
+    for network, other in others.items():
+        on_it = {name for name, each in services.items() if network in each["networks"]}
+        assert on_it == {"sandbox", other}
+        assert networks[network]["internal"]
+        assert networks[network]["driver_opts"] == without_the_host
     variables = services["sandbox"]["environment"]
     assert all(
         name.startswith(("TEMPER_SANDBOX_", "TEMPER_LOG_", "TEMPER_ALLOW_KEYLESS"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import subprocess
 import sys
@@ -25,7 +26,8 @@ class ScriptedLlm(ThreadedServer):
     ``answer`` maps the messages of a request to what the LLM says, after ``answer_seconds``.
     ``answered`` counts the answers to equal requests; ``keys`` are the idempotency keys of all
     requests. While ``held`` says so of the messages, a request is not answered; ``holding`` is set
-    then, and ``abandoned`` when its client is gone.
+    then, and ``abandoned`` when its client is gone. Where ``endless`` says so, the answer has no
+    end.
     """
 
     def __init__(self, answer: Callable[[Messages], str]) -> None:
@@ -36,6 +38,7 @@ class ScriptedLlm(ThreadedServer):
         self.requests: list[Messages] = []
         self.keys: list[str] = []
         self.held: Callable[[Messages], bool] = lambda _: False
+        self.endless: Callable[[Messages], bool] = lambda _: False
         self.holding = threading.Event()
         self.abandoned = threading.Event()
 
@@ -49,7 +52,7 @@ class ScriptedLlm(ThreadedServer):
         self.held = lambda _: False
         super().__exit__(*error)
 
-    async def _complete(self, request: web.Request) -> web.Response:
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
         messages = (await request.json())["messages"]
         self.keys.append(request.headers.get("Idempotency-Key", ""))
         while self.held(messages):
@@ -60,6 +63,8 @@ class ScriptedLlm(ThreadedServer):
                 raise web.HTTPGone
         await asyncio.sleep(self.answer_seconds)
         self.requests.append(messages)
+        if self.endless(messages):
+            return await _endless(request)
         self.answered[json.dumps(messages)] += 1
         message = {"role": "assistant", "content": self.answer(messages)}
         return web.json_response(
@@ -71,6 +76,16 @@ class ScriptedLlm(ThreadedServer):
 
     async def _run_code(self, request: web.Request) -> web.Response:
         return web.json_response(await asyncio.to_thread(_run, await request.json()))
+
+
+async def _endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    await response.write(b'{"choices": [{"message": {"content": "')
+    with contextlib.suppress(ConnectionError):
+        while request.transport is not None:
+            await response.write(b"and so on " * (1 << 16))
+    return response
 
 
 def _run(body: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,13 @@
 """The data sets of a campaign, with the files of those that are registered."""
 
+from collections.abc import Sequence
+
 from sqlalchemy.orm import Session
 
 from services.api.datasets.service import get_dataset, list_datasets
 from services.contracts.campaigns import CampaignDataset, CreateCampaign
 from services.contracts.errors import InvalidRequest, NotFound
+from services.core.registry import require_file
 
 MAX_DATASETS = 50
 """As many as a request may name."""
@@ -22,6 +25,20 @@ def datasets_of(session: Session, body: CreateCampaign) -> list[CampaignDataset]
         message = f"{len(found)} data sets are registered: name up to {MAX_DATASETS} of them"
         raise InvalidRequest(message, param="datasets")
     return [_registered(session, number, each) for number, each in enumerate(found)]
+
+
+def check_size(session: Session, datasets: Sequence[CampaignDataset], most: int) -> None:
+    """Raise `InvalidRequest` for a file that is not there, or for more than ``most`` bytes."""
+    total = sum(
+        require_file(session, each.file, f"datasets[{number}].file").bytes
+        for number, each in enumerate(datasets)
+    )
+    if total > most:
+        raise InvalidRequest(
+            f"the data sets have {total} bytes together, which is above "
+            f"TEMPER_MAX_CAMPAIGN_DATA_BYTES ({most}): name fewer of them",
+            param="datasets",
+        )
 
 
 def _registered(session: Session, number: int, given: CampaignDataset) -> CampaignDataset:

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from services.api.campaigns.datasets import datasets_of
+from services.api.campaigns.datasets import check_size, datasets_of
 from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
@@ -29,9 +29,6 @@ from services.core.jobs.store import create_job, get_job
 from services.core.registry import require_file
 from services.metrics.missing_scores import mean_score
 
-MAX_DATASET_BYTES = 64 << 20
-"""Of all data sets together: they travel to the sandbox in one request."""
-
 
 def create_campaign(session: Session, body: CreateCampaign, settings: ApiSettings) -> Job:
     """Check everything that needs no file content, and queue the campaign.
@@ -44,12 +41,7 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
     for position, campaign in enumerate(body.after):
         _require_campaign(session, campaign, f"after[{position}]")
     body = body.model_copy(update={"datasets": datasets_of(session, body)})
-    total = 0
-    for position, dataset in enumerate(body.datasets):
-        total += require_file(session, dataset.file, f"datasets[{position}].file").bytes
-    if total > MAX_DATASET_BYTES:
-        limit = f"{MAX_DATASET_BYTES >> 20} MiB"
-        raise InvalidRequest(f"the data sets are larger than {limit} together", param="datasets")
+    check_size(session, body.datasets, settings.max_campaign_data_bytes)
     check_endpoint(body.llm, settings.allowed_endpoints, "llm.base_url")
     for role, llm in body.llm_by_role.items():
         param = f"llm_by_role.{role.value}.base_url"
@@ -88,6 +80,8 @@ def campaign_view(job: Job) -> Campaign:
         base_model=request.base_model,
         scenario=request.scenario,
         budget=request.budget,
+        branches=request.branches,
+        parents=request.parents,
         result=CampaignResult.model_validate(job.result) if job.result else None,
         **state_fields(job),
     )

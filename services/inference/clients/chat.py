@@ -32,6 +32,7 @@ class ChatRequest(BaseModel):
     seed: int | None = None
     chat_template_kwargs: JsonObject | None = Field(default=None, description="vLLM's own field.")
     tools: list[JsonObject] | None = None
+    response_format: JsonObject | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class FailureKind(StrEnum):
     TIMED_OUT = "timed_out"
     STATUS = "status"  # an HTTP error status
     FINAL = "final"  # retrying cannot help
+    ENDLESS = "endless"  # the body was longer than any answer may be
     UNREADABLE = "unreadable"  # the body could not be parsed
 
 
@@ -89,7 +90,7 @@ class Retries:
 
     def include(self, error: ServiceFailed) -> bool:
         """Whether another attempt may succeed."""
-        if error.kind is FailureKind.FINAL:
+        if error.kind in {FailureKind.FINAL, FailureKind.ENDLESS}:
             return False
         if error.kind is FailureKind.STATUS:
             return error.status in self.statuses
@@ -350,7 +351,7 @@ class JsonService:
                 if len(body) > self._largest_answer:
                     raise ServiceFailed(
                         f"{request.url} answered more than {self._largest_answer >> 20} MiB",
-                        FailureKind.FINAL,  # a retry would be as long
+                        FailureKind.ENDLESS,
                         status=response.status,
                     )
             retry_after = response.headers.get("retry-after")

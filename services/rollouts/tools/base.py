@@ -1,7 +1,6 @@
 """The vocabulary of tool calls: results, replies and errors, and the protocols of a toolbox."""
 
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Protocol
 
 from services.contracts.base import JsonObject
@@ -96,7 +95,7 @@ def service_error(failed: ServiceFailed) -> ToolError:
         text = f"Error: the tool refused the arguments: {failed.body[:SHOWN_CHARACTERS]}"
     elif failed.kind is FailureKind.TIMED_OUT:
         outcome, text = CallOutcome.TIMED_OUT, "Error: the tool did not answer in time."
-    elif is_refusal and failed.status == HTTPStatus.OK:
+    elif failed.kind is FailureKind.ENDLESS:
         text = "Error: the tool's answer is too long."
     elif is_refusal:
         text = f"Error: the tool failed with HTTP status {failed.status}."

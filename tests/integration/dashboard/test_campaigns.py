@@ -20,6 +20,8 @@ REQUEST = {
     "scenario": "Add two numbers.",
     "file": "file-1",
     "datasets": [{"name": "sums", "file": "file-2"}],
+    "branches": 3,
+    "parents": "spread",
     "llm": {"base_url": "http://127.0.0.1:4000/v1", "model": "strong", "temperature": None},
 }
 HOSTILE = "<script>document.title='broken'</script>\u202e</td><img src=x>"
@@ -116,6 +118,24 @@ def test_a_new_attempt_appears_without_a_reload(
     row = page.get_by_role("row").filter(has_text="loop 4")
     expect(row).to_contain_text("a longer run")
     expect(row).to_contain_text("under way, after proposal")
+
+
+def test_loops_that_run_at_once_are_named_with_their_parents(
+    page: Page, gateway: GatewayClient, records: Records
+) -> None:
+    records.step(5, "direct_exp_gen", {"parent": 1, "hypothesis": "a shorter run"})
+    records.step(5, "coding", {"attempts": 1})
+    open_view(page, gateway, f"/ui/campaigns/{ID}")
+
+    facts = page.locator("dl")
+    expect(facts).to_contain_text("3, each from the best accepted model")
+    under_way = facts.get_by_role("listitem")
+    expect(under_way.filter(has_text="loop 5")).to_have_text("loop 5 from loop 1")
+    judged = under_way.filter(has=page.get_by_role("link", name="loop 3"))
+    expect(judged).to_have_count(0)
+
+    row = page.get_by_role("row").filter(has_text="a shorter run")
+    expect(row).to_contain_text("under way, after coding")
 
 
 def test_an_attempt_shows_its_conversation_as_text_and_its_jobs(

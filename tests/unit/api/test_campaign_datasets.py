@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.api.campaigns.datasets import datasets_of
+from services.api.campaigns.datasets import check_size, datasets_of
 from services.api.datasets.service import register_dataset
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns import CampaignDataset, CreateCampaign
 from services.contracts.datasets import DatasetStatistics, RegisterDataset, TokenStatistics
 from services.contracts.errors import InvalidRequest
 from services.core.db.engine import Database
@@ -57,3 +57,15 @@ def test_no_names_mean_all_registered_data_sets(database: Database) -> None:
     register(database, "more")
 
     assert [name for name, _, _ in resolved(database, [])] == ["more", "sums"]
+
+
+def test_more_data_than_the_operator_allows_are_refused(database: Database) -> None:
+    given = [CampaignDataset(name=name, file=f"file-{name}") for name in ("sums", "more")]
+    for each in given:
+        register(database, each.name)
+
+    with database.read() as session:
+        check_size(session, given, most=2)
+        with pytest.raises(InvalidRequest, match="TEMPER_MAX_CAMPAIGN_DATA_BYTES") as refused:
+            check_size(session, given, most=1)
+    assert refused.value.param == "datasets"

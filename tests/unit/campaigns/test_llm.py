@@ -9,14 +9,16 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from pydantic import BaseModel
 
 from services.campaigns.kept_answer import KeptAnswer
-from services.campaigns.llm import Conversation
+from services.campaigns.llm import REPAIRS, Conversation
 from services.campaigns.records import Proposal
 from services.campaigns.run import CampaignRun
-from services.campaigns.signals import Interrupted
+from services.campaigns.signals import Interrupted, StepFailed
 from services.contracts.campaigns import StepName
 from services.core.db.engine import Database
+from services.core.db.tables import EventRow
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm
 
@@ -96,3 +98,64 @@ def test_a_call_that_was_given_up_is_made_again_under_the_same_key(
     first, second, again = llm.keys
     assert first
     assert first != second == again
+
+
+def test_an_answer_without_end_is_given_up_and_asked_for_again(
+    campaign: StoredCampaign, llm: ScriptedLlm
+) -> None:
+    asked = {"base_url": f"{llm.origin}/v1", "model": "scripted", "max_tokens": 50}
+    campaign.create(llm=asked)
+    llm.endless = lambda messages: len(messages) == 2
+    run = campaign.run()
+
+    assert converse(run) == ["", "answer 4"]
+
+    assert run.budget.tokens >= 50 + 110
+    with campaign.database.read() as session:
+        events = [row.message for row in session.query(EventRow)]
+    assert any("given up" in each and "more than 32 MiB" in each for each in events)
+    assert len(llm.requests) == 2
+
+
+class Reason(BaseModel):
+    """What is asked for."""
+
+    reason: str
+
+
+def ask(run: CampaignRun) -> str:
+    """The answer of a step that asks for JSON."""
+    said: list[str] = []
+
+    def step() -> Proposal:
+        said.append(Conversation(run, "proposal", "Be brief.").ask_json("Why?", Reason).reason)
+        return Proposal(parent=0)
+
+    run.step(1, StepName.PROPOSAL, Proposal, step)
+    return said[0]
+
+
+def test_an_answer_that_is_not_the_json_asked_for_is_sent_back_with_the_reason(
+    campaign: StoredCampaign, llm: ScriptedLlm
+) -> None:
+    answers = ["Because.", '{"reason": 3}', '<think>{"reason": "no"}</think>{"reason": "yes"}']
+    llm.answer = lambda messages: answers[len(messages) // 2 - 1]
+    campaign.create(llm={"base_url": f"{llm.origin}/v1", "model": "scripted"})
+
+    assert ask(campaign.run()) == "yes"
+
+    told = [str(messages[-1]["content"]) for messages in llm.requests]
+    assert "holds no JSON object" in told[1]
+    assert "reason: Input should be a valid string" in told[2]
+
+
+def test_an_llm_that_never_gives_the_json_fails_the_step(
+    campaign: StoredCampaign, llm: ScriptedLlm
+) -> None:
+    llm.answer = lambda _: "Because."
+    campaign.create(llm={"base_url": f"{llm.origin}/v1", "model": "scripted"})
+
+    with pytest.raises(StepFailed, match="no usable JSON"):
+        ask(campaign.run())
+
+    assert len(llm.requests) == 1 + REPAIRS

@@ -1,6 +1,7 @@
 """The proxy through which data scripts ask LLMs."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -38,12 +39,13 @@ class Asked:
         )
         self.token = script_token(self.settings, SCRIPT)
 
-    def create(self, calls: int = 100, **request: Any) -> None:
+    def create(self, calls: int = 100, at_once: int = 16, **request: Any) -> None:
         """Create the campaign, whose script begins."""
         price = {"prompt": 1e6, "completion": 1e6}  # 1 a token
         own = {"base_url": f"{self.llm.origin}/v1", "price": price}
         strong = {**own, "model": "strong", "max_tokens": 50}
-        llms = {"strong": [strong], "weak": [{**own, "model": "weak"}], "calls": calls}
+        llms = {"strong": [strong], "weak": [{**own, "model": "weak"}]}
+        llms |= {"calls": calls, "calls_at_once": at_once}
         self.campaign.create(llm={**own, "model": "main"}, script_llms=llms, **request)
         with self.campaign.database.write() as session:
             open_script(session, SCRIPT, self.campaign.id)
@@ -78,7 +80,12 @@ def code(answer: httpx.Response) -> tuple[int, str]:
 def test_a_script_is_answered_and_what_it_uses_is_counted(proxy: Asked) -> None:
     proxy.create()
 
-    first, second = proxy.ask(), proxy.ask(model="weak", stream=False, n=1, user="me")
+    first, second = (
+        proxy.ask(),
+        proxy.ask(
+            model="weak", stream=False, n=1, user="me", response_format={"type": "json_object"}
+        ),
+    )
 
     assert first.json()["choices"][0]["message"]["content"] == "It is said."
     assert second.status_code == 200
@@ -160,11 +167,29 @@ def test_calls_at_the_same_time_exceed_the_tokens_by_no_more_than_one(proxy: Ask
     assert 300 <= used.prompt_tokens + used.completion_tokens < 300 + 110 + 1
 
 
+def test_no_more_calls_are_under_way_than_the_campaign_allows(proxy: Asked) -> None:
+    llm, under_way = proxy.llm, Counter[int]()
+
+    def held(_: object) -> bool:
+        number = len(llm.keys) - len(llm.requests)
+        under_way[number] += 1
+        return under_way[number] % 5 != 0
+
+    proxy.create(at_once=2)
+    llm.held = held
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: proxy.ask(), range(8)))
+
+    assert [answer.status_code for answer in answers] == [200] * 8
+    assert set(under_way) <= {1, 2}
+
+
 @pytest.mark.parametrize(
     "body",
     [
         *({"stream": True}, {"n": 2}, {"messages": []}, {"messages": "x"}, {"max_tokens": 0}),
-        *({"base_url": "http://elsewhere"}, {"response_format": {"type": "json_object"}}),
+        *({"base_url": "http://elsewhere"}, {"logit_bias": {"1": 5}}),
     ],
 )
 def test_what_is_not_offered_is_named(proxy: Asked, body: dict[str, Any]) -> None:

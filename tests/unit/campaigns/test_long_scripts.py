@@ -1,5 +1,6 @@
 """Data scripts that run in the sandbox while the campaign waits."""
 
+import errno
 import json
 import time
 from collections.abc import Iterator
@@ -100,12 +101,31 @@ def test_folders_of_campaigns_that_have_ended_are_removed(
 ) -> None:
     root = campaign.settings.home / "sandbox" / "campaigns"
     (root / "campaign-of-before").mkdir(parents=True)
+    (root / ".campaign-of-before.0a0b.partial").touch()
     campaign.create()
 
     made(campaign.run())
 
     assert [each.name for each in root.iterdir()] == [CAMPAIGN_ID]
     assert scripts.started
+
+
+def test_a_campaign_waits_for_space_for_its_data_sets(
+    campaign: StoredCampaign, scripts: ScriptedScripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    campaign.create()
+    with monkeypatch.context() as patched:
+        patched.setattr("os.sendfile", full)
+        with pytest.raises(Waiting, match="space in TEMPER_CAMPAIGN_SCRIPT_DATA"):
+            made(campaign.run())
+    root = campaign.settings.home / "sandbox" / "campaigns"
+    assert [each.name for each in root.iterdir()] == [CAMPAIGN_ID]
+
+    assert made(later(campaign)) == []
+    assert (root / CAMPAIGN_ID / "sums.jsonl").stat().st_size > 0
 
 
 def test_a_campaign_waits_for_a_long_script_and_starts_it_once(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from services.contracts.benchmark_sources import describe_benchmark
 from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.campaign_llms import MOST_CALLS_AT_ONCE
 from temper.cli.main import main
 from temper.formats.campaign_environment import KNOWN_KEYS, CampaignEnvironment, read_environment
 from temper.formats.campaign_tasks import CampaignTask, read_cards, read_duration, read_tasks
@@ -179,6 +180,41 @@ def test_the_published_template_starts_a_batch(folder: Path) -> None:
     assert request.samples_per_item == 4
     assert request.sampling.temperature > 0
     assert [each.name for each in request.datasets] == ["sums"]
+    llms = request.script_llms
+    assert llms is not None
+    assert [[llm.model for llm in pool] for pool in (llms.strong, llms.weak)] == [
+        ["gpt-5"],
+        ["gpt-5-mini"],
+    ]
+    assert llms.calls_at_once == 10
+
+
+def test_data_scripts_ask_at_the_endpoint_of_their_task(folder: Path) -> None:
+    given = environment(
+        folder,
+        FT_WEAK_MODELS='["openai/small", "smaller"]',
+        FT_API_MAX_WORKERS="1000",
+        MAX_RETRY="7",
+    )
+
+    (planned,) = plan_campaigns([task(port=4001)], given)
+
+    llms = planned.request.script_llms
+    assert llms is not None
+    assert [llm.model for llm in llms.strong] == ["strong"]  # CHAT_MODEL, as no other is named
+    assert [llm.model for llm in llms.weak] == ["small", "smaller"]
+    urls = {str(llm.base_url) for llm in llms.by_model.values()}
+    assert urls == {"http://localhost:4001/v1"}
+    assert {llm.attempts for llm in llms.by_model.values()} == {7}
+    assert llms.calls_at_once == MOST_CALLS_AT_ONCE
+
+
+def test_calls_at_once_without_models_are_warned_of(folder: Path) -> None:
+    given = environment(folder, FT_API_MAX_WORKERS="10")
+
+    assert any(each.startswith("FT_API_MAX_WORKERS") for each in given.warnings)
+    (planned,) = plan_campaigns([task()], given)
+    assert planned.request.script_llms is None
 
 
 def test_values_of_a_task_are_on_top_of_the_environment(folder: Path) -> None:

@@ -65,6 +65,7 @@ def sent(gateway: ScriptedServer, path: str = "/v1/campaigns") -> dict[str, Any]
 
 def test_published_flags_mean_what_they_say(gateway: ScriptedServer) -> None:
     flags = ["--benchmark", "gsm8k", "--user-target-scenario", "Sums.", "--loop-n", "5"]
+    flags += ["--branches", "2", "--parents", "spread"]
     flags += ["--step-n", "12", "--timeout", "90m", "--upper-data-size-limit", "700"]
 
     assert start(*LLM, *flags, "--file", "items.jsonl", "--dataset", "sums") == 0
@@ -75,6 +76,7 @@ def test_published_flags_mean_what_they_say(gateway: ScriptedServer) -> None:
     assert describe_benchmark("gsm8k") in body["scenario"]
     assert (body["file"], body["datasets"][0]["name"]) == ("file-1", "sums")
     assert body["training_rows"] == 700
+    assert (body["branches"], body["parents"]) == (2, "spread")
     limits = {name: body["budget"][name] for name in ("loops", "steps", "hours")}
     assert limits == {"loops": 5, "steps": 12, "hours": 1.5}
 
@@ -106,6 +108,18 @@ def test_each_role_may_have_an_llm_of_its_own(gateway: ScriptedServer) -> None:
     assert found == {"feedback": ("weak", URL), "coding": ("coder", "http://10.0.0.1/v1")}
 
 
+def test_data_scripts_may_be_given_llms(gateway: ScriptedServer) -> None:
+    pools = ["--script-llm", "strong=big", "--script-llm", "weak=small@http://10.0.0.1/v1"]
+
+    assert start(*LLM, *pools, "--scenario", "Sums.", "--file", "items.jsonl") == 0
+
+    llms = sent(gateway)["script_llms"]
+    found = {
+        name: [(llm["model"], llm["base_url"]) for llm in llms[name]] for name in ("strong", "weak")
+    }
+    assert found == {"strong": [("big", URL)], "weak": [("small", "http://10.0.0.1/v1")]}
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -117,6 +131,8 @@ def test_each_role_may_have_an_llm_of_its_own(gateway: ScriptedServer) -> None:
         (["--scenario", "Sums.", "--timeout", "soon"], "soon"),
         (["--scenario", "Sums.", "--timeout", "1h", "--hours", "1"], "--timeout"),
         (["--scenario", "Sums.", "--llm-for", "cooking=weak"], "cooking"),
+        (["--scenario", "Sums.", "--script-llm", "big"], "strong|weak=MODEL[@URL]"),
+        (["--scenario", "Sums.", "--script-llm", "weak=small"], "strong=MODEL"),
         (["--scenario", "Sums.", "--cost", "3"], "price"),
         (["--path", "campaign-1"], "ID/LOOP"),
         (["--path", "campaign-1/2/baking"], "step"),

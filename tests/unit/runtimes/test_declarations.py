@@ -53,13 +53,13 @@ def test_cpu_and_cuda_use_the_same_torch_version(name: str) -> None:
     assert cpu.version != cuda.version
 
 
-def test_the_sandbox_has_the_packages_that_rollouts_use() -> None:
+def test_the_sandbox_has_the_packages_that_rollouts_and_data_scripts_use() -> None:
     declaration = read_declaration(DECLARATIONS / "sandbox", "cpu")
 
     locked = {line.partition("==")[0] for line in requirements(declaration.lock)}
 
     scientific = {"numpy", "scipy", "pandas", "sympy", "scikit-learn", "networkx", "matplotlib"}
-    assert scientific | {"pytest", "ipykernel", "jupyter-client"} <= locked
+    assert scientific | {"pytest", "ipykernel", "jupyter-client", "openai"} <= locked
 
 
 def test_a_cpu_only_declaration_is_the_same_with_a_gpu() -> None:

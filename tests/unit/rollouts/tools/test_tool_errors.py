@@ -11,7 +11,7 @@ from services.rollouts.tools.base import service_error
 @pytest.mark.parametrize(
     ("kind", "status", "outcome", "text"),
     [
-        (Kind.FINAL, 200, CallOutcome.FAILED, "Error: the tool's answer is too long."),
+        (Kind.ENDLESS, 200, CallOutcome.FAILED, "Error: the tool's answer is too long."),
         (
             Kind.FINAL,
             503,

@@ -32,7 +32,7 @@ export function campaignView({ place, signal }, id) {
     const campaign = await request(path, { signal });
     const loops = (await request(`${path}/loops`, { signal })).data;
     problem.textContent = "";
-    show(state, summary(campaign));
+    show(state, summary(campaign, loops));
     const widest = Math.max(...loops.flatMap((loop) => loop.comparison?.ci95.map(Math.abs) ?? []), 0);
     show(tree, table("Each attempt below the one that it started from", attempts(id, widest), inTreeOrder(loops), "The base model is not measured yet."));
     return !isFinal(campaign);
@@ -54,7 +54,12 @@ const CAMPAIGNS = {
   Scenario: (one) => h("span", { class: "long" }, one.scenario.slice(0, 160)),
 };
 
-function summary(campaign) {
+const PARENTS = {
+  best: "the best model",
+  spread: "the best accepted model from which no other has started",
+};
+
+function summary(campaign, attempted) {
   const { loops, steps, hours, llm_tokens: tokens, gpu_hours: gpuHours, cost } = campaign.budget;
   return facts({
     Status: status(campaign),
@@ -63,10 +68,28 @@ function summary(campaign) {
     Scenario: campaign.scenario,
     "Base model": campaign.base_model,
     Budget: [`${loops} loops`, steps && `${number(steps)} steps`, hours && `${number(hours)} hours`, tokens && `${number(tokens)} tokens of the LLM`, gpuHours && `${number(gpuHours)} GPU hours`, cost && `cost ${number(cost)}`].filter(Boolean).join(", "),
+    "Loops at once": campaign.branches > 1 ? `${campaign.branches}, each from ${PARENTS[campaign.parents]}` : null,
+    "Under way": isFinal(campaign) ? null : links(campaign.id, attempted.filter(isUnderWay)),
     "Ended by": campaign.result?.ended_by.replaceAll("_", " "),
     "Best model": campaign.result && `${campaign.result.best_model} (loop ${campaign.result.best_loop})`,
     Error: campaign.error?.message,
   });
+}
+
+function isUnderWay(loop) {
+  return loop.loop ? loop.accepted === null : !loop.model;
+}
+
+/** Loops with those that they started from, or null for none. */
+function links(id, loops) {
+  const place = (loop) => h("a", { href: `/ui/campaigns/${id}/loops/${loop}` }, loopName(loop));
+  const items = loops.map((loop) => h("li", {}, place(loop.loop), loop.parent === null ? null : [" from ", place(loop.parent)]));
+  return items.length ? h("ul", {}, items) : null;
+}
+
+/** The name of a loop as people say it. */
+function loopName(loop) {
+  return loop ? `loop ${loop}` : "base model";
 }
 
 /** Loops depth first, each behind its parent, as `{loop, depth}`. */
@@ -78,7 +101,7 @@ function inTreeOrder(loops) {
 
 const attempts = (id, widest) => ({
   Attempt: ({ loop, depth }) => {
-    const name = h("span", { class: depth ? "branch" : null }, h("a", { href: `/ui/campaigns/${id}/loops/${loop.loop}` }, loop.loop ? `loop ${loop.loop}` : "base model"));
+    const name = h("span", { class: depth ? "branch" : null }, h("a", { href: `/ui/campaigns/${id}/loops/${loop.loop}` }, loopName(loop.loop)));
     name.style.marginInlineStart = `${Math.max(0, depth - 1)}rem`;
     return name;
   },

@@ -1,12 +1,19 @@
-"""Campaigns whose data scripts may ask LLMs: what is checked before they begin."""
+"""What campaigns may ask of their data scripts is checked before they begin."""
+
+import os
 
 import pytest
 from pydantic import ValidationError
 
 from services.campaigns import prompts
+from services.campaigns.script_offer import MAX_SENT_BYTES, check_scripts
+from services.campaigns.settings import CampaignSettings
 from services.campaigns.worker import CampaignWorker
+from services.contracts.campaign_llms import ScriptLlms
 from services.contracts.campaigns import CreateCampaign
+from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobStatus
+from services.core.artifacts import Artifacts
 from services.core.jobs.job import NO_DEVICE, NewJob
 from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import create_job, get_job
@@ -34,6 +41,20 @@ def test_a_worker_without_a_proxy_refuses_them(campaign: StoredCampaign) -> None
     assert "TEMPER_CAMPAIGN_PROXY_PORT" in error.message
 
 
+def test_more_data_than_can_be_sent_needs_a_folder(campaign: StoredCampaign) -> None:
+    request = CreateCampaign.model_validate(REQUEST)
+    artifacts = Artifacts(campaign.settings.home)
+    os.truncate(artifacts.file(request.datasets[0].file), MAX_SENT_BYTES + 1)
+
+    with pytest.raises(InvalidRequest, match="TEMPER_CAMPAIGN_SCRIPT_DATA") as refused:
+        check_scripts(request, campaign.settings, artifacts)
+    assert refused.value.param == "datasets"
+    in_a_folder = CampaignSettings(
+        home=artifacts.root, campaign_script_key="key", campaign_script_data=artifacts.root
+    )
+    check_scripts(request, in_a_folder, artifacts)
+
+
 def test_a_cost_limit_needs_the_price_of_each() -> None:
     main = {**STRONG, "model": "main", "price": PRICE}
     priced = {**REQUEST, "llm": main, "budget": {"cost": 5.0}}
@@ -44,20 +65,21 @@ def test_a_cost_limit_needs_the_price_of_each() -> None:
     CreateCampaign.model_validate({**priced, "script_llms": llms})
 
 
-def test_a_model_is_in_one_pool() -> None:
-    llms = {"strong": [STRONG], "weak": [STRONG]}
+def test_a_model_is_one_llm_in_both_pools() -> None:
+    other = {**STRONG, "base_url": f"{NOWHERE}/v2"}
 
+    ScriptLlms.model_validate({"strong": [STRONG], "weak": [STRONG]})
     with pytest.raises(ValidationError, match="same model"):
-        CreateCampaign.model_validate({**REQUEST, "script_llms": llms})
+        ScriptLlms.model_validate({"strong": [STRONG], "weak": [other]})
 
 
 def test_the_llm_is_told_what_its_script_can_reach() -> None:
     without = CreateCampaign.model_validate(REQUEST)
     with_llms = CreateCampaign.model_validate(
-        {**REQUEST, "script_llms": {"strong": [STRONG], "calls": 77}}
+        {**REQUEST, "script_llms": {"strong": [STRONG], "calls": 77, "calls_at_once": 5}}
     )
 
     assert prompts.network_text(without) == "no network"
     told = prompts.network_text(with_llms)
-    assert "{OPENAI_BASE_URL}/chat/completions" in told
-    assert "at most 77 calls" in told
+    assert "OpenAI() finds OPENAI_BASE_URL and OPENAI_API_KEY" in told
+    assert "at most 77 calls in all, 5 at once" in told

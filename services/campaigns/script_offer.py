@@ -1,0 +1,34 @@
+"""What a campaign may ask of its data scripts, by the settings of the campaigns' worker."""
+
+from services.campaigns.settings import CampaignSettings
+from services.contracts.campaigns import CreateCampaign
+from services.contracts.errors import InvalidRequest
+from services.core.artifacts import Artifacts
+
+MAX_SENT_BYTES = 64 << 20
+"""Of all data sets together, encoded in one request to the sandbox."""
+
+
+def check_scripts(
+    request: CreateCampaign, settings: CampaignSettings, artifacts: Artifacts
+) -> None:
+    """Raise `InvalidRequest` for LLMs or data sets that scripts cannot be given here.
+
+    Raises `OSError` for a data set that is gone.
+    """
+    if request.script_llms is not None and settings.proxy_url is None:
+        raise InvalidRequest(
+            "data scripts cannot ask LLMs here: the campaigns' worker needs "
+            "TEMPER_CAMPAIGN_SCRIPT_KEY and TEMPER_CAMPAIGN_PROXY_PORT",
+            param="script_llms",
+        )
+    if not settings.sends_data_sets:
+        return
+    size = sum(artifacts.file(each.file).stat().st_size for each in request.datasets)
+    if size > MAX_SENT_BYTES:
+        raise InvalidRequest(
+            f"the data sets have {size >> 20} MiB together, and at most {MAX_SENT_BYTES >> 20} MiB "
+            "can be sent to the sandbox: for more, the campaigns' worker needs "
+            "TEMPER_CAMPAIGN_SCRIPT_KEY and TEMPER_CAMPAIGN_SCRIPT_DATA",
+            param="datasets",
+        )
