@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from services.campaigns import prompts
-from services.campaigns.acceptance import compare
+from services.campaigns.acceptance import compare_measurements
 from services.campaigns.history import best_loop, measurement_of, next_verdict
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Attempt, Code, Failed, Feedback, Proposal
@@ -28,10 +28,8 @@ def judge(run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt) ->
     comparison = None
     if failed is None and attempt.measurement is not None:
         best = measurement_of(run, best_loop(run))
-        comparison = compare(
-            attempt.measurement.search,
-            best.search,
-            higher_is_better=run.request.higher_is_better,
+        comparison = compare_measurements(
+            attempt.measurement, best, higher_is_better=run.request.higher_is_better
         )
     accepted = comparison is not None and comparison.improves
     feedback = Feedback(

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from services.contracts.benchmark_sources import BENCHMARK_ROWS
 from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.campaign_llms import LlmRole
+from services.contracts.campaign_seeds import MAX_SEEDS
 from services.contracts.campaigns import (
     Campaign,
     CreateCampaign,
@@ -108,6 +109,12 @@ def start(
         ),
     ] = None,
     branches: Annotated[int, typer.Option(min=1, max=64, help="Loops that run at once.")] = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MAX_SEEDS, help="Seeds of each model where the search part is small."
+        ),
+    ] = 1,
     path: Annotated[
         str | None,
         typer.Option(metavar="ID/LOOP[/STEP]", help="Go back to this step of a campaign."),
@@ -148,6 +155,7 @@ def start(
             "budget": budget,
             "training_rows": training_rows,
             "branches": branches,
+            "seeds": {"most": seeds},
         }
         # What is wrong is said before anything is uploaded.
         _checked({**body, "file": "file"})
