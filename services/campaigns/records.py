@@ -79,12 +79,21 @@ class Code(Resource):
     failed: Failed | None = None
 
 
+class MadeRows(Resource):
+    """The rows that a script made, also those that were removed: the LLM is told of them."""
+
+    rows: int
+    duplicates: int
+    tokens: TokenStatistics | None = None
+
+
 class Attempt(Resource):
     """The result of the running step."""
 
     rows: int = 0
     contaminated: int = 0
     tokens: TokenStatistics | None = Field(default=None, description="Of the rows trained on.")
+    made: MadeRows | None = None
     measurement: Measurement | None = None
     failed: Failed | None = None
 

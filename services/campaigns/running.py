@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from services.campaigns.benchmark import KnownItems, Parts
 from services.campaigns.gateway import GatewayRefused
+from services.campaigns.lengths import lengths_of_rows, rows_made
 from services.campaigns.measurement import seed_key
 from services.campaigns.records import Attempt, Code, Failed
 from services.campaigns.run import CampaignRun
-from services.campaigns.script import Rows, read_rows, run_script
+from services.campaigns.script import read_rows, run_script
 from services.campaigns.seeds import FixedModel, measure_seeds
 from services.campaigns.signals import StepFailed
 from services.campaigns.training import create_training, trained_model, upload_rows
@@ -18,29 +19,32 @@ from services.core.jobs.campaign_steps import TRAINING
 
 def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems) -> Attempt:
     """Make all data, train on them and measure the model; a failure is part of the output."""
-    rows = Rows([], 0)
+    attempt = Attempt()
     try:
         rows = read_rows(run_script(run, "full", code.script, debug=False), items)
+        made = rows_made(run, "lengths.made", rows)
         rows = rows.first(run.request.training_rows)
+        attempt = Attempt(
+            rows=len(rows.rows),
+            contaminated=rows.contaminated,
+            tokens=lengths_of_rows(run, "lengths.used", rows.rows),
+            made=made,
+        )
         # Nothing is left when all rows held items of the final part. The LLM must not learn that,
         # so the model of no training is measured.
-        made = (
+        models = (
             _Trained(run, code.hyperparameters, upload_rows(run, TRAINING, rows.rows))
             if rows.rows
             else FixedModel(run, run.request.base_model, parts)
         )
-        measured = measure_seeds(run, parts, made)
+        measured = measure_seeds(run, parts, models)
     except GatewayRefused as refused:
         failed = Failed(failure=Failure.CONFIG, message=refused.message)
     except StepFailed as step_failed:
         failed = Failed(failure=step_failed.failure, message=step_failed.message)
     else:
-        return _attempt(rows).model_copy(update={"measurement": measured})
-    return _attempt(rows).model_copy(update={"failed": failed})
-
-
-def _attempt(rows: Rows) -> Attempt:
-    return Attempt(rows=len(rows.rows), contaminated=rows.contaminated, tokens=rows.tokens())
+        return attempt.model_copy(update={"measurement": measured})
+    return attempt.model_copy(update={"failed": failed})
 
 
 @dataclass(frozen=True)
