@@ -63,6 +63,7 @@ from services.core.web.app import create_app
 from services.core.web.auth import Authenticator, DirectRoute
 from services.core.web.database_errors import install_database_errors
 from services.core.web.direct import DirectRoutes
+from services.datasets.token_counts.counter import TokenCounter
 from services.inference.relay_protocol import MAX_BODY_BYTES, PATHS
 
 
@@ -152,6 +153,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         stream_places=BoundedSemaphore(settings.max_event_streams),
         inference=Inference(locator, UsageLog(database), settings),
         rows=RowReader(),
+        tokens=TokenCounter(settings.home),
     )
 
 

@@ -14,6 +14,7 @@ from services.api.settings import ApiSettings
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.web.auth import Authenticator
+from services.datasets.token_counts.counter import TokenCounter
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class GatewayContext:
     stream_places: BoundedSemaphore
     inference: Inference
     rows: RowReader
+    tokens: TokenCounter
 
 
 async def _context(request: Request) -> GatewayContext:

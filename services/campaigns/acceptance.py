@@ -2,23 +2,46 @@
 
 from collections.abc import Mapping
 
+from services.campaigns.records import Measurement
 from services.contracts.campaigns import Comparison
 from services.metrics.missing_scores import Score, compare_scores
 
 
+def compare_measurements(
+    measured: Measurement, best: Measurement, *, higher_is_better: bool
+) -> Comparison:
+    """Compare a model with the best one on the search part; both may have several seeds.
+
+    Items are the clusters: of the samples and seeds of an item, their mean is compared.
+    """
+    compared = compare(
+        measured.search,
+        best.search,
+        higher_is_better=higher_is_better,
+        shares=measured.shares and best.shares,
+    )
+    seeds = {"seeds": len(measured.seeds) or 1, "best_seeds": len(best.seeds) or 1}
+    return compared.model_copy(update=seeds)
+
+
 def compare(
-    scores: Mapping[int, Score], best: Mapping[int, Score], *, higher_is_better: bool
+    scores: Mapping[int, Score],
+    best: Mapping[int, Score],
+    *,
+    higher_is_better: bool,
+    shares: bool = False,
 ) -> Comparison:
     """Compare scores by item with those of the best model, as evaluations are compared.
 
     The model improves if the whole interval of the mean difference is above zero. An item without
-    a score counts as the worst score of both models.
+    a score counts as the worst score of both models. ``shares`` says that all scores are shares of
+    samples which scored 0 or 1.
     """
     if not scores or scores.keys() != best.keys():
         raise ValueError("the scores are not those of the same items")
     items = sorted(scores)
     before, after = [best[item] for item in items], [scores[item] for item in items]
-    found = compare_scores(before, after, higher_is_better=higher_is_better)
+    found = compare_scores(before, after, higher_is_better=higher_is_better, shares=shares)
     return Comparison(
         samples=len(items),
         difference=found.difference,

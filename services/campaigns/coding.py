@@ -5,6 +5,7 @@ import re
 from services.campaigns import prompts
 from services.campaigns.benchmark import KnownItems
 from services.campaigns.history import code_of
+from services.campaigns.lengths import made_text, rows_made
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Code, Failed, Proposal
 from services.campaigns.run import CampaignRun
@@ -70,6 +71,11 @@ def _check(
     check_script(script)
     checked = read_settings(settings)
     data = run_script(run, f"debug-{attempt}", script, debug=True)
-    rows = read_rows(data, items).first(run.request.training_rows)
-    try_training(run, attempt, checked.hyperparameters, rows)
+    rows = read_rows(data, items)
+    made = made_text(rows_made(run, f"lengths.debug-{attempt}", rows))
+    try:
+        usable = rows.first(run.request.training_rows)
+        try_training(run, attempt, checked.hyperparameters, usable)
+    except StepFailed as failed:
+        raise StepFailed(failed.failure, f"{failed.message}\nThe debug rows: {made}") from failed
     return checked

@@ -91,8 +91,16 @@ def tokens_used(session: Session, campaign_id: str) -> dict[LlmRole, TokenUsage]
     }
 
 
-def gpu_seconds_used(session: Session, campaign_id: str) -> float:
-    """The seconds of a campaign's jobs, also of those that run, times their GPUs.
+@dataclass(frozen=True)
+class JobTime:
+    """The seconds that jobs have run, each for itself, and those times their GPUs."""
+
+    seconds: float
+    gpu_seconds: float
+
+
+def time_of_jobs(session: Session, campaign_id: str, place: Place | None = None) -> JobTime:
+    """The time of a campaign's jobs, or of those of one step; also of jobs that still run.
 
     A job that names no number of GPUs counts as one.
     """
@@ -101,9 +109,16 @@ def gpu_seconds_used(session: Session, campaign_id: str) -> float:
         .join(CampaignEffectRow, CampaignEffectRow.job_id == JobRow.id)
         .where(CampaignEffectRow.campaign_id == campaign_id)
     )
+    if place is not None:
+        query = query.where(
+            CampaignEffectRow.loop == place.loop,
+            CampaignEffectRow.step == place.step.value,
+            CampaignEffectRow.key.not_like(f"{REWOUND}%"),
+        )
     now = time.time()
-    return sum(
-        max(0.0, (finished or now) - started) * (1 if gpus is None else max(0, gpus))
+    ran = [
+        (max(0.0, (finished or now) - started), 1 if gpus is None else max(0, gpus))
         for gpus, started, finished in session.execute(query)
         if started is not None
-    )
+    ]
+    return JobTime(sum(seconds for seconds, _ in ran), sum(seconds * gpus for seconds, gpus in ran))

@@ -3,8 +3,9 @@
 from pydantic import Field
 
 from services.campaigns import prompts
-from services.campaigns.acceptance import compare
+from services.campaigns.acceptance import compare_measurements
 from services.campaigns.history import best_loop, measurement_of, next_verdict
+from services.campaigns.lengths import made_text
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Attempt, Code, Failed, Feedback, Proposal
 from services.campaigns.run import CampaignRun
@@ -28,17 +29,15 @@ def judge(run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt) ->
     comparison = None
     if failed is None and attempt.measurement is not None:
         best = measurement_of(run, best_loop(run))
-        comparison = compare(
-            attempt.measurement.search,
-            best.search,
-            higher_is_better=run.request.higher_is_better,
+        comparison = compare_measurements(
+            attempt.measurement, best, higher_is_better=run.request.higher_is_better
         )
     accepted = comparison is not None and comparison.improves
     feedback = Feedback(
         accepted=accepted, order=next_verdict(run), comparison=comparison, failed=failed
     )
     try:
-        said = _explain(run, proposal, code, _verdict(feedback))
+        said = _explain(run, proposal, code, attempt, _verdict(feedback))
     except StepFailed as error:
         return feedback.model_copy(update={"reason": error.message})
     except BudgetSpent as spent:
@@ -63,9 +62,12 @@ def _measured(comparison: Comparison) -> str:
     )
 
 
-def _explain(run: CampaignRun, proposal: Proposal, code: Code, verdict: str) -> _Explanation:
+def _explain(
+    run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt, verdict: str
+) -> _Explanation:
     conversation = Conversation(run, "feedback", prompts.system_prompt(run.request))
     tried = f"Hypothesis: {proposal.hypothesis}\nTask: {proposal.task}"
     written = prompts.code_text(code if code.script else None).replace("The parent's", "Its")
     question = prompts.VERDICT.format(verdict=verdict)
-    return conversation.ask_json(f"{tried}\n{written}\n\n{question}", _Explanation)
+    made = f"\nIts data: {made_text(attempt.made)}" if attempt.made else ""
+    return conversation.ask_json(f"{tried}\n{written}{made}\n\n{question}", _Explanation)

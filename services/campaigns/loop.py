@@ -9,11 +9,12 @@ from services.campaigns.coding import write_code
 from services.campaigns.feedback import judge
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.history import best_loop, judged_loops, measurement_of, tried
-from services.campaigns.measurement import measure, parts_of
+from services.campaigns.measurement import parts_of
 from services.campaigns.proposal import propose
 from services.campaigns.records import Attempt, Code, Feedback, Measurement, Proposal, Record
 from services.campaigns.run import CampaignRun
 from services.campaigns.running import run_experiment
+from services.campaigns.seeds import FixedModel, measure_seeds
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.campaign_limits import Limit
 from services.contracts.campaigns import CampaignResult, StepName
@@ -46,7 +47,7 @@ def advance(run: CampaignRun) -> CampaignResult:
 
 def _measure_base(run: CampaignRun, parts: Parts) -> Measurement:
     try:
-        return measure(run, run.request.base_model, parts)
+        return measure_seeds(run, parts, FixedModel(run, run.request.base_model, parts))
     except (StepFailed, GatewayRefused) as error:
         message = f"the base model cannot be measured: {error.message}"
         raise JobFailed(message, param="base_model", code="base_not_measured") from error

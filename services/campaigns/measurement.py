@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict
 
 from services.campaigns.benchmark import FINAL, SEARCH, Item, Parts, divide, read_items, write_rows
 from services.campaigns.effects import Effect
-from services.campaigns.records import Measurement, WrongSample
+from services.campaigns.records import Measurement, Scores, WrongSample
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
-from services.contracts.campaigns import Failure
+from services.contracts.campaigns import CreateCampaign, Failure
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobStatus
 from services.datasets.append_log import read_records
@@ -20,6 +20,7 @@ from services.metrics.repeated import pass_at_k
 SHOWN_SAMPLES = 10
 QUESTION_CHARACTERS = 1000
 ANSWER_CHARACTERS = 500
+SAMPLING_SEEDS = 2**31
 
 
 class _ResultRow(BaseModel):
@@ -38,12 +39,20 @@ def parts_of(run: CampaignRun) -> Parts:
     return divide(read_items(run.artifacts.file(request.file), request), request)
 
 
-def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:
-    """Evaluate a model on both parts; raises `StepFailed` when an evaluation fails."""
-    jobs = {
-        name: _create(run, name, model, items)
+def begin_measurement(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> dict[str, str]:
+    """Create the evaluations of a model once, of which `measure` waits for; return their ids."""
+    return {
+        name: _create(run, name, model, items, seed)
         for name, items in ((SEARCH, parts.search), (FINAL, parts.final))
     }
+
+
+def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measurement:
+    """Evaluate a model on both parts; raises `StepFailed` when an evaluation fails.
+
+    Every ``seed`` samples other answers, as far as the temperature lets answers differ.
+    """
+    jobs = begin_measurement(run, model, parts, seed)
     search, final = _rows(run, jobs[SEARCH]), _rows(run, jobs[FINAL], with_reason=False)
     wrong = [row for row in search if row.correct is False]
     random.Random(jobs[SEARCH]).shuffle(wrong)  # noqa: S311 - a sample, not a secret
@@ -52,10 +61,11 @@ def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:
         search=_scores(search, run.request.pass_k),
         final=_scores(final, run.request.pass_k),
         wrong=[_shown(row, parts.search) for row in _distinct(wrong)[:SHOWN_SAMPLES]],
+        shares=all(row.score in {None, 0.0, 1.0} for row in (*search, *final)),
     )
 
 
-def _scores(rows: Sequence[_ResultRow], pass_k: int | None) -> dict[int, float | None]:
+def _scores(rows: Sequence[_ResultRow], pass_k: int | None) -> Scores:
     """The score of each item over its samples: their mean, or pass@k.
 
     One sample without a score leaves the item without one.
@@ -80,8 +90,13 @@ def _distinct(rows: Sequence[_ResultRow]) -> list[_ResultRow]:
     return list({row.index: row for row in rows}.values())
 
 
-def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item]) -> str:
-    request = run.request
+def seed_key(key: str, seed: int) -> str:
+    """The key of an effect for one seed."""
+    return f"{key}.seed-{seed}" if seed else key
+
+
+def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item], seed: int) -> str:
+    request = _with_seed(run.request, seed)
     body = {
         "model": model,
         "file": _upload(run, name, items),
@@ -99,7 +114,18 @@ def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item]) -> s
         ),
     }
     limit = request.time_limits.evaluation
-    return run.create_job(f"evaluate.{name}", "/v1/evaluations", body, limit)
+    return run.create_job(seed_key(f"evaluate.{name}", seed), "/v1/evaluations", body, limit)
+
+
+def _with_seed(request: CreateCampaign, seed: int) -> CreateCampaign:
+    """The request with a sampling seed of its own, so that no two samples of an item share one."""
+    first = request.sampling.seed
+    if first is None:
+        return request
+    moved = (first + seed * request.samples_per_item) % SAMPLING_SEEDS
+    return request.model_copy(
+        update={"sampling": request.sampling.model_copy(update={"seed": moved})}
+    )
 
 
 def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:

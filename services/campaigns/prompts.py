@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 
+from services.campaigns.lengths import lengths_of_file, lengths_text
 from services.campaigns.records import Code, Measurement, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.script_program import DATA, SCRIPT
@@ -29,7 +30,8 @@ def system_prompt(request: CreateCampaign) -> str:
 def datasets_text(run: CampaignRun) -> str:
     """The data sets with their first rows."""
     return "\n\n".join(
-        f"datasets/{each.name}.jsonl: {each.description}\n{_first_rows(run, each.file)}"
+        f"datasets/{each.name}.jsonl: {each.description}\n"
+        f"{lengths_text(lengths_of_file(run, each.name, each.file))}\n{_first_rows(run, each.file)}"
         for each in run.request.datasets
     )
 

@@ -16,13 +16,38 @@ class WrongSample(Resource):
     answer: str
 
 
+Scores = dict[int, float | None]
+"""By item; None where the grader gave no score."""
+
+
+class SeedMeasurement(Resource):
+    """Scores of the model of one seed."""
+
+    seed: int
+    model: str
+    search: Scores
+    final: Scores
+
+
 class Measurement(Resource):
-    """Scores of a model by item of each part; None where the grader gave no score."""
+    """Scores of a model by item of each part; with several seeds, the means of their models.
+
+    ``model`` and the wrong samples are those of the first seed.
+    """
 
     model: str
-    search: dict[int, float | None]
-    final: dict[int, float | None]
+    search: Scores
+    final: Scores
     wrong: list[WrongSample]
+    shares: bool = Field(
+        default=False, description="All samples scored 0 or 1, so that scores are shares of them."
+    )
+    seeds: list[SeedMeasurement] = Field(
+        default_factory=list, description="Empty where there is one seed."
+    )
+    seeds_note: str | None = Field(
+        default=None, description="Why there are fewer seeds than the policy names."
+    )
 
 
 class Failed(Resource):
@@ -54,12 +79,21 @@ class Code(Resource):
     failed: Failed | None = None
 
 
+class MadeRows(Resource):
+    """The rows that a script made, also those that were removed: the LLM is told of them."""
+
+    rows: int
+    duplicates: int
+    tokens: TokenStatistics | None = None
+
+
 class Attempt(Resource):
     """The result of the running step."""
 
     rows: int = 0
     contaminated: int = 0
     tokens: TokenStatistics | None = Field(default=None, description="Of the rows trained on.")
+    made: MadeRows | None = None
     measurement: Measurement | None = None
     failed: Failed | None = None
 

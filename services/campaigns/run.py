@@ -12,14 +12,15 @@ from pathlib import Path
 from pydantic import BaseModel
 from sqlalchemy import select, update
 
-from services.campaigns.budget import Budget
+from services.campaigns.budget import HOUR_SECONDS, Budget
 from services.campaigns.control import Control
 from services.campaigns.effects import (
     Effect,
+    JobTime,
     Place,
     effects_of,
-    gpu_seconds_used,
     record_effect,
+    time_of_jobs,
     tokens_used,
 )
 from services.campaigns.gateway import Gateway
@@ -261,6 +262,20 @@ class CampaignRun:
             raise Waiting(f"waiting for {job_id}", job_id)
         return job
 
+    def time_of_jobs(self) -> JobTime:
+        """The time of the jobs that the current step has created."""
+        with self.database.read() as session:
+            return time_of_jobs(session, self.id, self._place)
+
+    def gpu_seconds_left(self) -> float | None:
+        """What is left of the GPU hours; None without such a limit."""
+        limit = self.request.budget.gpu_hours
+        if limit is None:
+            return None
+        with self.database.read() as session:
+            used = time_of_jobs(session, self.id).gpu_seconds
+        return limit * HOUR_SECONDS - used
+
     def _cancel(self, job_id: str) -> None:
         with self.database.write() as session:
             check_claim(session, self._claim)
@@ -292,5 +307,5 @@ class CampaignRun:
         self.budget.check_hours()
         if self.budget.bounds_gpu_hours:
             with self.database.read() as session:
-                seconds = gpu_seconds_used(session, self.id)
+                seconds = time_of_jobs(session, self.id).gpu_seconds
             self.budget.check_gpu_hours(seconds)

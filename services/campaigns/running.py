@@ -1,42 +1,71 @@
-"""Running: all data, a fine-tuning job, and the measurement of its model."""
+"""Running: all data, a fine-tuning job for each seed, and the measurement of their models."""
+
+from dataclasses import dataclass
 
 from services.campaigns.benchmark import KnownItems, Parts
 from services.campaigns.gateway import GatewayRefused
-from services.campaigns.measurement import measure
+from services.campaigns.lengths import lengths_of_rows, rows_made
+from services.campaigns.measurement import seed_key
 from services.campaigns.records import Attempt, Code, Failed
 from services.campaigns.run import CampaignRun
-from services.campaigns.script import Rows, read_rows, run_script
+from services.campaigns.script import read_rows, run_script
+from services.campaigns.seeds import FixedModel, measure_seeds
 from services.campaigns.signals import StepFailed
 from services.campaigns.training import create_training, trained_model, upload_rows
+from services.contracts.base import JsonObject
 from services.contracts.campaigns import Failure
+from services.core.jobs.campaign_steps import TRAINING
 
 
 def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems) -> Attempt:
     """Make all data, train on them and measure the model; a failure is part of the output."""
-    rows = Rows([], 0)
+    attempt = Attempt()
     try:
         rows = read_rows(run_script(run, "full", code.script, debug=False), items)
+        made = rows_made(run, "lengths.made", rows)
         rows = rows.first(run.request.training_rows)
+        attempt = Attempt(
+            rows=len(rows.rows),
+            contaminated=rows.contaminated,
+            tokens=lengths_of_rows(run, "lengths.used", rows.rows),
+            made=made,
+        )
         # Nothing is left when all rows held items of the final part. The LLM must not learn that,
         # so the model of no training is measured.
-        model = _train(run, code, rows) if rows.rows else run.request.base_model
-        measured = measure(run, model, parts)
+        models = (
+            _Trained(run, code.hyperparameters, upload_rows(run, TRAINING, rows.rows))
+            if rows.rows
+            else FixedModel(run, run.request.base_model, parts)
+        )
+        measured = measure_seeds(run, parts, models)
     except GatewayRefused as refused:
         failed = Failed(failure=Failure.CONFIG, message=refused.message)
     except StepFailed as step_failed:
         failed = Failed(failure=step_failed.failure, message=step_failed.message)
     else:
-        return _attempt(rows).model_copy(update={"measurement": measured})
-    return _attempt(rows).model_copy(update={"failed": failed})
+        return attempt.model_copy(update={"measurement": measured})
+    return attempt.model_copy(update={"failed": failed})
 
 
-def _attempt(rows: Rows) -> Attempt:
-    return Attempt(rows=len(rows.rows), contaminated=rows.contaminated, tokens=rows.tokens())
+@dataclass(frozen=True)
+class _Trained:
+    """The models of a training from the base model, by its seed."""
 
+    run: CampaignRun
+    hyperparameters: JsonObject
+    file: str
 
-def _train(run: CampaignRun, code: Code, rows: Rows) -> str:
-    """Train from the base model; return the name of the trained model."""
-    file = upload_rows(run, "train", rows.rows)
-    limit = run.request.time_limits.training
-    job_id = create_training(run, "train", file, code.hyperparameters, limit)
-    return trained_model(run.finished_job(job_id))
+    @property
+    def varies(self) -> bool:
+        """Whether another seed makes other scores."""
+        return True
+
+    def begin(self, seed: int) -> str:
+        """Create the job of a seed, once; return its id."""
+        limit = self.run.request.time_limits.training
+        name = seed_key(TRAINING, seed)
+        return create_training(self.run, name, self.file, self.hyperparameters, limit, seed=seed)
+
+    def model(self, seed: int) -> str:
+        """The name of the trained model."""
+        return trained_model(self.run.finished_job(self.begin(seed)))

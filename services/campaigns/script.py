@@ -5,7 +5,7 @@ import base64
 import json
 import secrets
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,9 +17,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.script_program import DATA, MESSAGE_CHARACTERS, SCRIPT, ScriptProgram
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.campaigns import Failure
-from services.contracts.datasets import TokenStatistics
 from services.contracts.sandbox import CommandStatus, Language, RunCodeRequest, RunCodeResponse
-from services.datasets.statistics import token_statistics
 from services.inference.clients.json_service import JsonService, Retries, ServiceFailed
 from services.metrics.contamination import Contamination
 
@@ -52,19 +50,23 @@ class Row(BaseModel):
 
 @dataclass(frozen=True)
 class Rows:
-    """Usable rows, and how many of the data were removed because they hold benchmark items."""
+    """Usable rows, and how many of the data were removed because they hold benchmark items.
+
+    ``made`` are all that the script made, which the LLM may be told of: what was removed for items
+    of the final part does not show in them.
+    """
 
     rows: list[Row]
     contaminated: int
-
-    def tokens(self) -> TokenStatistics | None:
-        """How long the rows are; None without any."""
-        texts = ((row.instruction, row.input, row.output) for row in self.rows)
-        return token_statistics(sum(map(len, each)) for each in texts) if self.rows else None
+    made: list[Row] = field(default_factory=list)
 
     def first(self, number: int | None) -> "Rows":
         """The first usable rows, or all of them."""
-        return Rows(self.rows[:number], self.contaminated)
+        return replace(self, rows=self.rows[:number])
+
+    def duplicates(self) -> int:
+        """How many of the rows made equal an earlier one."""
+        return len(self.made) - len({(row.instruction, row.input, row.output) for row in self.made})
 
 
 def check_script(source: str) -> None:
@@ -195,7 +197,7 @@ def read_rows(path: Path, items: KnownItems) -> Rows:
         for number, row in enumerate(rows, 1)
         if number not in leaked and not row.holds_any(items.final)
     ]
-    return Rows(clean, len(rows) - len(clean))
+    return Rows(clean, len(rows) - len(clean), rows)
 
 
 def _parse(path: Path) -> list[Row]:

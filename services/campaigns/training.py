@@ -48,13 +48,14 @@ def create_training(
     hyperparameters: JsonObject,
     seconds: int | None = None,
     labels: Mapping[str, str] | None = None,
+    seed: int = 0,
 ) -> str:
     """Create the training ``name`` from the base model once; return the id of its job.
 
     Raises `StepFailed` when the gateway refuses it, as for memory that no GPU has.
     """
     method = {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}}
-    body = {"model": run.request.base_model, "training_file": file, "method": method, "seed": 0}
+    body = {"model": run.request.base_model, "training_file": file, "method": method, "seed": seed}
     with _refusals():
         return run.create_job(name, "/v1/fine_tuning/jobs", body, seconds, labels)
 

@@ -29,7 +29,9 @@ class FinalComparison(Resource):
     the interval needs no correction for the number of attempts.
     """
 
-    samples: int
+    samples: int = Field(description="Items.")
+    base_seeds: int = 1
+    best_seeds: int = 1
     base_score: float
     best_score: float
     difference: float

@@ -9,6 +9,7 @@ from services.contracts.base import JsonObject, Metadata, Number, Request, Resou
 from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.campaign_limits import CampaignBudget, CampaignTimeLimits, Limit
 from services.contracts.campaign_llms import CampaignLlm, LlmRole, ScriptLlms
+from services.contracts.campaign_seeds import SeedPolicy, SeedScores
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.datasets import DatasetName
 from services.contracts.engine import VllmOptions
@@ -88,6 +89,10 @@ class CreateCampaign(JobRequest):
         description="The score of an item is pass@k of its samples, in place of their mean.",
     )
     higher_is_better: StrictBool = True
+    seeds: SeedPolicy = Field(
+        default_factory=SeedPolicy,
+        description="Several seeds of each model where the search part is small.",
+    )
     final_share: Number = Field(default=0.5, ge=0.1, le=0.9)
     splits: Literal["by_question", "published"] = Field(
         default="by_question",
@@ -249,10 +254,12 @@ class Comparison(Resource):
     """The paired difference to the best model so far, in the direction of improvement.
 
     ``ci95`` is the interval of the mean difference per item, and ``p_value`` that of the paired
-    test, as in comparisons of evaluations.
+    test, as in comparisons of evaluations. With several seeds an item's score is their mean.
     """
 
-    samples: int
+    samples: int = Field(description="Items.")
+    seeds: int = Field(default=1, description="Of the model.")
+    best_seeds: int = Field(default=1, description="Of the best model so far.")
     difference: float
     ci95: tuple[float, float]
     p_value: float | None = None
@@ -263,7 +270,8 @@ class CampaignLoop(Resource):
     """One attempt; loop 0 is the base model.
 
     Scores are means per item. An item without a score counts as the worst one of its part, or as 0
-    if that is worse; where lower is better and no item has a score, there is no mean.
+    if that is worse; where lower is better and no item has a score, there is no mean. With several
+    seeds an item's score is their mean, and ``model`` that of the first seed.
     """
 
     object: Literal["campaign.loop"] = "campaign.loop"
@@ -274,6 +282,12 @@ class CampaignLoop(Resource):
     model: str | None = None
     search_score: float | None = None
     final_score: float | None = None
+    seeds: list[SeedScores] = Field(
+        default_factory=list, description="Each seed's model; empty where there is one seed."
+    )
+    seeds_note: str | None = Field(
+        default=None, description="Why there are fewer seeds than the policy names."
+    )
     comparison: Comparison | None = None
     accepted: bool | None = None
     failure: Failure | None = None

@@ -9,7 +9,7 @@ from services.contracts.base import Request, Resource
 DatasetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 
 CHARACTERS_PER_TOKEN = 4
-"""By which tokens are estimated: data sets are registered for models of any tokenizer."""
+"""By which tokens are estimated where no tokenizer counts them."""
 
 
 class RegisterDataset(Request):
@@ -31,13 +31,23 @@ class DatasetField(Resource):
 
 
 class TokenStatistics(Resource):
-    """Tokens of the texts of a row, estimated at four characters each."""
+    """Tokens of the texts of a row, without those that a chat template adds."""
 
     total: int
     mean: float
     median: int
     p95: int
     longest: int
+    model: str | None = Field(
+        default=None,
+        description="Whose tokenizer counted; null: estimated at four characters each.",
+    )
+    rows: int | None = Field(
+        default=None, description="How many of the first rows were counted; null: all."
+    )
+    not_counted: str | None = Field(
+        default=None, description="Why the tokenizer of the model asked for did not count."
+    )
 
 
 class DatasetStatistics(Resource):

@@ -47,6 +47,20 @@ class ResolvedModel:
         folder = self.adapter or self.weights.path
         return folder if folder is not None and (folder / VALUE_HEAD).is_file() else None
 
+    @property
+    def tokenizer_file(self) -> Path | None:
+        """The tokenizer that counts its tokens; None while it is on a hub."""
+        folder = self.weights.path
+        path = folder / "tokenizer.json" if folder is not None else None
+        return path if path is not None and path.is_file() else None
+
+    @property
+    def without_tokenizer(self) -> str:
+        """Why there is no `tokenizer_file`."""
+        if self.weights.path is None:
+            return f"{self.id!r} is on a hub: its tokenizer is not here"
+        return f"{self.id!r} has no tokenizer.json"
+
 
 def get_model_row(session: Session, model_id: str, param: str | None = None) -> ModelRow:
     """Return a model's row, or raise `NotFound`. Checkpoints of jobs are models too."""

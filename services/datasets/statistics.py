@@ -65,16 +65,18 @@ def describe_rows(path: Path) -> DatasetStatistics:
         for name, found in types.items()
     ]
     return DatasetStatistics(
-        rows=len(tokens), fields=fields, tokens=_lengths(tokens), samples=samples
+        rows=len(tokens), fields=fields, tokens=lengths(tokens), samples=samples
     )
 
 
-def token_statistics(characters: Iterable[int]) -> TokenStatistics:
+def estimate_tokens(rows: Iterable[JsonValue]) -> TokenStatistics:
     """Tokens of rows, of which there is at least one, by the characters of their texts."""
-    return _lengths(array("q", (-(-each // CHARACTERS_PER_TOKEN) for each in characters)))
+    characters = map(_characters, rows)
+    return lengths(array("q", (-(-each // CHARACTERS_PER_TOKEN) for each in characters)))
 
 
-def _lengths(tokens: "array[int]") -> TokenStatistics:
+def lengths(tokens: "array[int]") -> TokenStatistics:
+    """Statistics of the tokens of rows, of which there is at least one."""
     ordered = sorted(tokens)
     total = sum(ordered)
     return TokenStatistics(

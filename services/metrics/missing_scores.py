@@ -22,18 +22,23 @@ def mean_score(scores: Collection[Score], *, higher_is_better: bool) -> float | 
 
 
 def compare_scores(
-    baseline: Sequence[Score], candidate: Sequence[Score], *, higher_is_better: bool
+    baseline: Sequence[Score],
+    candidate: Sequence[Score],
+    *,
+    higher_is_better: bool,
+    shares: bool = False,
 ) -> PairedDifference:
     """Compare scores of the same items in the same order, in the direction of improvement.
 
     A missing score counts as the worst of both runs; the means are those of the filled scores.
+    ``shares`` says that each score is the share of 0/1 samples.
     """
     given = [score for score in (*baseline, *candidate) if score is not None]
     worst = _worst(given, higher_is_better=higher_is_better)
     before, after = _filled(baseline, worst), _filled(candidate, worst)
     if higher_is_better:
-        return compare(before, after)
-    found = compare(after, before)
+        return compare(before, after, shares=shares)
+    found = compare(after, before, shares=shares)
     return replace(found, baseline_mean=found.candidate_mean, candidate_mean=found.baseline_mean)
 
 

@@ -34,8 +34,8 @@ class PairedDifference:
     ``stderr`` is the standard error of the mean difference over items. ``ci95`` is, for 0/1 values,
     the adjusted Wald interval of D. G. Bonett and R. M. Price, "Adjusted Wald Confidence Interval
     for a Difference of Binomial Proportions Based on Paired Data", Journal of Educational and
-    Behavioral Statistics 37 (2012), which keeps a width when no item differs; else mean +- 1.96
-    ``stderr``.
+    Behavioral Statistics 37 (2012), which keeps a width when no item differs; for shares of 0/1
+    values its extension to them (see `compare`); else mean +- 1.96 ``stderr``.
     """
 
     baseline_mean: float
@@ -47,8 +47,15 @@ class PairedDifference:
     test: Test
 
 
-def compare(baseline: Sequence[float], candidate: Sequence[float]) -> PairedDifference:
-    """Compare values of the same items in the same order; needs at least one item."""
+def compare(
+    baseline: Sequence[float], candidate: Sequence[float], *, shares: bool = False
+) -> PairedDifference:
+    """Compare values of the same items in the same order; needs at least one item.
+
+    ``shares`` says that each value is the share of an item's 0/1 samples: items are clusters. The
+    interval of 0/1 values adds one item that is gained and one that is lost; that of shares does
+    the same, and is narrower as far as differences within items are smaller than 1.
+    """
     before, after = np.asarray(baseline, np.float64), np.asarray(candidate, np.float64)
     if before.shape != after.shape or not before.size:
         raise ValueError(f"{before.size} and {after.size} values cannot be paired")
@@ -63,8 +70,8 @@ def compare(baseline: Sequence[float], candidate: Sequence[float]) -> PairedDiff
         difference=mean,
         stderr=stderr,
         ci95=(
-            _bonett_price(gained, lost, before.size)
-            if binary
+            _adjusted_wald(differences)
+            if binary or shares
             else (mean - _Z95 * stderr, mean + _Z95 * stderr)
         ),
         p_value=mcnemar_exact(gained, lost) if binary else sign_flip_test(differences),
@@ -114,10 +121,13 @@ def _flipped_sums(bits: npt.NDArray[np.integer], values: Values) -> Values:
     return sums
 
 
-def _bonett_price(gained: int, lost: int, items: int) -> tuple[float, float]:
-    up, down = (gained + 1) / (items + 2), (lost + 1) / (items + 2)
-    half = _Z95 * math.sqrt((up + down - (up - down) ** 2) / (items + 2))
-    return max(-1.0, up - down - half), min(1.0, up - down + half)
+def _adjusted_wald(differences: Values) -> tuple[float, float]:
+    """The Wald interval with one further difference of 1 and one of -1."""
+    items = differences.size + 2
+    mean = float(differences.sum()) / items
+    half = _Z95 * math.sqrt((float(differences @ differences) + 2) / items - mean**2)
+    half /= math.sqrt(items)
+    return max(-1.0, mean - half), min(1.0, mean + half)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

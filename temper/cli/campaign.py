@@ -90,7 +90,7 @@ def _row(loop: CampaignLoop) -> tuple[str | Text, ...]:
         str(loop.loop),
         "" if loop.parent is None else str(loop.parent),
         _verdict(loop),
-        _score(loop.search_score),
+        _score(loop.search_score) + (f" ({len(loop.seeds)} seeds)" if loop.seeds else ""),
         _score(loop.final_score),
         gain,
         loop.model or "",

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from services.contracts.benchmark_sources import BENCHMARK_ROWS
 from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.campaign_llms import LlmRole
+from services.contracts.campaign_seeds import MAX_SEEDS
 from services.contracts.campaigns import (
     Campaign,
     CreateCampaign,
@@ -123,6 +124,12 @@ def start(
     parents: Annotated[
         ParentPolicy, typer.Option(help="Start loops from the best model, or from others, too.")
     ] = ParentPolicy.BEST,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MAX_SEEDS, help="Seeds of each model where the search part is small."
+        ),
+    ] = 1,
     path: Annotated[
         str | None,
         typer.Option(metavar="ID/LOOP[/STEP]", help="Go back to this step of a campaign."),
@@ -167,6 +174,7 @@ def start(
             "training_rows": training_rows,
             "branches": branches,
             "parents": parents,
+            "seeds": {"most": seeds},
         }
         # What is wrong is said before anything is uploaded.
         _checked({**body, "file": "file"})

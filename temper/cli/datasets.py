@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.datasets import Dataset, DatasetName, RegisterDataset
+from services.contracts.datasets import Dataset, DatasetName, RegisterDataset, TokenStatistics
 from services.contracts.files import FilePurpose
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
@@ -93,11 +93,18 @@ def list_datasets(as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def show(name: Name, as_json: JsonOption = False) -> None:
+def show(
+    name: Name,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Count tokens with this model's tokenizer; none: estimate them."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show a data set: fields, lengths and the first rows."""
     out = Output(as_json)
     with connect() as client:
-        _print(out, client.datasets.get(name))
+        _print(out, client.datasets.get(name, model))
 
 
 @app.command()
@@ -107,6 +114,16 @@ def remove(name: Name) -> None:
     with connect() as client:
         client.datasets.delete(name)
     out.note(f"removed {name}")
+
+
+def _tokens(tokens: TokenStatistics) -> str:
+    counted = f"{tokens.total:,} of {tokens.model}" if tokens.model else f"~{tokens.total:,}"
+    first = f" in the first {tokens.rows:,} rows" if tokens.rows else ""
+    why = f" (estimated: {tokens.not_counted})" if tokens.not_counted else ""
+    return (
+        f"{counted}{first}{why}; of a row {tokens.mean:.0f} on average, {tokens.median} median, "
+        f"{tokens.p95} at 95 %, {tokens.longest} at most"
+    )
 
 
 def _print(out: Output, dataset: Dataset) -> None:
@@ -123,8 +140,7 @@ def _print(out: Output, dataset: Dataset) -> None:
             "source": dataset.source,
             "file": f"{dataset.file}, {size(dataset.bytes)}",
             "rows": f"{statistics.rows:,}",
-            "tokens": f"~{tokens.total:,}; of a row {tokens.mean:.0f} on average, {tokens.median} "
-            f"median, {tokens.p95} at 95 %, {tokens.longest} at most",
+            "tokens": _tokens(tokens),
         }
     )
     out.table(

@@ -23,9 +23,10 @@ class Datasets:
         """Return all data sets by name."""
         return self._transport.get(PATH, Page[Dataset]).data
 
-    def get(self, name: str) -> Dataset:
-        """Return a data set."""
-        return self._transport.get(f"{PATH}/{quote(name, safe='')}", Dataset)
+    def get(self, name: str, model: str | None = None) -> Dataset:
+        """Return a data set, with the tokens of a model's tokenizer where one is named."""
+        query = {} if model is None else {"model": model}
+        return self._transport.get(f"{PATH}/{quote(name, safe='')}", Dataset, query)
 
     def delete(self, name: str) -> Deleted:
         """Forget a data set; its file stays."""

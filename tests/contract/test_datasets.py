@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.support.word_tokenizer import write_word_tokenizer
 
 CAMPAIGN = {
     "base_model": "base",
@@ -49,6 +52,30 @@ def test_a_data_set_is_registered_shown_listed_and_forgotten(http: httpx.Client)
     assert http.delete("/v1/datasets/sums").json()["deleted"] is True
     assert http.get("/v1/datasets/sums").status_code == 404
     assert http.delete(f"/v1/files/{file}").status_code == 200
+
+
+def test_tokens_are_counted_by_the_tokenizer_of_a_model(http: httpx.Client, home: Path) -> None:
+    file = upload(http, [{"q": "one two three", "a": "four"}, {"q": "one", "a": None}])
+    http.post("/v1/datasets", json={"name": "counted", "file": file})
+    for name in ("words", "mute"):
+        folder = home / "models" / name
+        if name == "words":
+            write_word_tokenizer(folder)
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text('{"model_type": "stub"}')
+        (folder / "model.safetensors").touch()
+        assert http.post("/v1/models", json={"id": name, "folder": name}).status_code == 200
+
+    def tokens(model: str) -> dict[str, object]:
+        answer = http.get("/v1/datasets/counted", params={"model": model}).json()
+        return dict(answer["statistics"]["tokens"])
+
+    counted, estimated = tokens("words"), tokens("mute")
+
+    assert (counted["total"], counted["model"], counted["not_counted"]) == (5, "words", None)
+    assert (estimated["total"], estimated["model"]) == (5 + 1, None)
+    assert estimated["not_counted"] == "'mute' has no tokenizer.json"
+    assert http.get("/v1/datasets/counted", params={"model": "nobody"}).status_code == 404
 
 
 def test_rows_that_cannot_be_used_are_refused(http: httpx.Client) -> None:

@@ -10,6 +10,7 @@ from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
+from services.contracts.campaign_seeds import SeedScores
 from services.contracts.campaigns import (
     Campaign,
     CampaignLoop,
@@ -154,6 +155,14 @@ def _call(effect: CampaignEffectRow) -> dict[str, Any]:
     return {**effect.response, **tokens}
 
 
+def _seed_scores(measured: dict[str, Any], *, higher_is_better: bool) -> SeedScores:
+    means = {
+        f"{part}_score": mean_score(measured[part].values(), higher_is_better=higher_is_better)
+        for part in ("search", "final")
+    }
+    return SeedScores(seed=measured["seed"], model=measured["model"], **means)
+
+
 def loop_view(
     loop: int, steps: dict[StepName, dict[str, Any]], *, higher_is_better: bool
 ) -> CampaignLoop:
@@ -176,6 +185,11 @@ def loop_view(
         model=measured["model"] if measured else None,
         search_score=means.get("search"),
         final_score=means.get("final"),
+        seeds=[
+            _seed_scores(each, higher_is_better=higher_is_better)
+            for each in (measured or {}).get("seeds", [])
+        ],
+        seeds_note=(measured or {}).get("seeds_note"),
         comparison=feedback.get("comparison"),
         accepted=feedback.get("accepted"),
         failure=failed.get("failure"),

@@ -2,17 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query, Request, Response
 
 from services.api.context import Gateway
 from services.api.datasets.service import (
     check_file,
     dataset_view,
-    get_dataset,
     list_datasets,
     register_dataset,
     remove_dataset,
 )
+from services.api.datasets.tokens import dataset_with_tokens
 from services.api.examples import DATASET
 from services.api.idempotency import Creation
 from services.contracts.base import Deleted, Page
@@ -24,6 +24,7 @@ from services.contracts.errors import (
     NotFound,
 )
 from services.core.web.auth import Principal
+from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
 from services.datasets.record import UnreadableFile
 from services.datasets.statistics import describe_rows
@@ -31,6 +32,16 @@ from services.datasets.statistics import describe_rows
 router = APIRouter(
     prefix="/v1/datasets", tags=["datasets"], responses=documented_errors(AuthenticationFailed)
 )
+
+ModelOfTokens = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=300,
+        description="Whose tokenizer counts tokens; where it cannot, they are estimated, and "
+        "`not_counted` says why.",
+    ),
+]
 
 
 @router.post(
@@ -60,11 +71,21 @@ def list_registered(gateway: Gateway, _principal: Principal) -> Page[Dataset]:
         return Page(data=[dataset_view(session, row) for row in list_datasets(session)])
 
 
-@router.get("/{name}", summary="Show a data set", responses=documented_errors(NotFound))
-def show_registered(gateway: Gateway, _principal: Principal, name: str) -> Dataset:
+@router.get(
+    "/{name}",
+    summary="Show a data set",
+    response_model=Dataset,
+    responses=documented_errors(NotFound, InvalidRequest),
+)
+async def show_registered(
+    request: Request,
+    gateway: Gateway,
+    _principal: Principal,
+    name: str,
+    model: ModelOfTokens = None,
+) -> Response:
     """Show one data set with its statistics and first rows."""
-    with gateway.database.read() as session:
-        return dataset_view(session, get_dataset(session, name))
+    return await answer_to(request, dataset_with_tokens(gateway, name, model))
 
 
 @router.delete("/{name}", summary="Delete a data set", responses=documented_errors(NotFound))

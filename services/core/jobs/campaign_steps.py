@@ -16,6 +16,8 @@ from services.core.jobs.store import request_cancel
 
 REWOUND = "~"
 """Begins the keys of effects whose step was cleared; they count as used, and nothing else."""
+TRAINING = "train"
+"""The key of a loop's training, that of its first seed."""
 
 _FINAL = [status.value for status in JobStatus if status.is_final]
 _NAMES = list(StepName)

@@ -18,7 +18,6 @@ from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.trainer.handler import VALIDATION_CHILD
-from services.trainer.offline.build_spec import tokenizer_file
 from services.trainer.offline.spec import TrainingFilesSpec
 
 CHILD = "services.trainer.checking"
@@ -60,8 +59,7 @@ class CheckHandler:
         if model is None:
             return None
         settings = self._settings
-        return tokenizer_file(
-            resolve_model(
-                session, model, settings.models_folder, self._artifacts, settings.trusted_models
-            )
+        found = resolve_model(
+            session, model, settings.models_folder, self._artifacts, settings.trusted_models
         )
+        return found.tokenizer_file

@@ -56,17 +56,10 @@ def validation_spec(
         rows=tune.hyperparameters.rows,
         data_format=tune.hyperparameters.data_format,
         max_seq_length=tune.hyperparameters.max_seq_length,
-        tokenizer_file=tokenizer_file(tune.model),
+        tokenizer_file=tune.model.tokenizer_file,
         all_uploaded={*tune.files, *scripts}
         >= set(filter(is_training, tune.request.file_references)),
     )
-
-
-def tokenizer_file(model: ResolvedModel) -> Path | None:
-    """The tokenizer that counts a model's tokens; None while the model is on a hub."""
-    folder = model.weights.path
-    path = folder / "tokenizer.json" if folder is not None else None
-    return path if path is not None and path.is_file() else None
 
 
 def script_rows(job_id: str, param: str, artifacts: Artifacts) -> Path:

@@ -41,7 +41,9 @@ class Records:
 
     def attempt(self, loop: int, parent: int, right: int, *, accepted: bool) -> None:
         self.step(loop, "direct_exp_gen", {"parent": parent, "hypothesis": f"idea {loop}"})
-        self.step(loop, "running", {"measurement": measured(f"ft:{loop}", right)})
+        seeds = [{"seed": seed, **measured(f"ft:{loop}-{seed}", right)} for seed in range(2)]
+        found = {**measured(f"ft:{loop}", right), "seeds": seeds, "seeds_note": "2 of 3 seeds"}
+        self.step(loop, "running", {"measurement": found})
         gain = right / 10 - 0.2
         comparison = {
             "samples": 10,
@@ -104,6 +106,7 @@ def test_attempts_are_below_the_one_that_they_started_from(
     left = [box["x"] for box in indents if box]
     assert left[2] > left[1] == left[3]
     expect(rows.nth(3)).to_contain_text("+0.6 (+0.5 to +0.7)")
+    expect(rows.nth(3)).to_contain_text("0.8 (2 seeds)")
     expect(rows.nth(4)).to_contain_text("rejected")
 
 
@@ -144,6 +147,8 @@ def test_an_attempt_shows_its_conversation_as_text_and_its_jobs(
     open_view(page, gateway, f"/ui/campaigns/{ID}/loops/1")
     page.get_by_text("Call 1 of the LLM").click()
 
+    expect(page.get_by_text("1: ft:1-1, search 0.5, final 0.5")).to_be_visible()
+    expect(page.get_by_text("2 of 3 seeds", exact=True)).to_be_visible()
     expect(page.locator(".turn.assistant pre")).to_have_text(HOSTILE)
     expect(page.get_by_role("link", name="ftjob-1")).to_have_attribute("href", "/ui/jobs/ftjob-1")
     assert page.locator("main img").count() == 0

@@ -306,3 +306,39 @@ def test_a_trial_is_not_the_training_of_its_loop(records: Records) -> None:
         )
 
     assert {each.loop: each.training_job for each in records.report().attempts}[1] == "ftjob-1"
+
+
+def test_seeds_are_shown_with_their_scores(records: Records) -> None:
+    seeds = [{"seed": seed, **measured(f"ft:5-{seed}", 10 + seed, 3)} for seed in range(3)]
+    note = "3 of 4 seeds: more would take over 50% of what the limit of hours leaves"
+    found = {**measured("ft:5-0", 11, 3), "seeds": seeds, "seeds_note": note}
+    records.step(5, "direct_exp_gen", {"parent": 4, "hypothesis": "again"})
+    records.step(5, "running", {"measurement": found})
+    records.step(5, "feedback", {"accepted": True, "order": 9})
+
+    report = records.report()
+
+    (shown,) = (each.seeds for each in report.attempts if each.loop == 5)
+    assert [each.search_score for each in shown] == [0.5, 0.55, 0.6]
+    assert report.final is not None
+    assert (report.final.base_seeds, report.final.best_seeds) == (1, 3)
+    for page in (render_html(report), render_markdown(report)):
+        assert "3 seeds" in page
+        assert "ft:5-2" in page
+        assert note in page
+        assert "1 of the base model, 3 of the best" in page
+
+
+def test_the_training_of_the_first_seed_is_the_one_to_repeat(records: Records) -> None:
+    job_id = "ftjob-seed-1"
+    new = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, {})
+    with records.database.write() as session:
+        create_job(session, new)
+        place = {"campaign_id": ID, "loop": 4, "step": "running", "created_at": 1.0}
+        none = {"prompt_tokens": 0, "completion_tokens": 0}
+        job = {"key": "train.seed-1", "seq": 9, "response": {}, "job_id": job_id}
+        session.add(CampaignEffectRow(**place, **none, **job))
+
+    attempts = {each.loop: each.training_job for each in records.report().attempts}
+
+    assert attempts[4] == "ftjob-4"

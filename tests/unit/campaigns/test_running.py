@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from services.campaigns import running
+from services.campaigns import running, seeds
 from services.campaigns.benchmark import KnownItems, Parts
 from services.campaigns.measurement import parts_of
 from services.campaigns.records import Attempt, Code, Measurement
@@ -16,10 +16,11 @@ from tests.support.campaign_run import StoredCampaign, measured
 def test_data_of_final_items_alone_give_the_llm_a_measurement_and_no_failure(
     campaign: StoredCampaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:
+    def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measurement:
         return Measurement.model_validate(measured(model, 3))
 
-    monkeypatch.setattr(running, "measure", measure)
+    monkeypatch.setattr(seeds, "measure", measure)
+    monkeypatch.setattr(seeds, "begin_measurement", lambda *_: {})
     campaign.create()
     campaign.finished_script(1)
     run = campaign.run()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.campaigns.benchmark import Item, KnownItems, Parts
-from services.campaigns.script import Row, Rows, read_rows
+from services.campaigns.script import read_rows
 from services.campaigns.signals import StepFailed
 
 QUESTION, HIDDEN = "What is 1 plus 2?", "What is 3 plus 4?"
@@ -74,13 +74,3 @@ def test_final_items_are_removed_without_a_word_however_many_they_are(tmp_path: 
     rows = read_rows(path, ITEMS)
 
     assert (rows.rows, rows.contaminated) == ([], 9)
-
-
-def test_the_lengths_of_rows_count_all_their_texts() -> None:
-    rows = [Row(instruction="a" * 40, input="b" * 4, output="c" * each) for each in (4, 36)]
-
-    tokens = Rows(rows, 0).tokens()
-
-    assert tokens is not None
-    assert (tokens.total, tokens.longest) == (12 + 20, 20)
-    assert Rows([], 3).tokens() is None

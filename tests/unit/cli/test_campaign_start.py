@@ -98,6 +98,12 @@ def test_other_limits_end_loops_that_are_not_counted(
     assert sent(gateway)["budget"]["loops"] == loops
 
 
+def test_seeds_are_those_of_each_model(gateway: ScriptedServer) -> None:
+    assert start(*LLM, "--scenario", "Sums.", "--file", "items.jsonl", "--seeds", "4") == 0
+
+    assert sent(gateway)["seeds"]["most"] == 4
+
+
 def test_each_role_may_have_an_llm_of_its_own(gateway: ScriptedServer) -> None:
     roles = ["--llm-for", "feedback=weak", "--llm-for", "coding=coder@http://10.0.0.1/v1"]
 

@@ -129,3 +129,28 @@ def test_the_items_that_a_difference_needs_follow_connor() -> None:
 def test_an_impossible_plan_is_refused(difference: float, discordant: float) -> None:
     with pytest.raises(ValueError, match="the difference must be nonzero"):
         items_needed(difference, discordant)
+
+
+def test_the_interval_of_shares_of_one_sample_is_that_of_0_and_1() -> None:
+    before, after = [0.0] * 10 + [1.0] * 10, [1.0] * 6 + [0.0] * 12 + [1.0] * 2
+
+    assert compare(before, after, shares=True) == compare(before, after)
+
+
+def test_items_are_the_clusters_of_shares() -> None:
+    """Samples that agree within items say nothing more; those that differ narrow the interval."""
+    before, agree, differ = [0.0] * 10, [1.0] * 5 + [0.0] * 5, [0.5] * 10
+
+    once = compare(before, agree)
+    low, high = compare(before, differ, shares=True).ci95
+
+    assert compare(before, agree, shares=True).ci95 == once.ci95
+    assert high - low < once.ci95[1] - once.ci95[0]
+    assert low > 0
+
+
+def test_a_few_gained_shares_of_few_items_may_be_chance() -> None:
+    gained = [1.0, 1.0, 0.9] + [0.0] * 7
+
+    assert compare([0.0] * 10, gained).ci95[0] > 0, "the interval of arbitrary values is too narrow"
+    assert compare([0.0] * 10, gained, shares=True).ci95[0] < 0

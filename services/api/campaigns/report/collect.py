@@ -21,10 +21,9 @@ from services.contracts.campaign_reports import (
     ScriptCost,
 )
 from services.contracts.campaigns import ROLE_OF_STEP, CampaignLoop, CreateCampaign, StepName
-from services.contracts.jobs import JobKind
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.campaign_scripts import ScriptUsage, scripts_usage
-from services.core.jobs.campaign_steps import REWOUND
+from services.core.jobs.campaign_steps import TRAINING
 from services.core.jobs.job import Job
 from services.metrics.missing_scores import compare_scores
 
@@ -95,7 +94,7 @@ def lineage_of(loops: dict[int, CampaignLoop], best: int) -> list[int]:
 
 @dataclass
 class _Jobs:
-    """Jobs of a campaign, and the last training of each loop."""
+    """Jobs of a campaign, and the training of each loop, that of its first seed."""
 
     rows: list[JobRow] = field(default_factory=list)
     trainings: dict[int, JobRow] = field(default_factory=dict)
@@ -111,8 +110,7 @@ def _jobs_of(session: Session, campaign_id: str) -> _Jobs:
     jobs = _Jobs()
     for effect, row in session.execute(query):
         jobs.rows.append(row)
-        is_training = row.kind == JobKind.FINE_TUNING.value and effect.step == StepName.RUNNING
-        if is_training and not effect.key.startswith(REWOUND):
+        if effect.step == StepName.RUNNING and effect.key == TRAINING:
             jobs.trainings[effect.loop] = row
     return jobs
 
@@ -145,15 +143,18 @@ def _final(outputs: Outputs, best: int, *, higher_is_better: bool) -> FinalCompa
     base = outputs.get(0, {}).get(StepName.BASE)
     if base is None or best == 0:
         return None
-    candidate = outputs[best][StepName.RUNNING]["measurement"]["final"]
+    measured = outputs[best][StepName.RUNNING]["measurement"]
     items = sorted(base["final"])
     compared = compare_scores(
         [base["final"][item] for item in items],
-        [candidate[item] for item in items],
+        [measured["final"][item] for item in items],
         higher_is_better=higher_is_better,
+        shares=bool(base.get("shares") and measured.get("shares")),
     )
     return FinalComparison(
         samples=len(items),
+        base_seeds=len(base.get("seeds", [])) or 1,
+        best_seeds=len(measured.get("seeds", [])) or 1,
         base_score=compared.baseline_mean,
         best_score=compared.candidate_mean,
         difference=compared.difference,

@@ -25,6 +25,8 @@ export async function campaignLoopView({ place, signal }, id, given) {
       Model: loop.model,
       "Search score": number(loop.search_score),
       "Final score": number(loop.final_score),
+      Seeds: loop.seeds.length ? loop.seeds.map((each) => h("div", {}, `${each.seed}: ${each.model}, search ${number(each.search_score)}, final ${number(each.final_score)}`)) : null,
+      "Fewer seeds": loop.seeds_note,
       "What was learned": loop.reason && whole(loop.reason),
       Error: loop.failure_message,
     }),

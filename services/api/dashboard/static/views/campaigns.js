@@ -106,7 +106,7 @@ const attempts = (id, widest) => ({
     return name;
   },
   Outcome: ({ loop }) => outcome(loop),
-  Search: ({ loop }) => number(loop.search_score),
+  Search: ({ loop }) => [number(loop.search_score), loop.seeds.length ? ` (${loop.seeds.length} seeds)` : null],
   Final: ({ loop }) => number(loop.final_score),
   "Difference to the best before, 95 % interval": ({ loop }) => (loop.comparison ? difference(loop.comparison, widest) : null),
   Hypothesis: ({ loop }) => excerpt(loop.hypothesis),

@@ -1,0 +1,66 @@
+"""A registered data set with the tokens of a model's own tokenizer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.concurrency import run_in_threadpool
+
+from services.api.context import GatewayContext
+from services.api.datasets.service import dataset_view, get_dataset
+from services.contracts.datasets import Dataset, TokenStatistics
+from services.core.registry import ResolvedModel, get_file_row, resolve_model
+from services.datasets.token_counts.counter import TokensNotCounted
+
+
+async def dataset_with_tokens(gateway: GatewayContext, name: str, model: str | None) -> Dataset:
+    """A data set; its tokens are those of ``model``, or estimates with the reason for that.
+
+    Raises `NotFound` for an unknown data set or model.
+    """
+    found = await run_in_threadpool(_find, gateway, name, model)
+    dataset, counting = found.dataset, found.model
+    if counting is None:
+        return dataset
+    estimated = dataset.statistics.tokens
+    if counting.tokenizer_file is None:
+        return _with(dataset, estimated, counting.without_tokenizer)
+    try:
+        tokens = await gateway.tokens.count(
+            found.path, found.sha256, counting.tokenizer_file, counting.id
+        )
+    except TokensNotCounted as error:
+        return _with(dataset, estimated, error.message)
+    return _with(dataset, tokens, None)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A data set, its file, and the model whose tokens are counted."""
+
+    dataset: Dataset
+    path: Path
+    sha256: str
+    model: ResolvedModel | None
+
+
+def _find(gateway: GatewayContext, name: str, model: str | None) -> _Found:
+    settings = gateway.settings
+    with gateway.database.read() as session:
+        row = get_dataset(session, name)
+        counting = None
+        if model is not None:
+            counting = resolve_model(
+                session, model, settings.models_folder, gateway.artifacts, settings.trusted_models
+            )
+        return _Found(
+            dataset_view(session, row),
+            gateway.artifacts.file(row.file_id),
+            get_file_row(session, row.file_id).sha256,
+            counting,
+        )
+
+
+def _with(dataset: Dataset, tokens: TokenStatistics, not_counted: str | None) -> Dataset:
+    counted = tokens.model_copy(update={"not_counted": not_counted})
+    statistics = dataset.statistics.model_copy(update={"tokens": counted})
+    return dataset.model_copy(update={"statistics": statistics})

@@ -1,0 +1,42 @@
+"""Several seeds of a campaign's models: when there are, and how each one scored."""
+
+from pydantic import Field, StrictInt
+
+from services.contracts.base import Number, Request, Resource
+
+MAX_SEEDS = 16
+
+
+class SeedPolicy(Request):
+    """How many seeds each model of a campaign has where the search part is small.
+
+    A seed is that of a training, and of the sampling of its evaluations. What is compared are means
+    over seeds, by item.
+    """
+
+    most: StrictInt = Field(
+        default=1, ge=1, le=MAX_SEEDS, description="Seeds of each model; 1: no further ones."
+    )
+    below_items: StrictInt = Field(
+        default=100,
+        ge=1,
+        le=1_000_000,
+        description="Further seeds only where the search part has fewer items. From 100 on, the "
+        "95 % interval of a share of right answers reaches at most ten points to each side.",
+    )
+    budget_share: Number = Field(
+        default=0.5,
+        gt=0.0,
+        le=1.0,
+        description="The share of the hours and GPU hours left that the further seeds of one model "
+        "may take, each counted as what the first one took.",
+    )
+
+
+class SeedScores(Resource):
+    """A model of one seed, with its mean scores."""
+
+    seed: int
+    model: str
+    search_score: float | None = None
+    final_score: float | None = None

@@ -1,0 +1,1 @@
+"""Tokens of the rows of a file by a model's own tokenizer."""
