@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from services.api.trajectories.listing import TrajectorySelection
 from services.contracts.reward_histogram import RewardHistogram, StepRewards
-from services.rollouts.log.log import open_listing
+from services.rollouts.log.listings import open_kept
 from services.rollouts.log.updates import steps_of
 
 MAX_STEPS = 60
@@ -19,7 +19,7 @@ Rewards = npt.NDArray[np.float64]
 
 def reward_histogram(job_dir: Path, where: TrajectorySelection, bins: int) -> RewardHistogram:
     """Count rewards in ``bins`` between the least and the greatest of them."""
-    keys, rewards = open_listing(job_dir).rewards(where.within(job_dir))
+    keys, rewards = open_kept(job_dir).rewards(where.within(job_dir))
     is_rewarded = np.isfinite(rewards)
     keys, rewards = keys[is_rewarded], rewards[is_rewarded].clip(-LARGEST, LARGEST)
     unrewarded = len(is_rewarded) - len(rewards)
@@ -45,5 +45,7 @@ def _step(step: int, rewards: Rewards, edges: Rewards) -> StepRewards:
 
 
 def _counts(rewards: Rewards, edges: Rewards) -> list[int]:
-    counts: list[int] = np.histogram(rewards, edges)[0].tolist()
+    # By number and range, which counts in one pass; given edges, numpy sorts.
+    within = float(edges[0]), float(edges[-1])
+    counts: list[int] = np.histogram(rewards, len(edges) - 1, within)[0].tolist()
     return counts
