@@ -16,10 +16,9 @@ from services.core.web.paging import After, Limit, page_of
 from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of
 from services.rollouts.log.index import errors_of
-from services.rollouts.log.listing import TrajectoryFilter
+from services.rollouts.log.listing import Listing, TrajectoryFilter
 from services.rollouts.log.listings import open_kept
 from services.rollouts.log.log import read_places
-from services.rollouts.log.updates import keys_of_step
 
 Direction = Literal["asc", "desc"]
 Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]
@@ -35,11 +34,11 @@ class TrajectorySelection:
     where: TrajectoryFilter
     step: int | None
 
-    def within(self, job_dir: Path) -> TrajectoryFilter:
+    def within(self, listing: Listing, job_dir: Path) -> TrajectoryFilter:
         """As a filter for the listing of a job."""
         if self.step is None:
             return self.where
-        return replace(self.where, keys=keys_of_step(job_dir, self.step))
+        return replace(self.where, mask=listing.steps(job_dir) == self.step)
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,10 @@ Trajectories = Annotated[TrajectoryQuery, Depends(_trajectory_query)]
 
 def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectorySummary]:
     """A page of the trajectories so far; raises `InvalidRequest` for an unknown ``after``."""
+    listing = open_kept(job_dir)
     try:
-        places, has_more = open_kept(job_dir).page(
-            query.where.within(job_dir),
+        places, has_more = listing.page(
+            query.where.within(listing, job_dir),
             query.sort,
             descending=query.descending,
             after=query.after,

@@ -1,6 +1,8 @@
 """Filters, orders and pages of trajectories, without reading them."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -8,12 +10,13 @@ import numpy.typing as npt
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import FinishReason
 from services.datasets.append_log import LineSpan
-from services.rollouts.log.columns import FINISH_CODES, Columns
+from services.rollouts.log.columns import BLOCK, FINISH_CODES, Column, Columns
 from services.rollouts.log.index import key_of
+from services.rollouts.log.updates import Steps, UpdatesStamp, stamp_of_updates, steps_of
 
 Positions = npt.NDArray[np.intp]
-TrajectoryKeys = npt.NDArray[np.uint64]
-"""Hashes of ids, as `key_of` makes them."""
+Hashes = npt.NDArray[np.uint64]
+"""Keys of trajectories, as `key_of` makes them."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class TrajectoryFilter:
     has_errors: bool | None = None
     finish_reason: FinishReason | None = None
     prompt_index: int | None = None
-    keys: TrajectoryKeys | None = None
+    mask: npt.NDArray[np.bool_] | None = None
+    """Which of a listing's trajectories, by their positions."""
 
 
 class Listing:
@@ -40,6 +44,9 @@ class Listing:
         self._entries = Columns.of(0) if latest is None else latest
         self.end = int((self._entries.offset + self._entries.length).max(initial=0))
         """Of the last line, in the file of trajectories."""
+        self._lock = Lock()
+        self._updates: UpdatesStamp | None = None
+        self._steps: Steps = np.zeros(0, np.uint32)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -84,8 +91,7 @@ class Listing:
         matching = np.flatnonzero(self._matches(where))
         if descending:
             matching = matching[::-1]
-        values = self._values(order)
-        keys = None if values is None else (-values if descending else values)
+        keys = self._keys(order, descending=descending)
         if after is not None:
             position = self._position(after)
             if position is None:
@@ -94,10 +100,22 @@ class Listing:
         found = _first(matching, keys, limit + 1)
         return [self._place(int(each)) for each in found[:limit]], len(found) > limit
 
-    def rewards(self, where: TrajectoryFilter) -> tuple[TrajectoryKeys, npt.NDArray[np.float64]]:
-        """The keys of the matching trajectories, and their rewards, NaN where there is none."""
+    def rewards(
+        self, where: TrajectoryFilter
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+        """Which trajectories match, and their rewards, NaN where there is none."""
         matches = self._matches(where)
-        return self._entries.key[matches], self._entries.reward[matches]
+        rewards = self._entries.reward
+        return matches, rewards if matches.all() else rewards[matches]
+
+    def steps(self, folder: Path) -> Steps:
+        """The training step that learned from each trajectory, 0 where none has; kept until the
+        job's log of updates changes."""
+        with self._lock:
+            stamp = stamp_of_updates(folder)
+            if self._updates != stamp or not len(self._steps):
+                self._updates, self._steps = stamp, steps_of(folder, self._entries.key)
+            return self._steps
 
     def _position(self, trajectory_id: str) -> int | None:
         found = np.flatnonzero(self._entries.key == key_of(trajectory_id))
@@ -106,17 +124,17 @@ class Listing:
     def _place(self, position: int) -> LineSpan:
         return LineSpan(int(self._entries.offset[position]), int(self._entries.length[position]))
 
-    def _values(self, order: TrajectoryOrder) -> npt.NDArray[np.float64] | None:
+    def _keys(self, order: TrajectoryOrder, *, descending: bool) -> "Keys | None":
         """What trajectories are ordered by; None for their completion."""
         match order:
             case TrajectoryOrder.FINISHED:
                 return None
             case TrajectoryOrder.REWARD:
-                return self._entries.reward
+                return Keys(self._entries.reward, is_negated=descending)
             case TrajectoryOrder.LENGTH:
-                return self._entries.tokens.astype(np.float64)
+                return Keys(self._entries.tokens, is_negated=descending)
             case TrajectoryOrder.ERRORS:
-                return self._entries.errors.astype(np.float64)
+                return Keys(self._entries.errors, is_negated=descending)
 
     def _matches(self, where: TrajectoryFilter) -> npt.NDArray[np.bool_]:
         entries = self._entries
@@ -135,13 +153,22 @@ class Listing:
             matches &= entries.finish == FINISH_CODES[where.finish_reason]
         if where.prompt_index is not None:
             matches &= entries.prompt == where.prompt_index
-        if where.keys is not None:
-            matches &= _among(entries.key, where.keys)
+        if where.mask is not None:
+            matches &= where.mask
         return matches
 
 
-Keys = npt.NDArray[np.float64]
-"""Numbers by which positions are ordered, the least first and NaN last."""
+@dataclass(frozen=True)
+class Keys:
+    """Numbers by which positions are ordered, the least first and NaN last."""
+
+    column: Column
+    is_negated: bool
+
+    def of(self, positions: Positions) -> npt.NDArray[np.float64]:
+        """The numbers of some positions."""
+        values: npt.NDArray[np.float64] = self.column[positions].astype(np.float64)
+        return np.negative(values, out=values) if self.is_negated else values
 
 
 def _behind(positions: Positions, after: int, keys: Keys | None, *, descending: bool) -> Positions:
@@ -149,7 +176,7 @@ def _behind(positions: Positions, after: int, keys: Keys | None, *, descending: 
     is_later = positions < after if descending else positions > after
     if keys is None:
         return positions[is_later]
-    here, key = keys[positions], keys[after]
+    here, key = keys.of(positions), keys.of(np.array([after]))[0]
     if np.isnan(key):
         is_behind = np.isnan(here) & is_later
     else:
@@ -160,10 +187,18 @@ def _behind(positions: Positions, after: int, keys: Keys | None, *, descending: 
 
 def _first(positions: Positions, keys: Keys | None, count: int) -> Positions:
     """The first ``count`` positions by their keys, ties in the order given, without ordering all:
-    of a million trajectories a page shows a hundred."""
+    of a million trajectories a page shows a hundred. In blocks, for little memory."""
     if keys is None:
         return positions[:count]
-    here = keys[positions]
+    first = positions[:0]
+    for begin in range(0, len(positions), BLOCK):
+        block = positions[begin : begin + BLOCK]
+        first = _first_of_block(np.concatenate([first, block]), keys, count)
+    return first
+
+
+def _first_of_block(positions: Positions, keys: Keys, count: int) -> Positions:
+    here = keys.of(positions)
     if len(here) > count:
         bound = np.partition(here, count - 1)[count - 1]  # which puts NaN last
         less = np.flatnonzero(~np.isnan(here) if np.isnan(bound) else here < bound)
@@ -183,7 +218,7 @@ def _latest(columns: Columns) -> Columns:
     return columns.take(np.sort(len(columns) - 1 - first))
 
 
-def _among(keys: TrajectoryKeys, wanted: TrajectoryKeys) -> npt.NDArray[np.bool_]:
+def _among(keys: Hashes, wanted: Hashes) -> npt.NDArray[np.bool_]:
     """Which of many keys are among a few wanted ones; sorts only these."""
     if not len(wanted):
         return np.zeros(len(keys), np.bool_)

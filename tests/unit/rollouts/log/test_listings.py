@@ -6,11 +6,12 @@ import pytest
 
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import Trajectory
-from services.rollouts.log import columns
+from services.rollouts.log import columns, listing
 from services.rollouts.log.index import INDEX, TRAJECTORIES
 from services.rollouts.log.listing import Listing, TrajectoryFilter
 from services.rollouts.log.listings import GrowingListing, KeptListings
 from services.rollouts.log.log import IndexedLog, open_listing, read_places
+from services.rollouts.log.updates import UpdateLog
 from tests.support.trajectories import trajectory
 
 
@@ -61,6 +62,19 @@ def test_a_training_that_resumes_from_a_checkpoint_replaces_what_was_behind_it(
     assert shown(tmp_path, kept.read()) == expected
 
 
+def test_the_steps_of_a_kept_listing_are_those_of_now(tmp_path: Path) -> None:
+    write(tmp_path, trajectory(0), trajectory(1))
+    listing = GrowingListing(tmp_path).read()
+    before = listing.steps(tmp_path).tolist()
+    with UpdateLog(tmp_path, keep=0) as log:
+        log.append(1, ["traj-1-0"], None)
+        between = listing.steps(tmp_path).tolist()
+        log.append(2, ["traj-0-0", "traj-9-0"], None)
+
+    assert (before, between) == ([0, 0], [0, 1])
+    assert listing.steps(tmp_path).tolist() == [2, 1]
+
+
 def test_lines_that_were_cut_off_are_not_listed(tmp_path: Path) -> None:
     kept = GrowingListing(tmp_path)
     write(tmp_path, trajectory(0, reward=0.0), trajectory(1, reward=1.0))
@@ -84,14 +98,15 @@ def test_without_files_a_listing_is_empty(tmp_path: Path) -> None:
 
 def test_an_index_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "BLOCK", 2)
+    monkeypatch.setattr(listing, "BLOCK", 2)
     write(tmp_path, *(trajectory(number, reward=float(number % 3)) for number in range(7)))
 
-    listing = open_listing(tmp_path)
-    places, has_more = listing.page(
+    opened = open_listing(tmp_path)
+    places, has_more = opened.page(
         TrajectoryFilter(min_reward=1), TrajectoryOrder.REWARD, descending=True, after=None, limit=9
     )
 
-    assert len(listing) == 7
+    assert len(opened) == 7
     assert [each.prompt_index for each in read_places(tmp_path, places)] == [5, 2, 4, 1]
     assert not has_more
 
