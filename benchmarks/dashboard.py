@@ -28,8 +28,7 @@ from sqlalchemy import insert, select, update
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
 from services.core.jobs.events import Draft, append_events
-from services.rollouts.log.index import ENTRY, key_of
-from services.rollouts.log.log import INDEX, TRAJECTORIES
+from services.rollouts.log.index import ENTRY, INDEX, TRAJECTORIES, key_of
 from tests.support.gateway import GatewayClient
 from tests.support.processes import Process, running_service
 from tests.support.trajectories import trajectory

@@ -28,7 +28,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class _EndlessAnswer(TemperError):
-    """The endpoint went on answering; what came is worth nothing, and the LLM is asked anew."""
+    """The endpoint went on answering; what came is worth nothing, and the LLM is asked again."""
 
 
 class Conversation:

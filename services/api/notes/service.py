@@ -13,7 +13,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import NoteRow
 from services.core.ids import new_id
 from services.core.jobs.store import get_job
-from services.rollouts.log.log import open_listing
+from services.rollouts.log.listings import open_kept
 
 
 def check_subject(
@@ -25,7 +25,7 @@ def check_subject(
         get_job(session, job_id)
     if trajectory_id is None:
         return
-    if open_listing(artifacts.job(job_id)).place_of(trajectory_id) is None:
+    if open_kept(artifacts.job(job_id)).place_of(trajectory_id) is None:
         message = f"{trajectory_id[:80]!r} is not a trajectory of this job"
         raise InvalidRequest(message, param="trajectory_id")
 

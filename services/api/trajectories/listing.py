@@ -15,9 +15,10 @@ from services.contracts.trajectories import FinishReason, Trajectory
 from services.core.web.paging import After, Limit, page_of
 from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of
-from services.rollouts.log.index import TrajectoryFilter, errors_of
-from services.rollouts.log.log import open_listing, read_places
-from services.rollouts.log.updates import keys_of_step
+from services.rollouts.log.index import errors_of
+from services.rollouts.log.listing import Listing, TrajectoryFilter
+from services.rollouts.log.listings import open_kept
+from services.rollouts.log.log import read_places
 
 Direction = Literal["asc", "desc"]
 Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]
@@ -33,11 +34,11 @@ class TrajectorySelection:
     where: TrajectoryFilter
     step: int | None
 
-    def within(self, job_dir: Path) -> TrajectoryFilter:
+    def within(self, listing: Listing, job_dir: Path) -> TrajectoryFilter:
         """As a filter for the listing of a job."""
         if self.step is None:
             return self.where
-        return replace(self.where, keys=keys_of_step(job_dir, self.step))
+        return replace(self.where, mask=listing.steps(job_dir) == self.step)
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,10 @@ Trajectories = Annotated[TrajectoryQuery, Depends(_trajectory_query)]
 
 def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectorySummary]:
     """A page of the trajectories so far; raises `InvalidRequest` for an unknown ``after``."""
+    listing = open_kept(job_dir)
     try:
-        places, has_more = open_listing(job_dir).page(
-            query.where.within(job_dir),
+        places, has_more = listing.page(
+            query.where.within(listing, job_dir),
             query.sort,
             descending=query.descending,
             after=query.after,
@@ -142,7 +144,7 @@ def _search(
 
 def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
     """One complete trajectory; raises `NotFound`."""
-    place = open_listing(job_dir).place_of(trajectory_id)
+    place = open_kept(job_dir).place_of(trajectory_id)
     if place is not None:
         (trajectory,) = _read(job_dir, [place])
         if trajectory.id == trajectory_id:

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from services.api.trajectories.listing import TrajectorySelection
 from services.contracts.reward_histogram import RewardHistogram, StepRewards
-from services.rollouts.log.log import open_listing
-from services.rollouts.log.updates import steps_of
+from services.rollouts.log.listings import open_kept
+from services.rollouts.log.updates import Steps
 
 MAX_STEPS = 60
 LARGEST = 1e150
@@ -19,25 +19,37 @@ Rewards = npt.NDArray[np.float64]
 
 def reward_histogram(job_dir: Path, where: TrajectorySelection, bins: int) -> RewardHistogram:
     """Count rewards in ``bins`` between the least and the greatest of them."""
-    keys, rewards = open_listing(job_dir).rewards(where.within(job_dir))
+    listing = open_kept(job_dir)
+    matches, rewards = listing.rewards(where.within(listing, job_dir))
     is_rewarded = np.isfinite(rewards)
-    keys, rewards = keys[is_rewarded], rewards[is_rewarded].clip(-LARGEST, LARGEST)
+    if not is_rewarded.all():
+        rewards = rewards[is_rewarded]
     unrewarded = len(is_rewarded) - len(rewards)
     if not len(rewards):
         return RewardHistogram(
             rewarded=0, unrewarded=unrewarded, mean=None, edges=[], counts=[], steps=[]
         )
+    if rewards.min() < -LARGEST or rewards.max() > LARGEST:
+        rewards = rewards.clip(-LARGEST, LARGEST)
     edges = np.histogram_bin_edges(rewards, bins)
-    steps = steps_of(job_dir, keys)
-    latest = [int(step) for step in np.unique(steps) if step][-MAX_STEPS:]
+    steps = listing.steps(job_dir)[matches][is_rewarded]
     return RewardHistogram(
         rewarded=len(rewards),
         unrewarded=unrewarded,
         mean=float(rewards.mean()),
         edges=edges.tolist(),
         counts=_counts(rewards, edges),
-        steps=[_step(step, rewards[steps == step], edges) for step in latest],
+        steps=_latest_steps(steps, rewards, edges),
     )
+
+
+def _latest_steps(steps: Steps, rewards: Rewards, edges: Rewards) -> list[StepRewards]:
+    latest = [int(step) for step in np.unique(steps) if step][-MAX_STEPS:]
+    if not latest:
+        return []
+    is_late = steps >= latest[0]
+    steps, rewards = steps[is_late], rewards[is_late]
+    return [_step(step, rewards[steps == step], edges) for step in latest]
 
 
 def _step(step: int, rewards: Rewards, edges: Rewards) -> StepRewards:
@@ -45,5 +57,7 @@ def _step(step: int, rewards: Rewards, edges: Rewards) -> StepRewards:
 
 
 def _counts(rewards: Rewards, edges: Rewards) -> list[int]:
-    counts: list[int] = np.histogram(rewards, edges)[0].tolist()
+    # By number and range, which counts in one pass; given edges, numpy sorts.
+    within = float(edges[0]), float(edges[-1])
+    counts: list[int] = np.histogram(rewards, len(edges) - 1, within)[0].tolist()
     return counts

@@ -68,6 +68,7 @@ class JobRow(Base):
     __table_args__ = (
         Index("jobs_by_queue", "status", "queue", "priority", "seq"),
         Index("jobs_by_kind", "kind", "seq"),
+        Index("jobs_by_status", "status", "seq"),
         Index("jobs_by_lease", "lease_expires_at"),
     )
 

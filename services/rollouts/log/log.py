@@ -22,10 +22,16 @@ from services.datasets.append_log import (
     read_record,
     read_records,
 )
-from services.rollouts.log.index import ENTRY, Entries, Listing, entry_of, read_entries
-
-TRAJECTORIES = "trajectories.jsonl"
-INDEX = "trajectories.index"
+from services.rollouts.log.index import (
+    ENTRY,
+    INDEX,
+    TRAJECTORIES,
+    Entries,
+    entry_of,
+    read_entries,
+)
+from services.rollouts.log.listing import Listing
+from services.rollouts.log.listings import GrowingListing
 
 
 class IndexedLog:
@@ -105,7 +111,7 @@ def _unstorable(trajectory: Trajectory, reason: str) -> Trajectory:
 
 def open_listing(folder: Path) -> Listing:
     """The trajectories of a job at this moment, also while it runs; empty without files."""
-    return Listing(_within(folder / TRAJECTORIES, read_entries(folder / INDEX)))
+    return GrowingListing(folder).read()
 
 
 def read_places(folder: Path, places: Iterable[LineSpan]) -> Iterator[Trajectory]:

@@ -5,7 +5,7 @@
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,12 @@ COLUMNS = 3
 """Of a token: log-probability before the update, entropy, advantage."""
 _TOKEN_BYTES = COLUMNS * 4
 
+BLOCK = 1 << 16
+"""Entries that are read at once: a whole index can take much memory."""
+
+Steps = npt.NDArray[np.uint32]
+UpdatesStamp = tuple[int, int, int]
+"""By which a changed index is noticed: inode, bytes, nanoseconds of the last change."""
 Entries = npt.NDArray[np.void]
 Values = npt.NDArray[np.float32]
 """Values of tokens, (tokens, COLUMNS)."""
@@ -81,32 +87,36 @@ class UpdateLog:
 
 def find_update(folder: Path, trajectory_id: str) -> TrainedOn | None:
     """What is known of the update that trained on a trajectory; None if none has."""
-    entries = _read(folder)
-    found = entries[entries["key"] == key_of(trajectory_id)]
-    if not len(found):
+    key = key_of(trajectory_id)
+    for entries in _blocks(folder, backward=True):
+        found = entries[entries["key"] == key]
+        if len(found):
+            step, tokens, offset = (int(found[-1][name]) for name in ("step", "tokens", "offset"))
+            return TrainedOn(step, _values(folder, offset, tokens) if tokens else None)
+    return None
+
+
+def stamp_of_updates(folder: Path) -> UpdatesStamp | None:
+    """The state of the index; None without one."""
+    try:
+        status = (folder / INDEX).stat()
+    except FileNotFoundError:
         return None
-    step, tokens, offset = (int(found[-1][name]) for name in ("step", "tokens", "offset"))
-    return TrainedOn(step, _values(folder, offset, tokens) if tokens else None)
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def keys_of_step(folder: Path, step: int) -> npt.NDArray[np.uint64]:
-    """The keys of the trajectories that a step trained on."""
-    entries = _read(folder)
-    keys: npt.NDArray[np.uint64] = entries["key"][entries["step"] == step]
-    return keys
-
-
-def steps_of(folder: Path, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+def steps_of(folder: Path, keys: npt.NDArray[np.uint64]) -> Steps:
     """The step that trained on each of these trajectories; 0 where none has."""
-    entries = _read(folder)
-    if not len(entries):
-        return np.zeros(len(keys), np.int64)
-    order = np.argsort(entries["key"], kind="stable")
-    known = entries["key"][order]
-    # The last entry of a key counts.
-    places = np.maximum(np.searchsorted(known, keys, side="right") - 1, 0)
-    steps = entries["step"][order][places].astype(np.int64)
-    return np.where(known[places] == keys, steps, 0)
+    steps: Steps = np.zeros(len(keys), np.uint32)
+    if not len(keys) or stamp_of_updates(folder) is None:
+        return steps
+    order = np.argsort(keys)
+    known = keys[order]
+    for entries in _blocks(folder):
+        places = np.minimum(np.searchsorted(known, entries["key"]), len(known) - 1)
+        is_known = known[places] == entries["key"]
+        steps[order[places[is_known]]] = entries["step"][is_known]  # the last one of a key counts
+    return steps
 
 
 def _read(folder: Path) -> Entries:
@@ -115,6 +125,19 @@ def _read(folder: Path) -> Entries:
             return np.fromfile(file, ENTRY, os.fstat(file.fileno()).st_size // ENTRY.itemsize)
     except FileNotFoundError:
         return np.empty(0, ENTRY)
+
+
+def _blocks(folder: Path, *, backward: bool = False) -> Iterator[Entries]:
+    """All entries in blocks, the first or the last one first."""
+    try:
+        with open(folder / INDEX, "rb") as file:
+            count = os.fstat(file.fileno()).st_size // ENTRY.itemsize
+            begins = range(0, count, BLOCK)
+            for begin in reversed(begins) if backward else begins:
+                file.seek(begin * ENTRY.itemsize)
+                yield np.fromfile(file, ENTRY, min(BLOCK, count - begin))
+    except FileNotFoundError:
+        return
 
 
 def _values(folder: Path, offset: int, tokens: int) -> Values | None:

@@ -13,7 +13,7 @@ from services.api.trajectories.listing import (
 from services.api.trajectories.search import contains
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import CallOutcome
-from services.rollouts.log.index import TrajectoryFilter
+from services.rollouts.log.listing import TrajectoryFilter
 from services.rollouts.log.log import IndexedLog
 from tests.support.trajectories import call, trajectory
 

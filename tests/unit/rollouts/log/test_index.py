@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
-from services.rollouts.log.index import TrajectoryFilter, errors_of
+from services.rollouts.log.index import errors_of
+from services.rollouts.log.listing import TrajectoryFilter
 from services.rollouts.log.log import IndexedLog, open_listing, read_places
 from tests.support.trajectories import call, trajectory
 

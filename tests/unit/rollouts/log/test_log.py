@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.contracts.trajectories import Trajectory
-from services.rollouts.log.log import INDEX, TRAJECTORIES, IndexedLog, open_listing, read_indexed
+from services.rollouts.log.index import INDEX, TRAJECTORIES
+from services.rollouts.log.log import IndexedLog, open_listing, read_indexed
 from tests.support.trajectories import trajectory
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from services.contracts.errors import StorageFull
+from services.rollouts.log import updates
 from services.rollouts.log.index import key_of
 from services.rollouts.log.updates import (
     COLUMNS,
@@ -15,7 +16,7 @@ from services.rollouts.log.updates import (
     UpdateLog,
     Values,
     find_update,
-    keys_of_step,
+    steps_of,
 )
 
 
@@ -39,8 +40,25 @@ def test_the_values_of_a_trajectory_are_found_with_its_step(tmp_path: Path) -> N
     assert found is not None
     assert (found.step, found.values is not None) == (2, True)
     assert np.array_equal(found.values, values(2, -2))  # type: ignore[arg-type]
-    assert set(keys_of_step(tmp_path, 2)) == {key_of("traj-2-0"), key_of("traj-2-1")}
+    keys = [key_of(name) for name in ("traj-2-1", "traj-9-0", "traj-1-0", "traj-2-0")]
+    assert steps_of(tmp_path, np.array(keys, np.uint64)).tolist() == [2, 0, 1, 2]
     assert find_update(tmp_path, "traj-9-0") is None
+
+
+def test_the_last_update_of_a_trajectory_counts_in_whatever_block_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updates, "BLOCK", 3)
+    fill(tmp_path, steps=5)
+    with UpdateLog(tmp_path, keep=5) as log:
+        log.append(6, ["traj-2-0", "traj-6-0", "traj-6-0"], None)
+
+    found = [find_update(tmp_path, name) for name in ("traj-2-0", "traj-1-0", "traj-6-0")]
+    keys = [key_of(name) for name in ("traj-1-0", "traj-2-0", "traj-6-0")]
+
+    assert [each and each.step for each in found] == [6, 1, 6]
+    assert steps_of(tmp_path, np.array(keys, np.uint64)).tolist() == [1, 6, 6]
+    assert steps_of(tmp_path, np.zeros(0, np.uint64)).tolist() == []
 
 
 def test_a_method_without_values_still_tells_the_step(tmp_path: Path) -> None:
@@ -82,7 +100,7 @@ def test_what_a_kill_cut_off_hides_nothing_else(tmp_path: Path, name: str) -> No
 
 def test_a_job_without_updates_has_none(tmp_path: Path) -> None:
     assert find_update(tmp_path, "traj-0-0") is None
-    assert len(keys_of_step(tmp_path, 1)) == 0
+    assert steps_of(tmp_path, np.array([key_of("traj-0-0")], np.uint64)).tolist() == [0]
 
 
 def test_a_disk_that_fills_within_a_step_shifts_no_later_values(tmp_path: Path) -> None:

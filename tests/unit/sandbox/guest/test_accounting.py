@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -281,7 +282,7 @@ def test_a_fork_bomb_has_many_processes_that_go_on_computing(
 ) -> None:
     monkeypatch.setattr(accounting, "_PROCESSORS", processors)
     now = [1000.0]
-    monkeypatch.setattr(accounting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     watch = accounting.ForkBombWatch(limit)
     for held in (computing, computing - 1, computing, computing, 1, computing):
         watch.check(many(held))
@@ -294,7 +295,7 @@ def test_a_fork_bomb_has_many_processes_that_go_on_computing(
 
 def test_many_that_compute_now_and_then_are_no_fork_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(accounting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     watch = accounting.ForkBombWatch(256)
     for computing in (250, 10) * 10:
         watch.check(many(computing))

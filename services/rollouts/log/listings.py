@@ -1,0 +1,98 @@
+"""Listings of jobs whose trajectories may still grow, kept between requests."""
+
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+from typing import BinaryIO
+
+from services.rollouts.log.columns import read_columns
+from services.rollouts.log.index import ENTRY, INDEX, TRAJECTORIES
+from services.rollouts.log.listing import Listing
+
+MOST_KEPT = 16
+MOST_ENTRIES = 1_500_000
+"""Of all kept listings; an entry takes 45 bytes."""
+
+
+class GrowingListing:
+    """The listing of one job, of which each `read` takes in what is new."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = Lock()
+        self._forget()
+
+    def __len__(self) -> int:
+        return len(self._listing)
+
+    def _forget(self) -> None:
+        self._listing = Listing()
+        self._count = 0
+        self._last = b""  # entry, by which an index that was written again is noticed
+
+    def read(self) -> Listing:
+        """The trajectories at this moment, also while the job runs; empty without files."""
+        with self._lock:
+            try:
+                with open(self._folder / INDEX, "rb") as file:
+                    self._take_in(file)
+                size = (self._folder / TRAJECTORIES).stat().st_size
+            except FileNotFoundError:
+                self._forget()
+                return self._listing
+            if self._listing.end <= size:
+                return self._listing
+            inside = self._listing.within(size)
+            self._forget()  # a resuming training is truncating both files
+            return inside
+
+    def _take_in(self, file: BinaryIO) -> None:
+        if self._entry(file, self._count - 1) != self._last:
+            self._forget()
+        new = read_columns(file, self._count)
+        if len(new):
+            self._listing = self._listing.extended(new)
+            self._count += len(new)
+            self._last = self._entry(file, self._count - 1)
+
+    def _entry(self, file: BinaryIO, position: int) -> bytes:
+        """The bytes of an entry, none in front of the first one."""
+        if position < 0:
+            return b""
+        file.seek(position * ENTRY.itemsize)
+        return file.read(ENTRY.itemsize)
+
+
+class KeptListings:
+    """The latest listings asked for, so that a page of a million trajectories need not read the
+    index of all of them."""
+
+    def __init__(self, most_kept: int = MOST_KEPT, most_entries: int = MOST_ENTRIES) -> None:
+        self._most_kept, self._most_entries = most_kept, most_entries
+        self._lock = Lock()
+        self._kept: OrderedDict[Path, GrowingListing] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def open(self, folder: Path) -> Listing:
+        """The trajectories of a job at this moment."""
+        with self._lock:
+            kept = self._kept.setdefault(folder, GrowingListing(folder))
+            self._kept.move_to_end(folder)
+        listing = kept.read()
+        with self._lock:
+            while len(self._kept) > self._most_kept or self._entries() > self._most_entries:
+                self._kept.popitem(last=False)
+        return listing
+
+    def _entries(self) -> int:
+        return sum(len(each) for each in self._kept.values())
+
+
+_listings = KeptListings()
+
+
+def open_kept(folder: Path) -> Listing:
+    """The trajectories of a job at this moment, for a process that is asked for them often."""
+    return _listings.open(folder)
