@@ -54,6 +54,8 @@ class ContainedRun:
         self.names, names = os.pipe()
         self.program = syscalls.fork()
         if self.program == 0:
+            self.control.close()  # else the program would not notice that its slot is dead
+            os.close(self.names)
             layout = self.layout
             become_confined = functools.partial(_confine, configuration, layout, user)
             program.main(control, channel, become_confined, layout, names)

@@ -62,7 +62,9 @@ class NamespacedRun:
         self.names, names = os.pipe()
         self.program = syscalls.fork()
         if self.program == 0:
-            os.close(self._alive)
+            self.control.close()  # else the program would not notice that its slot is dead
+            for descriptor in (self._alive, self.names):
+                os.close(descriptor)
             enter = functools.partial(_enter_run, configuration, network)
             program.main(control, channel, enter, LAYOUT, names)
         os.close(names)
