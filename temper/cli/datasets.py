@@ -33,7 +33,7 @@ def add(
     ],
     source: Annotated[
         str | None,
-        typer.Argument(help="A file, a folder, or hf://OWNER/NAME[/FOLDER]; none: by the name."),
+        typer.Argument(help="A file, a folder, or hf://OWNER/NAME/FOLDER; none: by the name."),
     ] = None,
     description: Annotated[str, typer.Option(help="What the LLM is told of it.")] = "",
     license_name: Annotated[
