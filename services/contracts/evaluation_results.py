@@ -149,6 +149,12 @@ class SampleResult(Resource):
     )
     index: int = Field(description="Row of the file, counted from 0.")
     sample: int = Field(default=0, description="Which of the row's samples, counted from 0.")
+    prompt: str | None = Field(
+        default=None, description="The head of what was asked: up to 8,000 characters."
+    )
+    tags: list[str] = Field(
+        default_factory=list, description="The row's `tag` and `tags`, and its sub-task."
+    )
     gold: list[str]
     answer: str | None
     extracted: str | None = Field(default=None, description="What the grader compared.")

@@ -48,7 +48,7 @@ CHANGE_COLUMNS = (
 ROW_COLUMNS = (
     *("evaluation", "benchmark", "row", "sample", "outcome", "score"),
     *("gold", "compared", "answer", "error"),
-    *("seconds", "completion tokens"),
+    *("seconds", "completion tokens", "tags", "prompt"),
 )
 CONVERSATION_FIELDS = {"id", "messages", "tools", "turns", "finish_reason", "error"}
 """What the JSON report has of a trajectory: all but its tokens and what a row has already."""
@@ -184,6 +184,7 @@ class EvaluationReport:
                     *(name, row.benchmark, row.index, row.sample, row.outcome, row.score),
                     *(" | ".join(row.gold), row.extracted, row.answer, row.error),
                     *(row.latency_seconds, row.completion_tokens),
+                    *(", ".join(row.tags), row.prompt),
                 )
 
 

@@ -51,6 +51,7 @@ Alpha = Annotated[float, typer.Option(help="The two-sided level of the test.")]
 
 Only = Annotated[ResultOutcome | None, typer.Option(help="Only rows that ended so.")]
 Text = Annotated[str | None, typer.Option(help="Only answers with this text.")]
+Tag = Annotated[str | None, typer.Option(help="Only rows with this tag, or of this sub-task.")]
 Conversations = Annotated[
     bool,
     typer.Option("--conversations", help="Show the conversation of each row, with its calls."),
@@ -134,6 +135,7 @@ def show(
     only: Only = None,
     text: Text = None,
     benchmark: OfBenchmark = None,
+    tag: Tag = None,
     most: Most = 20,
     conversations: Conversations = False,
     as_json: JsonOption = False,
@@ -142,7 +144,7 @@ def show(
     out = Output(as_json)
     with connect() as client:
         rows = client.evaluations.results(
-            job_id, outcome=only, text=text, benchmark=benchmark, order="input", most=most
+            job_id, outcome=only, text=text, benchmark=benchmark, tag=tag, order="input", most=most
         )
         evaluation = client.evaluations.get(job_id)
         if conversations:

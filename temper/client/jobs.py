@@ -188,12 +188,16 @@ class Evaluations(JobResource[CreateEvaluation, Evaluation]):
         outcome: ResultOutcome | None = None,
         text: str | None = None,
         benchmark: str | None = None,
+        tag: str | None = None,
         order: ResultOrder = "completion",
         most: int = 20,
     ) -> Page[SampleResult]:
         """Return up to ``most`` rows, as they finished or in the order of the file."""
         path = _path(self.path, evaluation_id, "results")
-        given = {"outcome": outcome, "text": text, "benchmark": benchmark, "order": order}
+        given = {
+            **{"outcome": outcome, "text": text, "benchmark": benchmark, "tag": tag},
+            "order": order,
+        }
         query = {name: value for name, value in given.items() if value is not None}
         return pages.page(self._transport, path, Page[SampleResult], query, most)
 

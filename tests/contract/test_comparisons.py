@@ -158,6 +158,24 @@ def test_rows_say_their_benchmark_and_are_found_by_it(
     assert [(row["benchmark"], row["index"]) for row in only["data"]] == [("b", 1)]
 
 
+def test_rows_with_a_tag_are_found_with_their_prompts(
+    http: httpx.Client,
+    succeeded: SucceededEvaluations,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TEMPER_API_URL", url)
+    evaluation = succeeded.evaluation("11001")
+
+    query = {"tag": "odd", "order": "input"}
+    rows = http.get(f"/v1/evaluations/{evaluation}/results", params=query).json()["data"]
+    assert main(["evals", "show", evaluation, "--tag", "odd", "--only", "wrong", "--json"]) == 0
+
+    assert [(row["index"], row["prompt"]) for row in rows] == [(1, "question 1"), (3, "question 3")]
+    assert [row["index"] for row in json.loads(capsys.readouterr().out)["data"]] == [3]
+
+
 def test_the_command_prints_the_difference_and_the_items_that_changed(
     succeeded: SucceededEvaluations,
     url: str,

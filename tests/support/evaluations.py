@@ -48,6 +48,8 @@ def _rows(benchmark: str | None, correct: str) -> list[SampleResult]:
             id="",
             benchmark=benchmark,
             index=index,
+            prompt=f"question {index}",
+            tags=["odd" if index % 2 else "even"],
             gold=["2"],
             answer=None if mark == "-" else mark,
             correct=None if mark == "-" else mark == "1",

@@ -35,12 +35,15 @@ class ResultFilter:
     outcome: ResultOutcome | None = None
     text: str | None = None
     benchmark: str | None = None
+    tag: str | None = None
 
     def accepts(self, result: SampleResult) -> bool:
         """Whether a result is wanted."""
         if self.outcome is not None and self.outcome != result.outcome:
             return False
         if self.benchmark is not None and self.benchmark != result.benchmark:
+            return False
+        if self.tag is not None and self.tag not in {*result.tags, result.group}:
             return False
         return self.text is None or self.text.casefold() in (result.answer or "").casefold()
 

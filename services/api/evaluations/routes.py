@@ -78,6 +78,10 @@ def results(
     benchmark: Annotated[
         str | None, Query(max_length=100, description="Only rows of this one of several.")
     ] = None,
+    tag: Annotated[
+        str | None,
+        Query(min_length=1, max_length=200, description="Only rows with this tag or sub-task."),
+    ] = None,
     order: ResultOrder = "completion",
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
@@ -86,7 +90,7 @@ def results(
     of the benchmark, if there are several)."""
     with gateway.database.read() as session:
         get_job(session, job_id, KIND)
-    where = ResultFilter(outcome, text, benchmark)
+    where = ResultFilter(outcome, text, benchmark, tag)
     return list_results(
         gateway.artifacts.job(job_id), after=after, limit=limit, where=where, order=order
     )

@@ -19,6 +19,9 @@ from services.evaluator.failures import FailureWatch, RequestFailure, first_erro
 from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 
+KEPT_PROMPT = 8_000
+"""Characters of a prompt that its rows keep; the file has it whole."""
+
 
 class ChatModel(Protocol):
     """The model under evaluation, as a benchmark asks it.
@@ -146,6 +149,8 @@ class Grading:
             benchmark=self._benchmark,
             index=sample.index,
             sample=sample.sample,
+            prompt=sample.prompt(KEPT_PROMPT),
+            tags=list(sample.tags),
             gold=list(sample.gold),
             answer=answer.text,
             extracted=score.extracted if score else None,
@@ -170,6 +175,8 @@ class Grading:
             benchmark=self._benchmark,
             index=sample.index,
             sample=sample.sample,
+            prompt=sample.prompt(KEPT_PROMPT),
+            tags=list(sample.tags),
             gold=list(sample.gold),
             answer=None,
             tools=outcome.tools,

@@ -11,10 +11,12 @@ from services.contracts.benchmarks import Benchmark
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import GoldGrader, MathGrader, TokenF1Grader
 from services.contracts.rewards import EvaluationGrader, PairwiseJudgeReward, SearchEmReward
+from services.datasets.messages import text_of
 from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
 from services.evaluator.evaluation.benchmark_rows import evaluation_row
+from services.metrics.extraction import at_path
 from services.rewards.graders.gold import ExactMatch, matcher
 from services.rewards.graders.meaning import MathGolds
 
@@ -26,8 +28,8 @@ class EvaluationSample:
     ``index`` counts rows from 0, ``sample`` the answers to one row. ``messages`` are ready to be
     sent to a chat endpoint: a ``prompt`` has become one user message, and keys that were null are
     gone. ``gold`` is empty for graders that need none; numbers are written as JSON writes them.
-    ``extra`` is every other key of the row, unchanged. ``rows_before`` counts the rows of the
-    benchmarks that the evaluation has before this one.
+    ``extra`` is every other key of the row, unchanged. ``tags`` name what kind of row it is.
+    ``rows_before`` counts the rows of the benchmarks that the evaluation has before this one.
     """
 
     index: int
@@ -36,11 +38,20 @@ class EvaluationSample:
     extra: JsonObject
     sample: int = 0
     rows_before: int = 0
+    tags: tuple[str, ...] = ()
 
     @property
     def prompt_index(self) -> int:
         """The row, counted over all benchmarks of the evaluation."""
         return self.rows_before + self.index
+
+    def prompt(self, most: int) -> str:
+        """The first ``most`` characters of what is asked, with the roles of several messages."""
+        texts = [text_of(message) for message in self.messages]
+        if len(texts) > 1:
+            roles = (message.get("role") for message in self.messages)
+            texts = [f"{role}: {text}" for role, text in zip(roles, texts, strict=True)]
+        return "\n\n".join(texts)[:most]
 
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,18}\s*")
@@ -105,6 +116,7 @@ def parse_sample(
 
     With ``benchmark`` the row is one of its data set. Raises RowError naming the path at fault.
     """
+    tags = _tags(row, benchmark)
     if benchmark is not None:
         row = evaluation_row(row, benchmark)
         if benchmark.answer_range is not None:
@@ -115,8 +127,24 @@ def parse_sample(
     messages = [{"role": "user", "content": question}] if isinstance(question, str) else question
     extra = {name: row[name] for name in row if name not in {"messages", key, gold_of(row)[0]}}
     return EvaluationSample(
-        index, tuple(map(_without_nulls, messages)), _checked_golds(row, golds, benchmark), extra
+        index,
+        tuple(map(_without_nulls, messages)),
+        _checked_golds(row, golds, benchmark),
+        extra,
+        tags=tags,
     )
+
+
+def _tags(row: JsonValue, benchmark: Benchmark | None) -> tuple[str, ...]:
+    """The texts at ``tag``, ``tags`` and the paths of the sub-task; other values are no tags."""
+    found: list[JsonValue] = []
+    for path in ("tag", "tags", *(benchmark.subtasks if benchmark else ())):
+        try:
+            value = at_path(row, path)
+        except LookupError:
+            continue
+        found += value if isinstance(value, list) else [value]
+    return tuple(dict.fromkeys(each for each in found if isinstance(each, str)))
 
 
 def _without_nulls(message: JsonObject) -> JsonObject:

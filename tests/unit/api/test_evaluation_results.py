@@ -188,3 +188,21 @@ def test_rows_of_a_growing_file_are_shown_once(
         found += list_results(folder, after=after, limit=limit).data
 
     assert [(row.index, row.answer) for row in found] == list(enumerate(answers))
+
+
+def test_rows_are_found_by_tag_or_sub_task(tmp_path: Path) -> None:
+    rows = [
+        SampleResult(id="", index=0, gold=[], answer="a", correct=True, tags=["algebra", "hard"]),
+        SampleResult(id="", index=1, gold=[], answer="a", correct=False, group="mol_und/fg_count"),
+        SampleResult(id="", index=2, gold=[], answer="a", correct=None, tags=["hard"]),
+    ]
+    lines = (row.model_dump_json(exclude={"id"}).encode() + b"\n" for row in rows)
+    write(tmp_path, b"".join(lines))
+
+    def found(tag: str, outcome: ResultOutcome | None = None) -> list[int]:
+        return [row.index for row in read_all(tmp_path, 10, ResultFilter(outcome, tag=tag))]
+
+    assert found("hard") == [0, 2]
+    assert found("hard", "failed") == [2]
+    assert found("mol_und/fg_count") == [1]
+    assert found("har") == []

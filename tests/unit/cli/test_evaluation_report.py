@@ -52,6 +52,8 @@ def row(index: int, answer: str | None, *, correct: bool | None) -> dict[str, An
     result = SampleResult(
         id=str(index),
         index=index,
+        prompt="question",
+        tags=["easy", "sums"],
         gold=[f"gold {index}"],
         answer=answer,
         score=None if correct is None else float(correct),
@@ -139,6 +141,7 @@ def test_a_workbook_has_a_sheet_for_each_table(tmp_path: Path) -> None:
         *("correct", "wrong", "failed"),
         *("wrong", "correct", "correct"),
     ]
+    assert {(each["prompt"], each["tags"]) for each in rows} == {("question", "easy, sums")}
     (compared,) = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Comparison"])]
     assert (compared["gained"], compared["lost"], compared["test"]) == (2, 1, "mcnemar_exact")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from services.contracts.evaluations import CreateEvaluation
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import JsonPrediction
 from services.core.operator_environment import OperatorEnvironment
-from services.evaluator.evaluation.endpoint import Answer
+from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.generation import Grading
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample
+from services.evaluator.failures import RequestFailure
 from services.rewards.factory import RewardFactory
 from tests.unit.evaluator.chat_server import ChatServer, Reply
 
@@ -206,3 +208,19 @@ def test_outcomes_of_parsing_are_counted() -> None:
 
     assert metrics.parsing == {"parsed": 1, "no_json": 2}
     assert (metrics.correct, metrics.errors) == (1, 0)
+
+
+def test_a_row_has_its_prompt_and_its_tags_with_and_without_an_answer() -> None:
+    asked = replace(SAMPLE, tags=("geography",))
+
+    async def rows() -> list[ResultRow]:
+        async with AsyncExitStack() as stack:
+            factory = RewardFactory(OperatorEnvironment(attempts=1), stack)
+            grading = Grading(await factory.component(_GRADER.validate_python(CHECK), "grader"), 1)
+            answer = Answer("Paris", "stop", 1, 1, 1, 0.1)
+            failed = Unanswered(RequestFailure(503, "busy"), attempts=3)
+            return [await grading.row(asked, answer), grading.unanswered_row(asked, failed)]
+
+    assert [(row.prompt, row.tags) for row in asyncio.run(rows())] == [
+        ("Capital?", ["geography"])
+    ] * 2

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.graders import ExactGrader, NumericGrader
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.scan import Scan
@@ -30,7 +31,7 @@ def test_samples_are_read_in_order(tmp_path: Path) -> None:
     ]
     user = {"role": "user", "content": "1+1?"}
     assert list(read_samples(write(tmp_path / "f", rows))) == [
-        EvaluationSample(0, (user,), ("2",), {"id": "a", "tags": ["x"]}),
+        EvaluationSample(0, (user,), ("2",), {"id": "a", "tags": ["x"]}, tags=("x",)),
         EvaluationSample(1, tuple(messages), ("2", "2.5"), {}),
     ]
 
@@ -99,3 +100,32 @@ def test_rows_of_published_evaluations_are_accepted() -> None:
     assert parse_sample(math, 0, NUMERIC).messages == ({"role": "user", "content": "q"},)
     verl = {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": 24}}
     assert parse_sample(verl, 0, NUMERIC).gold == ("24",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "tags"),
+    [
+        ({}, ()),
+        ({"tag": "algebra"}, ("algebra",)),
+        ({"tag": "hard", "tags": ["algebra", "hard", 3, None]}, ("hard", "algebra")),
+        ({"tags": {"level": "hard"}}, ()),
+    ],
+)
+def test_tags_are_the_texts_of_a_row_that_name_its_kind(
+    fields: dict[str, Any], tags: tuple[str, ...]
+) -> None:
+    assert parse_sample({"prompt": "?", "gold": 1, **fields}, 0).tags == tags
+
+
+def test_the_sub_task_of_a_benchmark_is_a_tag_of_its_rows() -> None:
+    row = {"query": "?", "gt": "1", "task": "mol_und", "subtask": "fg_count", "meta": "{}"}
+    assert parse_sample(row, 0, None, BENCHMARKS["chemcotbench"]).tags == ("mol_und", "fg_count")
+
+
+def test_a_prompt_has_the_roles_of_its_messages_only_if_there_are_several() -> None:
+    system = {"role": "system", "content": "Add."}
+    user = {"role": "user", "content": [{"type": "text", "text": "1+1="}]}
+    assert parse_sample({"prompt": "1+1=", "gold": 2}, 0).prompt(100) == "1+1="
+    several = parse_sample({"messages": [system, user], "gold": 2}, 0)
+    assert several.prompt(100) == "system: Add.\n\nuser: 1+1="
+    assert several.prompt(9) == "system: A"

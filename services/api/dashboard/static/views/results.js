@@ -54,6 +54,7 @@ const columns = (id) => ({
   Score: (one) => number(one.score),
   Gold: (one) => inline(one.gold, " | ", (gold) => h("bdi", {}, excerpt(gold))),
   Compared: (one) => excerpt(one.extracted),
+  Prompt: (one) => one.prompt === null ? "" : h("details", {}, h("summary", { class: "long" }, one.prompt.slice(0, 120)), whole(one.prompt)),
   Answer: (one) => answer(one),
   Ended: (one) => one.finish_reason ?? "",
   "Tool calls": (one) => one.tools ? calls(one.tools, id) : "",
