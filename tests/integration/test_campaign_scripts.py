@@ -120,10 +120,17 @@ class Scripted:
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> Iterator[Scripted]:
-    data = tmp_path / "data"
+    with scripted_campaigns(tmp_path) as scripted:
+        yield scripted
+
+
+@contextlib.contextmanager
+def scripted_campaigns(root: Path) -> Iterator[Scripted]:
+    """Campaigns with a sandbox, but for their worker."""
+    data = root / "data"
     with contextlib.ExitStack() as stack:
-        campaigns = stack.enter_context(running_campaigns(tmp_path))
-        folder = tmp_path / "sandbox"
+        campaigns = stack.enter_context(running_campaigns(root))
+        folder = root / "sandbox"
         folder.mkdir()
         port = free_port()
         sandbox = stack.enter_context(
