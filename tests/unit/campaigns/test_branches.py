@@ -36,11 +36,12 @@ class Taking:
         self.campaign = campaign
         self.begun: list[tuple[int, StepName]] = []
         self.fail: dict[tuple[int, StepName], Exception] = {}
+        self.job_of: dict[int, str] = {}
 
     def __call__(self, run: CampaignRun, loop: int) -> Limit | None:
         self._step(run, loop, StepName.PROPOSAL, Proposal(parent=0))
         self._step(run, loop, StepName.CODING, Nothing())
-        self._step(run, loop, StepName.RUNNING, Nothing(), f"ftjob-{loop}")
+        self._step(run, loop, StepName.RUNNING, Nothing(), self.job_of.get(loop, f"ftjob-{loop}"))
         self._step(run, loop, StepName.FEEDBACK, Feedback(accepted=False))
         self._step(run, loop, StepName.RECORD, Record(best_loop=0, best_model="base"))
         return None
