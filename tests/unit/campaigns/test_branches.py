@@ -252,6 +252,18 @@ def test_the_best_model_is_that_of_the_last_accepted_verdict_whatever_its_loop(
     assert best_loop(run) == 1
 
 
+def test_a_verdict_is_made_by_the_policy_of_the_campaign(campaign: StoredCampaign) -> None:
+    campaign.create(budget={"loops": 1, "llm_tokens": 1}, acceptance={"by": "mean"})
+    campaign.step(0, StepName.BASE, measured("base", 0))
+    campaign.measured_attempt(1, 1)  # one more of ten items
+    campaign.effect(1, StepName.CODING, "coding.1", prompt_tokens=1)
+    run = campaign.run()
+
+    advance(run)
+
+    assert run.finished(1, StepName.FEEDBACK, Feedback).accepted
+
+
 def proposing(campaign: StoredCampaign, llm: ScriptedLlm, **fields: Any) -> None:
     """Loop 1 was accepted, and loop 2 has started from it."""
     target = {"base_url": f"{llm.origin}/v1", "model": "scripted"}
