@@ -114,6 +114,11 @@ class CampaignRun:
         return self.request.llm_for(ROLE_OF_STEP[self._place.step])
 
     @property
+    def loop(self) -> int:
+        """The loop of the current step."""
+        return self._place.loop
+
+    @property
     def folder(self) -> Path:
         """Where the current loop keeps its files."""
         folder = self.artifacts.job(self.id) / f"loop-{self._place.loop}"

@@ -96,7 +96,7 @@ def test_further_seeds_are_trained_at_once_and_scores_are_their_means(
     assert [each.model for each in found.seeds] == [f"ft:{name}" for name in trainings]
     thirds = [round(3 * (score or 0.0)) for score in found.search.values()]
     assert thirds == [2, 2, 2, 1, 1, 1, *[0] * (len(thirds) - 6)]
-    assert "Seeds: 3 of 3" in one.campaign.events()
+    assert "Loop 1: 3 of 3 seeds" in one.campaign.events()
 
 
 def test_there_is_one_seed_unless_the_user_asks_for_more(begin: Callable[..., Experiment]) -> None:
