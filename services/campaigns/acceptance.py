@@ -3,12 +3,19 @@
 from collections.abc import Mapping
 
 from services.campaigns.records import Measurement
+from services.contracts.campaign_acceptance import AcceptancePolicy
 from services.contracts.campaigns import Comparison
 from services.metrics.missing_scores import Score, compare_scores
 
+BY_INTERVAL = AcceptancePolicy()
+
 
 def compare_measurements(
-    measured: Measurement, best: Measurement, *, higher_is_better: bool
+    measured: Measurement,
+    best: Measurement,
+    *,
+    higher_is_better: bool,
+    policy: AcceptancePolicy = BY_INTERVAL,
 ) -> Comparison:
     """Compare a model with the best one on the search part; both may have several seeds.
 
@@ -19,6 +26,7 @@ def compare_measurements(
         best.search,
         higher_is_better=higher_is_better,
         shares=measured.shares and best.shares,
+        policy=policy,
     )
     seeds = {"seeds": len(measured.seeds) or 1, "best_seeds": len(best.seeds) or 1}
     return compared.model_copy(update=seeds)
@@ -30,12 +38,13 @@ def compare(
     *,
     higher_is_better: bool,
     shares: bool = False,
+    policy: AcceptancePolicy = BY_INTERVAL,
 ) -> Comparison:
     """Compare scores by item with those of the best model, as evaluations are compared.
 
-    The model improves if the whole interval of the mean difference is above zero. An item without
-    a score counts as the worst score of both models. ``shares`` says that all scores are shares of
-    samples which scored 0 or 1.
+    The model improves as far as the policy has it; by default, if the whole interval of the mean
+    difference is above zero. An item without a score counts as the worst score of both models.
+    ``shares`` says that all scores are shares of samples which scored 0 or 1.
     """
     if not scores or scores.keys() != best.keys():
         raise ValueError("the scores are not those of the same items")
@@ -47,5 +56,5 @@ def compare(
         difference=found.difference,
         ci95=found.ci95,
         p_value=found.p_value,
-        improves=found.ci95[0] > 0,
+        improves=policy.accepts(found.difference, found.ci95),
     )

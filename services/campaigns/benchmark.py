@@ -13,6 +13,7 @@ from services.datasets.questions import question_of
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, RowError
 from services.datasets.splits import by_question, by_subtask, subtask_of
+from services.metrics.altered_items import AlteredItems
 from services.metrics.contamination import Contamination
 from services.metrics.extraction import at_path
 
@@ -37,12 +38,27 @@ class Parts:
     final: list[Item]
 
 
+class ItemsInData:
+    """Finds items in training data: as they are, with changed numbers, or with their fields in
+    another order. ``others`` are items that are not looked for."""
+
+    def __init__(self, items: Sequence[Item], others: Sequence[Item] = ()) -> None:
+        questions = [item.question for item in items]
+        self._same = Contamination(questions)
+        self._altered = AlteredItems(questions, (item.question for item in others))
+
+    def holds(self, text: str) -> bool:
+        """Whether a text holds an item."""
+        return self._same.holds(text) or self._altered.holds(text)
+
+
 class KnownItems:
-    """Finds items of either part in training data. The LLM may be told of those of ``search``."""
+    """Finds items of either part in training data. The LLM may be told of those of ``search``,
+    where what is found must not depend on the final part."""
 
     def __init__(self, parts: Parts) -> None:
-        self.search = Contamination(item.question for item in parts.search)
-        self.final = Contamination(item.question for item in parts.final)
+        self.search = ItemsInData(parts.search)
+        self.final = ItemsInData(parts.final, parts.search)
 
 
 def read_items(path: Path, request: CreateCampaign) -> list[Item]:

@@ -30,7 +30,10 @@ def judge(run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt) ->
     if failed is None and attempt.measurement is not None:
         best = measurement_of(run, best_loop(run))
         comparison = compare_measurements(
-            attempt.measurement, best, higher_is_better=run.request.higher_is_better
+            attempt.measurement,
+            best,
+            higher_is_better=run.request.higher_is_better,
+            policy=run.request.acceptance,
         )
     accepted = comparison is not None and comparison.improves
     feedback = Feedback(

@@ -17,6 +17,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
 from services.contracts.base import Resource
 from services.contracts.campaigns import ParentPolicy, StepName
+from services.core.jobs.campaign_steps import KNOWN
 
 
 class _Reason(Resource):
@@ -44,7 +45,7 @@ class _Known(Resource):
 
 def propose(run: CampaignRun) -> Proposal:
     """Start from an accepted model, and have the LLM say what to try."""
-    known = _Known.model_validate(run.once("known", lambda: _look(run)).response)
+    known = _Known.model_validate(run.once(KNOWN, lambda: _look(run)).response)
     parent = known.parent
     conversation = Conversation(run, "proposal", prompts.system_prompt(run.request))
     measured = measurement_of(run, parent)

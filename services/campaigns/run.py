@@ -77,6 +77,7 @@ class CampaignRun:
                 select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
             )
             steps = sorted(rows, key=lambda row: row.finished_at or 0.0)
+        self._rewinds_of = {(row.loop, row.name): row.rewinds for row in steps}
         self.steps = Steps(self.request, {(row.loop, row.name): row.output for row in steps})
         self.budget = Budget(self.request, claim.job.started_at, used, by_scripts)
         self._place = Place(self.id, 0, StepName.BASE)
@@ -111,6 +112,11 @@ class CampaignRun:
     def llm(self) -> CampaignLlm:
         """The LLM of the current step."""
         return self.request.llm_for(ROLE_OF_STEP[self._place.step])
+
+    @property
+    def loop(self) -> int:
+        """The loop of the current step."""
+        return self._place.loop
 
     @property
     def folder(self) -> Path:
@@ -150,10 +156,15 @@ class CampaignRun:
         with self.database.write() as session:
             check_claim(session, self._claim)
             row = CampaignStepRow(
-                campaign_id=self.id, loop=place.loop, name=place.step.value, started_at=time.time()
+                campaign_id=self.id,
+                loop=place.loop,
+                name=place.step.value,
+                started_at=time.time(),
+                rewinds=self._rewinds,
             )
             session.add(row)
             append_event(session, self.id, f"Loop {place.loop}: {place.step.value}")
+        self._rewinds_of[place.loop, place.step.value] = self._rewinds
         self.steps.begin(place.loop, place.step)
 
     def _finish(self, output: BaseModel) -> None:
@@ -235,9 +246,13 @@ class CampaignRun:
         return str(self.once(key, make).response["id"])
 
     def idempotency_key(self, key: str) -> str:
-        """The key of a request that makes an effect of the current step."""
+        """The key of a request that makes an effect of the current step.
+
+        Rewinding leaves the keys of a step that it does not clear as they are.
+        """
         place = self._place
-        return request_key(self.id, (place.loop, place.step), key, self._rewinds)
+        rewinds = self._rewinds_of[place.loop, place.step.value]
+        return request_key(self.id, (place.loop, place.step), key, rewinds)
 
     def shared_file(self, *of: str) -> Path:
         """A file of the campaign for what is made of these texts, in whichever loop. After a

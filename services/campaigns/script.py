@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.campaigns.benchmark import KnownItems
+from services.campaigns.benchmark import ItemsInData, KnownItems
 from services.campaigns.effects import Effect
 from services.campaigns.long_script import run_long_script
 from services.campaigns.run import CampaignRun
@@ -19,7 +19,6 @@ from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.campaigns import Failure
 from services.contracts.sandbox import CommandStatus, Language, RunCodeRequest, RunCodeResponse
 from services.inference.clients.json_service import JsonService, Retries, ServiceFailed
-from services.metrics.contamination import Contamination
 
 QUEUE_SECONDS = 90.0
 MAX_DATA_BYTES = 32 << 20
@@ -42,7 +41,7 @@ class Row(BaseModel):
     input: str = ""
     output: str = Field(min_length=1)
 
-    def holds_any(self, items: Contamination) -> bool:
+    def holds_any(self, items: ItemsInData) -> bool:
         """Whether a text of the row, or the texts in a row, hold an item."""
         texts = [self.instruction, self.input, self.output]
         return any(items.holds(text) for text in (*texts, "\n".join(texts)))

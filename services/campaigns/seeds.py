@@ -104,8 +104,7 @@ def _affordable(run: CampaignRun, wanted: int) -> tuple[int, list[str]]:
         number, limit = _within_budget(run, wanted)
         share = f"{run.request.seeds.budget_share:.0%}"
         why = f"more would take over {share} of what the limit of {limit} leaves" if limit else ""
-        of = f"Seeds: {number} of {wanted}" + (f"; {why}" if why else "")
-        run.note(of)
+        run.note(f"Loop {run.loop}: {number} of {wanted} seeds" + (f"; {why}" if why else ""))
         return Effect({"seeds": number, "note": why})
 
     decided = run.once("seeds", decide).response

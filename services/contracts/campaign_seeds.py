@@ -32,6 +32,15 @@ class SeedPolicy(Request):
         "may take, each counted as what the first one took.",
     )
 
+    def __str__(self) -> str:
+        """The policy for people."""
+        if self.most == 1:
+            return "one"
+        return (
+            f"{self.most} where the search part has fewer than {self.below_items} items, in "
+            f"{self.budget_share:.0%} of the budget left"
+        )
+
 
 class SeedScores(Resource):
     """A model of one seed, with its mean scores."""

@@ -7,6 +7,7 @@ from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Number, Request, Resource
 from services.contracts.benchmarks import Benchmark, benchmark_of
+from services.contracts.campaign_acceptance import AcceptancePolicy
 from services.contracts.campaign_limits import CampaignBudget, CampaignTimeLimits, Limit
 from services.contracts.campaign_llms import CampaignLlm, LlmRole, ScriptLlms
 from services.contracts.campaign_seeds import SeedPolicy, SeedScores
@@ -89,6 +90,9 @@ class CreateCampaign(JobRequest):
         description="The score of an item is pass@k of its samples, in place of their mean.",
     )
     higher_is_better: StrictBool = True
+    acceptance: AcceptancePolicy = Field(
+        default_factory=AcceptancePolicy, description="When a model is better than the best one."
+    )
     seeds: SeedPolicy = Field(
         default_factory=SeedPolicy,
         description="Several seeds of each model where the search part is small.",
@@ -333,4 +337,6 @@ class Campaign(JobState):
     budget: CampaignBudget
     branches: int = 1
     parents: ParentPolicy = ParentPolicy.BEST
+    acceptance: AcceptancePolicy = Field(default_factory=AcceptancePolicy)
+    seeds: SeedPolicy = Field(default_factory=SeedPolicy)
     result: CampaignResult | None = None

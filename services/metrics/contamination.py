@@ -17,7 +17,7 @@ LISTED_ROWS = 5
 """Training rows that a finding names at most; all are counted."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-_LABEL = re.compile(r"\s*\w+(?:\s+\d+)?\s*[:.)]\s*")
+LABEL = re.compile(r"\s*\w+(?:\s+\d+)?\s*[:.)]\s*")
 """What precedes a question in a list of them, such as ``Q:`` or ``3.``."""
 
 Gram = tuple[str, ...]
@@ -47,10 +47,10 @@ class Contamination:
         self._has_lines = False
         items = 0
         for item, question in enumerate(questions):
-            words = _words(question)
+            words = words_of(question)
             if words:
                 self._whole.setdefault(words, []).append(item)
-            for gram in set(_grams(words)):
+            for gram in set(grams_of(words)):
                 self._grams.setdefault(gram, []).append(item)
             if SHORTEST <= len(words) < N:
                 self._short.setdefault(words[:SHORTEST], set()).add(words)
@@ -61,29 +61,29 @@ class Contamination:
 
     def holds(self, text: str) -> bool:
         """Whether a text of the training data holds an item."""
-        words = _words(text)
+        words = words_of(text)
         return words in self._whole or any(True for _ in self._held(text, words))
 
     def items_in(self, text: str) -> dict[int, Overlap]:
         """The positions of the items that a text holds; an exact match outranks an n-gram."""
-        words = _words(text)
+        words = words_of(text)
         found = {item: Overlap.N_GRAM for items in self._held(text, words) for item in items}
         return found | dict.fromkeys(self._whole.get(words, ()), Overlap.EXACT)
 
     def _held(self, text: str, words: Gram) -> Iterator[list[int]]:
         """The items of each sequence, and of each short question, that a text contains."""
-        for gram in _grams(words):
+        for gram in grams_of(words):
             if gram in self._grams:
                 yield self._grams[gram]
         if self._short:
-            for start, opening in enumerate(_grams(words, SHORTEST)):
+            for start, opening in enumerate(grams_of(words, SHORTEST)):
                 for question in self._short.get(opening, ()):
                     if words[start : start + len(question)] == question:
                         yield self._whole[question]
         if self._has_lines:
             for line in text.splitlines():
-                for piece in (line, _LABEL.sub("", line, count=1)):
-                    tokens = _words(piece)
+                for piece in (line, LABEL.sub("", line, count=1)):
+                    tokens = words_of(piece)
                     if len(tokens) < SHORTEST and tokens in self._whole:
                         yield self._whole[tokens]
 
@@ -162,9 +162,11 @@ def _texts(value: Any) -> Iterator[str]:
             left.extend(each)
 
 
-def _words(text: str) -> Gram:
+def words_of(text: str) -> Gram:
+    """Lower-case words and single punctuation marks."""
     return tuple(_WORD.findall(text.lower()))
 
 
-def _grams(words: Gram, length: int = N) -> Iterator[Gram]:
+def grams_of(words: Gram, length: int = N) -> Iterator[Gram]:
+    """All sequences of so many tokens."""
     return (words[start : start + length] for start in range(len(words) - length + 1))

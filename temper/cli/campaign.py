@@ -31,7 +31,8 @@ def show(campaign_id: CampaignId, as_json: JsonOption = False) -> None:
     if as_json:
         out.document(campaign)
         return
-    out.fields({**job_fields(campaign), "base model": campaign.base_model})
+    policies = {"accepted with": str(campaign.acceptance), "seeds": str(campaign.seeds)}
+    out.fields({**job_fields(campaign), "base model": campaign.base_model, **policies})
     out.table(LOOP_COLUMNS, (_row(loop) for loop in loops))
 
 

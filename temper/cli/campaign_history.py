@@ -22,7 +22,7 @@ def fork(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start a campaign that shares the steps before one, and leave this campaign as it is."""
+    """Start a campaign that shares all but a step and what follows from it; this one stays."""
     with connect() as client:
         budget = client.campaigns.get(campaign_id).budget
         if loops is not None:
@@ -37,7 +37,7 @@ def rewind(
     step: StepOption = StepName.PROPOSAL,
     as_json: JsonOption = False,
 ) -> None:
-    """Clear a step and all later ones of a waiting or paused campaign; they are taken again."""
+    """Clear a step of a waiting or paused campaign, and what follows from it, to take it again."""
     with connect() as client:
         request = RewindCampaign(loop=loop, step=step)
         _show(client.campaigns.rewind(campaign_id, request), as_json)

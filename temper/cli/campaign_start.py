@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from services.contracts.benchmark_sources import BENCHMARK_ROWS
 from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.campaign_acceptance import AcceptBy
 from services.contracts.campaign_llms import LlmRole
 from services.contracts.campaign_seeds import MAX_SEEDS
 from services.contracts.campaigns import (
@@ -130,6 +131,12 @@ def start(
             min=1, max=MAX_SEEDS, help="Seeds of each model where the search part is small."
         ),
     ] = 1,
+    accept_by: Annotated[
+        AcceptBy, typer.Option(help="What of the gain over the best model decides.")
+    ] = AcceptBy.INTERVAL,
+    accept_above: Annotated[
+        float, typer.Option(min=0.0, help="What it must exceed, in the unit of scores.")
+    ] = 0.0,
     path: Annotated[
         str | None,
         typer.Option(metavar="ID/LOOP[/STEP]", help="Go back to this step of a campaign."),
@@ -175,6 +182,7 @@ def start(
             "branches": branches,
             "parents": parents,
             "seeds": {"most": seeds},
+            "acceptance": {"by": accept_by, "above": accept_above},
         }
         # What is wrong is said before anything is uploaded.
         _checked({**body, "file": "file"})

@@ -9,7 +9,9 @@ from services.contracts.campaign_limits import CampaignBudget
 from services.contracts.campaigns import ForkCampaign, RewindCampaign, StepName
 from services.contracts.jobs import JobKind
 from temper.client import ClientError, Temper
+from tests.integration.test_campaign_branches import Branching
 from tests.integration.test_campaigns import BAD, GOOD, Script, _asks, running_campaigns
+from tests.support.waiting import wait_for
 
 
 @pytest.mark.drill
@@ -62,3 +64,34 @@ def test_a_rewound_campaign_and_its_fork_take_only_their_own_steps(tmp_path: Pat
             kinds = sorted(job.kind for job in of_fork)
             assert kinds == ["evaluation"] * 2 + ["fine_tuning"] * 2
             assert campaigns.get(fork)["result"]["best_model"] == first[1].model
+
+
+@pytest.mark.drill
+def test_rewinding_one_of_two_loops_leaves_the_training_of_the_other(tmp_path: Path) -> None:
+    with running_campaigns(tmp_path) as campaigns, campaigns.worker():
+        llm, client = campaigns.llm, campaigns.client
+        llm.answer = Branching()
+        llm.held = partial(_asks, "judged")  # no verdict is explained
+        campaign = campaigns.create({"branches": 2}, loops=2)
+
+        def jobs_of(loop: int) -> list[str] | None:
+            step = client.http.get(f"/v1/campaigns/{campaign}/loops/{loop}/running")
+            return list(step.json()["jobs"]) or None if step.status_code == 200 else None
+
+        wait_for(lambda: jobs_of(1), "loop 1 trains")
+        kept = wait_for(lambda: jobs_of(2), "loop 2 trains")
+        assert llm.holding.wait(120)
+        client.http.post(f"/v1/campaigns/{campaign}/pause")
+        llm.held = partial(_asks, "nothing at all")
+        client.wait_until(campaign, "paused")
+        with Temper(campaigns.settings["TEMPER_GATEWAY_URL"]) as temper:
+            temper.campaigns.rewind(campaign, RewindCampaign(loop=1, step=StepName.CODING))
+            client.http.post(f"/v1/campaigns/{campaign}/resume")
+            client.wait_until(campaign, "succeeded", 240)
+
+            loops = temper.campaigns.loops(campaign)
+            assert [loop.accepted for loop in loops] == [None, False, True]
+            of_it = {"campaign": campaign}
+            trained = temper.jobs.page(kind=JobKind.FINE_TUNING, metadata=of_it).data
+            assert len(trained) == 3 * 2, "each with its trial, loop 1 twice and loop 2 once"
+        assert (jobs_of(2) or [])[: len(kept)] == kept

@@ -38,5 +38,7 @@ def test_seeds_survive_sigkill_without_a_second_job(tmp_path: Path) -> None:
         assert len({each["model"] for each in loop["seeds"]}) == 3
         assert loop["model"] == loop["seeds"][0]["model"]
         assert (loop["comparison"]["seeds"], loop["comparison"]["best_seeds"]) == (3, 1)
-        seeds = [each for each in campaigns.client.events(campaign) if "Seeds: " in each["message"]]
+        seeds = [
+            each for each in campaigns.client.events(campaign) if "3 of 3 seeds" in each["message"]
+        ]
         assert len(seeds) == 1

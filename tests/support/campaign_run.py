@@ -18,6 +18,7 @@ from services.core.db.engine import Database, now
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
 from services.core.jobs.claims import Claim, Claimant
 from services.core.jobs.devices import HostDevices
+from services.core.jobs.events import events_after
 from services.core.jobs.job import NO_DEVICE, NewJob
 from services.core.jobs.queues import CAMPAIGN, TRAINING
 from services.core.jobs.store import create_job, get_job, move_job
@@ -81,6 +82,17 @@ class StoredCampaign:
             )
             row.finished_at = 2.0
             session.add(row)
+
+    def under_way(self, loop: int, name: StepName) -> None:
+        """Record a step that has begun."""
+        with self.database.write() as session:
+            place = {"campaign_id": self.id, "loop": loop, "name": name.value}
+            session.add(CampaignStepRow(**place, started_at=1.0))
+
+    def events(self) -> list[str]:
+        """Its messages so far."""
+        with self.database.read() as session:
+            return [event.message for event in events_after(session, self.id, 0, 1000)]
 
     def effect(self, loop: int, name: StepName, key: str, **columns: Any) -> None:
         """Record an effect of a step; ``columns`` are those that matter to the test."""

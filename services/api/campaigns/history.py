@@ -1,8 +1,11 @@
 """Forking a campaign from a step, and rewinding it to one."""
 
+from collections.abc import Mapping
+
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
+from services.api.campaigns.consequences import Cleared, Course
 from services.api.campaigns.service import create_campaign
 from services.api.settings import ApiSettings
 from services.contracts.campaigns import CreateCampaign, ForkCampaign, RewindCampaign, StepName
@@ -16,7 +19,7 @@ from services.core.db.tables import (
     CampaignWaitRow,
     JobRow,
 )
-from services.core.jobs.campaign_steps import REWOUND, cancel_jobs_from, position
+from services.core.jobs.campaign_steps import KNOWN, REWOUND, Step, cancel_jobs_of
 from services.core.jobs.events import append_event
 from services.core.jobs.job import Job
 from services.core.jobs.queues import add_wake_up
@@ -26,22 +29,23 @@ REWINDABLE = frozenset({JobStatus.QUEUED, JobStatus.PAUSED})
 
 
 def fork_campaign(session: Session, job_id: str, body: ForkCampaign, settings: ApiSettings) -> Job:
-    """Create a campaign that has the steps before one of another, and goes on with that step.
+    """Create a campaign that has the steps of another but one and those that follow from it.
 
-    The other campaign stays as it is. The new one's account begins at zero. Raises `InvalidRequest`
-    for a step that the other one has not reached.
+    Steps that are under way in the other one are the new one's to take, too. The other campaign
+    stays as it is. The new one's account begins at zero. Raises `InvalidRequest` for a step that
+    the other one has not reached.
     """
     source = get_job(session, job_id, JobKind.CAMPAIGN, lock=True)
-    first = position(body.loop, body.step)
-    kept = [row for row in _steps(session, job_id) if _position(row) < first]
-    _check_reached(kept, body)
+    steps = _steps(session, job_id)
+    cleared = _following(session, job_id, steps, body)
+    kept = {step: row for step, row in steps.items() if step not in cleared and row.output}
     changes = body.model_dump(mode="json", include={"budget", "llm"}, exclude_none=True)
     metadata = source.metadata if body.metadata is None else body.metadata
     request = CreateCampaign.model_validate(
         {**source.request, **changes, "after": [], "metadata": metadata}
     )
     fork = create_campaign(session, request, settings)
-    for row in kept:
+    for row in kept.values():
         session.add(
             CampaignStepRow(
                 campaign_id=fork.id,
@@ -53,80 +57,101 @@ def fork_campaign(session: Session, job_id: str, body: ForkCampaign, settings: A
             )
         )
     for effect in _effects(session, job_id):
-        if _effect_position(effect) < first and not effect.key.startswith(REWOUND):
+        if _step_of(effect) in kept:
             session.add(_unpaid(effect, fork.id))
     session.execute(update(JobRow).where(JobRow.id == fork.id).values(step=len(kept) or None))
     append_event(session, fork.id, f"Forked from {job_id} at {_named(body)}")
     return get_job(session, fork.id)
 
 
-def rewind_campaign(session: Session, job_id: str, body: RewindCampaign) -> Job:
-    """Clear a step and all later ones, whose unfinished jobs are cancelled.
+def rewind_campaign(session: Session, job_id: str, body: RewindCampaign) -> tuple[Job, Cleared]:
+    """Clear a step and those that follow from it, whose unfinished jobs are cancelled.
 
-    What the cleared steps have used still counts. Raises `Conflict` for a campaign that has ended
-    or takes a step at this moment, and `InvalidRequest` for a step that it has not reached.
+    Other steps stay, also those under way, and their jobs go on. What the cleared steps have used
+    still counts. Returns the campaign and the cleared steps. Raises `Conflict` for a campaign that
+    has ended or takes a step at this moment, and `InvalidRequest` for a step that it has not
+    reached.
     """
     job = get_job(session, job_id, JobKind.CAMPAIGN, lock=True)
     if job.status not in REWINDABLE:
         way = "fork it" if job.status.is_final else "pause it first"
         raise Conflict(f"campaign {job_id} is {job.status}; {way}", code="campaign_not_rewindable")
-    first = position(body.loop, body.step)
     steps = _steps(session, job_id)
-    kept = [row for row in steps if _position(row) < first]
-    _check_reached(kept, body)
-    cancelled = cancel_jobs_from(session, job_id, first)
+    cleared = _following(session, job_id, steps, body)
+    cancelled = cancel_jobs_of(session, job_id, cleared)
     own = session.get(CampaignRow, job_id)
     if own is None:
         own = CampaignRow(id=job_id, rewinds=0)
         session.add(own)
     own.rewinds += 1
     session.execute(delete(CampaignWaitRow).where(CampaignWaitRow.campaign_id == job_id))
-    for row in steps:
-        if _position(row) >= first:
+    for step, row in steps.items():
+        if step in cleared:
             session.delete(row)
     for effect in _effects(session, job_id):
-        if _effect_position(effect) >= first and not effect.key.startswith(REWOUND):
+        if _step_of(effect) in cleared:
             effect.key = f"{REWOUND}{own.rewinds}.{effect.key}"
-    changes = {"step": len(kept) or None, "not_before": None, "queue_reason": None}
+    finished = sum(row.output is not None for step, row in steps.items() if step not in cleared)
+    changes = {"step": finished or None, "not_before": None, "queue_reason": None}
     session.execute(update(JobRow).where(JobRow.id == job_id).values(**changes))
     jobs = f"; cancelled {cancelled} jobs" if cancelled else ""
-    append_event(session, job_id, f"Rewound to {_named(body)}{jobs}")
+    others = sorted(set(cleared.first) - {body.loop})
+    also = f"; cleared what followed in loops {', '.join(map(str, others))}" if others else ""
+    append_event(session, job_id, f"Rewound to {_named(body)}{also}{jobs}")
     add_wake_up(session, job.queue)
-    return get_job(session, job_id)
+    return get_job(session, job_id), cleared
 
 
-def clear_log(artifacts: Artifacts, job_id: str, body: RewindCampaign) -> None:
+def clear_log(artifacts: Artifacts, job_id: str, cleared: Cleared) -> None:
     """Remove the marks of cleared steps in the log folder, so that they are written again."""
-    first = position(body.loop, body.step)
     for mark in (artifacts.job(job_id) / "log").glob("*/Loop_*/*/output.json"):
         loop, step = mark.parent.parent.name.removeprefix("Loop_"), mark.parent.name
-        if position(int(loop), StepName(step)) >= first:
+        if (int(loop), StepName(step)) in cleared:
             mark.unlink(missing_ok=True)
 
 
-def _steps(session: Session, job_id: str) -> list[CampaignStepRow]:
+def _steps(session: Session, job_id: str) -> dict[Step, CampaignStepRow]:
     where = CampaignStepRow.campaign_id == job_id
-    return list(session.scalars(select(CampaignStepRow).where(where)))
+    return {_step_of(row): row for row in session.scalars(select(CampaignStepRow).where(where))}
 
 
 def _effects(session: Session, job_id: str) -> list[CampaignEffectRow]:
-    where = CampaignEffectRow.campaign_id == job_id
-    return list(session.scalars(select(CampaignEffectRow).where(where)))
+    """The effects of steps that were not cleared."""
+    query = select(CampaignEffectRow).where(
+        CampaignEffectRow.campaign_id == job_id, CampaignEffectRow.key.not_like(f"{REWOUND}%")
+    )
+    return list(session.scalars(query))
 
 
-def _position(row: CampaignStepRow) -> int:
-    return position(row.loop, StepName(row.name))
+def _step_of(row: CampaignStepRow | CampaignEffectRow) -> Step:
+    name = row.name if isinstance(row, CampaignStepRow) else row.step
+    return row.loop, StepName(name)
 
 
-def _effect_position(row: CampaignEffectRow) -> int:
-    return position(row.loop, StepName(row.step))
-
-
-def _check_reached(before: list[CampaignStepRow], body: RewindCampaign) -> None:
-    """Raise `InvalidRequest` unless all steps before this one have finished."""
-    finished = sum(row.output is not None for row in before)
-    if finished < position(body.loop, body.step):
+def _following(
+    session: Session, job_id: str, steps: Mapping[Step, CampaignStepRow], body: RewindCampaign
+) -> Cleared:
+    """The step and those that follow from it; raises `InvalidRequest` for one that was not
+    reached."""
+    first = (body.loop, body.step)
+    before = steps.get(_step_before(first))
+    if first not in steps and (before is None or before.output is None):
         raise InvalidRequest(f"the campaign has not reached {_named(body)}", param="loop")
+    told = {
+        effect.loop: effect.response
+        for effect in _effects(session, job_id)
+        if (effect.step, effect.key) == (StepName.PROPOSAL, KNOWN)
+    }
+    return Course({step: row.output for step, row in steps.items()}, told).following(first)
+
+
+def _step_before(step: Step) -> Step:
+    """The step before one, in the order of loops."""
+    loop, name = step
+    names = list(StepName)
+    if loop == 0 or name is not StepName.PROPOSAL:
+        return loop, names[names.index(name) - 1]
+    return (loop - 1, StepName.RECORD) if loop > 1 else (0, StepName.BASE)
 
 
 def _named(body: RewindCampaign) -> str:

@@ -115,7 +115,7 @@ def best(gateway: Gateway, _principal: Principal, job_id: str) -> CampaignLoop:
     responses=documented_errors(InvalidRequest, PermissionDenied, NotFound, Conflict),
 )
 def fork(gateway: Gateway, creation: Creation, job_id: str, body: ForkCampaign) -> Campaign:
-    """Start a campaign that shares the steps before this one, which it takes again."""
+    """Start a campaign that shares all steps but this one and those that follow from it."""
     return creation.create(
         f"campaigns/{job_id}/fork",
         body,
@@ -130,11 +130,12 @@ def fork(gateway: Gateway, creation: Creation, job_id: str, body: ForkCampaign) 
     responses=documented_errors(InvalidRequest, NotFound, Conflict),
 )
 def rewind(gateway: Gateway, creation: Creation, job_id: str, body: RewindCampaign) -> Campaign:
-    """Clear a step and all later ones of a waiting or paused campaign, and cancel their jobs."""
+    """Clear a step of a waiting or paused campaign and all that follow from it, and cancel their
+    jobs. Loops that know nothing of it go on."""
 
     def make(session: Session) -> Campaign:
-        job = rewind_campaign(session, job_id, body)
-        clear_log(gateway.artifacts, job_id, body)
+        job, cleared = rewind_campaign(session, job_id, body)
+        clear_log(gateway.artifacts, job_id, cleared)
         return campaign_view(job)
 
     return creation.create(f"campaigns/{job_id}/rewind", body, Campaign, make)

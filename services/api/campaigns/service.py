@@ -83,6 +83,8 @@ def campaign_view(job: Job) -> Campaign:
         budget=request.budget,
         branches=request.branches,
         parents=request.parents,
+        acceptance=request.acceptance,
+        seeds=request.seeds,
         result=CampaignResult.model_validate(job.result) if job.result else None,
         **state_fields(job),
     )

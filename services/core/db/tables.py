@@ -272,7 +272,10 @@ class CampaignWaitRow(Base):
 
 
 class CampaignStepRow(Base):
-    """A step of a campaign's loop; without ``output`` while it is under way."""
+    """A step of a campaign's loop; without ``output`` while it is under way.
+
+    ``rewinds`` is how often the campaign had been rewound when it began.
+    """
 
     __tablename__ = "campaign_steps"
 
@@ -282,6 +285,7 @@ class CampaignStepRow(Base):
     output: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     started_at: Mapped[float]
     finished_at: Mapped[float | None]
+    rewinds: Mapped[int] = mapped_column(default=0, server_default="0")
 
 
 class CampaignScriptRow(Base):

@@ -1,10 +1,10 @@
-"""The order of a campaign's steps, and the jobs that it has created, also those without a record.
+"""The steps of a campaign, and the jobs that it has created, also those without a record.
 
 A worker that is killed between the creation of a job and its record leaves a job that no effect
 names. The gateway keeps the idempotency key of the creation, which tells the step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
@@ -18,26 +18,16 @@ REWOUND = "~"
 """Begins the keys of effects whose step was cleared; they count as used, and nothing else."""
 TRAINING = "train"
 """The key of a loop's training, that of its first seed."""
+KNOWN = "known"
+"""The key of what a proposal was told of: loops by number."""
 
 _FINAL = [status.value for status in JobStatus if status.is_final]
-_NAMES = list(StepName)
-_STEPS_OF_LOOP = len(_NAMES) - 1
 
 Step = tuple[int, StepName]
 
 
-def position(loop: int, name: StepName) -> int:
-    """How many steps come before one. Raises `ValueError` for a step that its loop does not have.
-
-    Loop 0 has the step ``base`` alone, the others all but that.
-    """
-    if (loop == 0) != (name is StepName.BASE):
-        raise ValueError(f"loop {loop} has no step {name.value}")
-    return 0 if loop == 0 else 1 + _STEPS_OF_LOOP * (loop - 1) + _NAMES.index(name) - 1
-
-
 def request_key(campaign_id: str, step: Step, key: str, rewinds: int) -> str:
-    """The idempotency key of a request that a step makes after a number of rewinds."""
+    """The idempotency key of a request of a step that began after a number of rewinds."""
     loop, name = step
     again = f"/{rewinds}" if rewinds else ""
     return f"campaign/{campaign_id}/{loop}/{name.value}/{key}{again}"
@@ -71,19 +61,17 @@ def cancel_orphans(session: Session) -> int:
     return len(orphans)
 
 
-def cancel_jobs_from(session: Session, campaign_id: str, first: int) -> int:
-    """Cancel the unfinished jobs of the steps from position ``first`` on; return their number."""
+def cancel_jobs_of(session: Session, campaign_id: str, steps: Container[Step]) -> int:
+    """Cancel the unfinished jobs of these steps; return their number."""
     effects = session.scalars(
         select(CampaignEffectRow).where(
             CampaignEffectRow.campaign_id == campaign_id, CampaignEffectRow.job_id.is_not(None)
         )
     )
     jobs = {
-        str(effect.job_id)
-        for effect in effects
-        if position(effect.loop, StepName(effect.step)) >= first
+        str(effect.job_id) for effect in effects if (effect.loop, StepName(effect.step)) in steps
     }
-    jobs |= {job_id for job_id, step in _created_by(session, campaign_id) if step >= first}
+    jobs |= {job_id for job_id, step in _created_by(session, campaign_id) if step in steps}
     unfinished = session.scalars(
         select(JobRow.id).where(
             JobRow.id.in_(jobs),
@@ -96,16 +84,16 @@ def cancel_jobs_from(session: Session, campaign_id: str, first: int) -> int:
     return len(unfinished)
 
 
-def _created_by(session: Session, campaign_id: str) -> Iterator[tuple[str, int]]:
-    """What was created under the keys of a campaign's steps: ids, and positions of the steps."""
+def _created_by(session: Session, campaign_id: str) -> Iterator[tuple[str, Step]]:
+    """What was created under the keys of a campaign's steps: ids, and the steps."""
     begin = f"campaign/{campaign_id}/"
     answers = select(IdempotencyRow.key, IdempotencyRow.response).where(
         IdempotencyRow.key.startswith(begin, autoescape=True)
     )
     for key, response in session.execute(answers):
-        loop, name, *_ = key.removeprefix(begin).split("/")
         try:
-            step = position(int(loop), StepName(name))
+            loop, name, *_ = key.removeprefix(begin).split("/")
+            step = int(loop), StepName(name)
         except ValueError:
             continue  # the key is another client's
         yield str(response.get("id")), step

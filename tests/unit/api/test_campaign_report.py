@@ -272,6 +272,15 @@ def test_texts_of_the_llm_do_not_become_markup(records: Records) -> None:
     assert "failed: DATA" in html
 
 
+def test_the_policies_are_shown(database: Database) -> None:
+    policies = {"acceptance": {"by": "mean", "above": 0.25}, "seeds": {"most": 4}}
+    report = Records(database, **policies).report()
+
+    for page in (render_html(report), render_markdown(report)):
+        assert "the mean of the gain above 0.25" in page
+        assert "4 where the search part has fewer than 100 items" in page
+
+
 def test_long_texts_are_cut(records: Records) -> None:
     records.step(5, "direct_exp_gen", {"parent": 4, "hypothesis": "x" * 100_000})
 

@@ -3,6 +3,7 @@
 import pytest
 
 from services.campaigns.acceptance import compare
+from services.contracts.campaign_acceptance import AcceptancePolicy, AcceptBy
 
 
 def scores(right: int, of: int = 40) -> dict[int, float]:
@@ -53,3 +54,27 @@ def test_a_missing_score_counts_as_the_worst_of_both_models(higher_is_better: bo
     assert worse.ci95[1] < 0
     assert worse.difference == pytest.approx(-better.difference)
     assert better.improves
+
+
+@pytest.mark.parametrize(
+    ("by", "above", "accepted"),
+    [
+        ("interval", 0.0, True),
+        ("interval", 0.4, False),
+        ("mean", 0.4, True),
+        ("mean", 0.5, False),
+    ],
+)
+def test_the_users_policy_decides(by: str, above: float, accepted: bool) -> None:
+    policy = AcceptancePolicy.model_validate({"by": by, "above": above})
+
+    comparison = compare(scores(30), scores(10), higher_is_better=True, policy=policy)
+
+    assert comparison.improves is accepted
+
+
+def test_a_mean_accepts_what_may_be_chance() -> None:
+    policy = AcceptancePolicy(by=AcceptBy.MEAN)
+
+    assert compare(scores(11), scores(10), higher_is_better=True, policy=policy).improves
+    assert not compare(scores(11), scores(10), higher_is_better=False, policy=policy).improves

@@ -36,11 +36,12 @@ class Taking:
         self.campaign = campaign
         self.begun: list[tuple[int, StepName]] = []
         self.fail: dict[tuple[int, StepName], Exception] = {}
+        self.job_of: dict[int, str] = {}
 
     def __call__(self, run: CampaignRun, loop: int) -> Limit | None:
         self._step(run, loop, StepName.PROPOSAL, Proposal(parent=0))
         self._step(run, loop, StepName.CODING, Nothing())
-        self._step(run, loop, StepName.RUNNING, Nothing(), f"ftjob-{loop}")
+        self._step(run, loop, StepName.RUNNING, Nothing(), self.job_of.get(loop, f"ftjob-{loop}"))
         self._step(run, loop, StepName.FEEDBACK, Feedback(accepted=False))
         self._step(run, loop, StepName.RECORD, Record(best_loop=0, best_model="base"))
         return None
@@ -249,6 +250,18 @@ def test_the_best_model_is_that_of_the_last_accepted_verdict_whatever_its_loop(
 
     assert run.finished(1, StepName.FEEDBACK, Feedback).accepted
     assert best_loop(run) == 1
+
+
+def test_a_verdict_is_made_by_the_policy_of_the_campaign(campaign: StoredCampaign) -> None:
+    campaign.create(budget={"loops": 1, "llm_tokens": 1}, acceptance={"by": "mean"})
+    campaign.step(0, StepName.BASE, measured("base", 0))
+    campaign.measured_attempt(1, 1)  # one more of ten items
+    campaign.effect(1, StepName.CODING, "coding.1", prompt_tokens=1)
+    run = campaign.run()
+
+    advance(run)
+
+    assert run.finished(1, StepName.FEEDBACK, Feedback).accepted
 
 
 def proposing(campaign: StoredCampaign, llm: ScriptedLlm, **fields: Any) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from services.api.campaigns.consequences import Cleared
 from services.api.campaigns.history import clear_log, fork_campaign, rewind_campaign
 from services.api.settings import ApiSettings
 from services.campaigns.history import best_loop
@@ -14,7 +15,7 @@ from services.contracts.campaigns import ForkCampaign, RewindCampaign, StepName
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignEffectRow, FileRow, IdempotencyRow, ModelRow
-from services.core.jobs.campaign_steps import cancel_orphans, position, request_key
+from services.core.jobs.campaign_steps import cancel_orphans, request_key
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job, get_job, move_job, request_cancel
@@ -171,16 +172,7 @@ def test_the_log_of_cleared_steps_is_written_again(begun: StoredCampaign, tmp_pa
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "output.json").write_text("{}")
 
-    clear_log(artifacts, begun.id, RewindCampaign(loop=2, step=StepName.PROPOSAL))
+    clear_log(artifacts, begun.id, Cleared({2: StepName.PROPOSAL}))
 
     assert (run.log.path / "Loop_1" / "record" / "output.json").exists()
     assert not (run.log.path / "Loop_2" / "coding" / "output.json").exists()
-
-
-def test_positions_count_the_steps_before() -> None:
-    order = [(0, StepName.BASE)]
-    order += [(loop, name) for loop in (1, 2) for name in list(StepName)[1:]]
-
-    assert [position(*step) for step in order] == list(range(11))
-    with pytest.raises(ValueError, match="loop 1 has no step base"):
-        position(1, StepName.BASE)

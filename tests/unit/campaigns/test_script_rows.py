@@ -74,3 +74,28 @@ def test_final_items_are_removed_without_a_word_however_many_they_are(tmp_path: 
     rows = read_rows(path, ITEMS)
 
     assert (rows.rows, rows.contaminated) == ([], 9)
+
+
+STORY = "Anna has 12 apples and buys 7 more at the market; how many has she in all?"
+CHOICE = "Which gas do plants take in?\nA. Oxygen from water\nB. Carbon dioxide\nC. Pure nitrogen"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        STORY.replace("12", "55"),
+        "A. Carbon dioxide\nB. Pure nitrogen\nC. Oxygen from water\nWhich gas do plants take in?",
+    ],
+)
+def test_items_with_other_numbers_or_in_another_order_are_removed(
+    tmp_path: Path, question: str
+) -> None:
+    known = [Item({}, STORY), Item({}, CHOICE)]
+    other = [Item({}, QUESTION)]
+    data = write(tmp_path, *[leaked(question)] * 4)
+
+    rows = read_rows(data, KnownItems(Parts(other, known)))
+
+    assert (len(rows.rows), rows.contaminated) == (len(CLEAN), 4), "and the LLM is told nothing"
+    with pytest.raises(StepFailed, match="4 of 34 rows hold items"):
+        read_rows(data, KnownItems(Parts(known, other)))

@@ -13,7 +13,6 @@ from services.campaigns.records import Attempt, Code, Measurement
 from services.campaigns.running import run_experiment
 from services.campaigns.signals import Waiting
 from services.contracts.campaigns import Failure, StepName
-from services.core.jobs.events import events_after
 from tests.support.campaign_gateway import GatewayOfTest
 from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
 
@@ -58,10 +57,6 @@ class Experiment:
         self.gateway.evaluated(f"{SEARCH}{seed}", right)
         self.gateway.evaluated(f"{FINAL}{seed}", 1)
 
-    def events(self) -> list[str]:
-        with self.campaign.database.read() as session:
-            return [event.message for event in events_after(session, self.campaign.id, 0, 100)]
-
 
 @pytest.fixture
 def begin(campaign: StoredCampaign) -> Callable[..., Experiment]:
@@ -101,7 +96,7 @@ def test_further_seeds_are_trained_at_once_and_scores_are_their_means(
     assert [each.model for each in found.seeds] == [f"ft:{name}" for name in trainings]
     thirds = [round(3 * (score or 0.0)) for score in found.search.values()]
     assert thirds == [2, 2, 2, 1, 1, 1, *[0] * (len(thirds) - 6)]
-    assert "Seeds: 3 of 3" in one.events()
+    assert "Loop 1: 3 of 3 seeds" in one.campaign.events()
 
 
 def test_there_is_one_seed_unless_the_user_asks_for_more(begin: Callable[..., Experiment]) -> None:

@@ -98,6 +98,14 @@ def test_other_limits_end_loops_that_are_not_counted(
     assert sent(gateway)["budget"]["loops"] == loops
 
 
+def test_the_policy_of_acceptance_is_the_users(gateway: ScriptedServer) -> None:
+    policy = ["--accept-by", "mean", "--accept-above", "0.02"]
+
+    assert start(*LLM, "--scenario", "Sums.", "--file", "items.jsonl", *policy) == 0
+
+    assert sent(gateway)["acceptance"] == {"by": "mean", "above": 0.02}
+
+
 def test_seeds_are_those_of_each_model(gateway: ScriptedServer) -> None:
     assert start(*LLM, "--scenario", "Sums.", "--file", "items.jsonl", "--seeds", "4") == 0
 

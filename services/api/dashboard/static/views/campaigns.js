@@ -70,6 +70,8 @@ function summary(campaign, attempted) {
     Budget: [`${loops} loops`, steps && `${number(steps)} steps`, hours && `${number(hours)} hours`, tokens && `${number(tokens)} tokens of the LLM`, gpuHours && `${number(gpuHours)} GPU hours`, cost && `cost ${number(cost)}`].filter(Boolean).join(", "),
     "Loops at once": campaign.branches > 1 ? `${campaign.branches}, each from ${PARENTS[campaign.parents]}` : null,
     "Under way": isFinal(campaign) ? null : links(campaign.id, attempted.filter(isUnderWay)),
+    "Accepted with": `${campaign.acceptance.by === "interval" ? "the whole 95 % interval" : "the mean"} of the gain above ${number(campaign.acceptance.above)}`,
+    Seeds: campaign.seeds.most > 1 ? `${campaign.seeds.most} where the search part has fewer than ${number(campaign.seeds.below_items)} items` : null,
     "Ended by": campaign.result?.ended_by.replaceAll("_", " "),
     "Best model": campaign.result && `${campaign.result.best_model} (loop ${campaign.result.best_loop})`,
     Error: campaign.error?.message,
