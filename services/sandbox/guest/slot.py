@@ -38,7 +38,7 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
         if configuration.tier == "full" and user is not None:
             namespaces.become(user)
         if configuration.tier == "full":
-            syscalls.die_with_parent()  # and its namespace with it; else it has to end its run first
+            syscalls.die_with_parent()  # else it has to end its run first
         syscalls.ask_for_short_slices()  # or hundreds of processes come before it at the time limit
         frames.receive(channel)
         slot = GuestSlot(channel, configuration, user)
