@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -31,7 +32,8 @@ def job(gateway: GatewayClient) -> str:
         log.append(trajectory(1, 0, reward=0.25))
         log.append(trajectory(1, 1, calls=[call("python", CallOutcome.TIMED_OUT)]))
     with UpdateLog(folder, keep=0) as updates:
-        updates.append(1, ["traj-0-0", "traj-0-1"], None)
+        advantages = [np.array([[-0.5, 1.0, each]] * 2, np.float32) for each in (0.75, -0.75)]
+        updates.append(1, ["traj-0-0", "traj-0-1"], advantages)
         updates.append(2, ["traj-1-0"], None)
     return job_id
 
@@ -109,6 +111,28 @@ def test_a_conversation_shows_calls_and_the_group(
     expect(page.get_by_role("region", name="traj-0-1")).to_have_count(0)
     page.get_by_role("link", name="sample 1", exact=True).click()
     expect(page).to_have_url(re.compile("traj-0-1$"))
+
+
+def test_a_group_shows_the_advantages_that_a_step_learned_with(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0?beside=traj-0-1")
+
+    group = page.get_by_role("listitem").filter(has_text="to the mean")
+    expect(group.filter(has_text="this one")).to_contain_text(
+        "1 (+1 to the mean), advantage +0.75, step 1"
+    )
+    expect(group.filter(has_text="sample 1")).to_contain_text(
+        "-1 (-1 to the mean), advantage -0.75, step 1"
+    )
+    for sample, told in ((0, "reward 1, answered, advantage +0.75"), (1, "advantage -0.75")):
+        expect(page.get_by_role("region", name=f"traj-0-{sample}")).to_contain_text(told)
+    page.get_by_text("The same by curl and command").first.click()
+    expect(page.get_by_text(f"temper traj {job} --prompt 0 -n 100")).to_be_visible()
+
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
+    group = page.get_by_role("listitem").filter(has_text="to the mean")
+    expect(group.filter(has_text="this one")).to_contain_text("(+0 to the mean), step 2")
 
 
 def test_a_long_reply_is_cut_until_it_is_asked_for(
