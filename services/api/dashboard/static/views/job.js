@@ -51,7 +51,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     times.element,
     notesSection(id, null, signal),
     h("section", {}, h("h2", {}, "Events ", connection), lines),
-    h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`)),
+    h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`, `temper attempts ${id}`)),
     h("section", {}, h("h2", {}, "Configuration and results"), details,
       configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
     h("section", {}, h("h2", {}, "Files"), files),
