@@ -6,6 +6,7 @@ import { facts, h, inline, sameBy, whole } from "../dom.js";
 import { duration, json, number } from "../format.js";
 import { notesSection } from "../notes.js";
 import { TokenText } from "../token_text.js";
+import { toolRun } from "../tool_run.js";
 import { TRAJECTORY_ROUTES } from "./trajectories.js";
 
 export async function trajectoryView({ place, signal, query, setQuery }, jobId, id) {
@@ -105,7 +106,8 @@ function played(one) {
   const calls = one.calls.map((call) => h("details", { open: true },
     h("summary", {}, h("bdi", {}, call.name), `: ${call.outcome.replaceAll("_", " ")}, ${duration(call.seconds)}`),
     whole(json(call.arguments, 2)),
-    turn("tool", call.shown ?? call.reply ?? call.error ?? "")));
+    turn("tool", call.shown ?? call.reply ?? call.error ?? ""),
+    toolRun(call)));
   const malformed = one.malformed.map((call) => h("p", { class: "error" }, "Could not be read: ", h("bdi", {}, call.reason)));
   return h("div", {}, turn("assistant", one.text), malformed, calls);
 }
