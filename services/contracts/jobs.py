@@ -130,6 +130,9 @@ class Curve(Resource):
 
     steps: list[int]
     values: list[float]
+    times: list[float | None] = Field(
+        description="When each was reported, in seconds of the epoch; null where that is unknown."
+    )
 
 
 class Curves(Resource):

@@ -190,6 +190,14 @@ class TrajectorySummary(Resource):
     model_seconds: float = 0.0
     tool_seconds: float = 0.0
     notes: int = 0
+    step: int | None = Field(
+        default=None,
+        description="The training step that learned from it, in a list of one prompt's samples.",
+    )
+    advantage: float | None = Field(
+        default=None,
+        description="What that step learned with: the mean over the sampled tokens.",
+    )
 
 
 class TrajectoryOrder(StrEnum):

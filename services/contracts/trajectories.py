@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from services.contracts.base import JsonObject, Resource
+from services.contracts.tool_runs import ToolRun
 
 KEPT_REPLY_CHARACTERS = 65_536
 """Of a tool's reply this much is recorded; its whole length is recorded beside it."""
@@ -40,6 +41,9 @@ class ToolCallRecord(Resource):
     attempts: int = 0
     started: float = 0.0
     seconds: float = 0.0
+    run: ToolRun | None = Field(
+        default=None, description="The program or the search behind the reply, if it had one."
+    )
 
 
 class MalformedCall(Resource):

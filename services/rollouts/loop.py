@@ -122,6 +122,7 @@ class Rollouts:
             attempts=reply.attempts,
             started=started,
             seconds=clock() - started,
+            run=reply.run,
         )
         settings = self._settings
         limit, side = settings.max_tool_response_length, settings.tool_response_truncate_side

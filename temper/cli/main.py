@@ -9,6 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from temper.cli import (
+    attempts,
     batch,
     browser,
     campaign,
@@ -75,6 +76,7 @@ app.command("undeploy")(deploy.undeploy)
 app.command("ps")(jobs.ps)
 app.command("show")(jobs.show)
 app.command("traj")(traj.traj)
+app.command("attempts")(attempts.attempts)
 app.command("notes")(notes.notes)
 app.command("logs")(jobs.logs)
 app.command("cancel")(jobs.cancel)

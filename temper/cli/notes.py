@@ -51,6 +51,6 @@ def notes(
         return
     for each in page.data:
         about = f" about {each.trajectory_id}" if each.trajectory_id else ""
-        out.line(f"{each.id}, {age(each.created_at)} ago{about}:", "bold")
+        out.line(f"{each.id}, {age(each.created_at)}{about}:", "bold")
         for line in each.text.split("\n"):
             out.line(f"    {escaped(line)}")

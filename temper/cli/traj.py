@@ -164,7 +164,10 @@ class TrajectoryPrinter:
         if self._out.as_json:
             self._out.document(page)
             return
-        self._out.table(TRAJECTORY_COLUMNS, (trajectory_row(each) for each in page.data))
+        if where.prompt is None:
+            self._out.table(TRAJECTORY_COLUMNS, map(trajectory_row, page.data))
+        else:
+            self._out.table(SAMPLE_COLUMNS, map(sample_row, page.data))
         if page.has_more:
             self._out.note(f"more trajectories exist; -n {most * 2} shows them")
         if page.data:
@@ -192,6 +195,15 @@ def trajectory_row(summary: TrajectorySummary) -> tuple[str | Text, ...]:
         _one_line(summary.question),
         _one_line(summary.answer, tail=True),
     )
+
+
+SAMPLE_COLUMNS = (*TRAJECTORY_COLUMNS, "STEP", "ADVANTAGE")
+
+
+def sample_row(summary: TrajectorySummary) -> tuple[str | Text, ...]:
+    """Return a trajectory's table cells, with what training learned of it."""
+    step = "" if summary.step is None else str(summary.step)
+    return (*trajectory_row(summary), step, _value(summary.advantage))
 
 
 TOKEN_COLUMNS = (

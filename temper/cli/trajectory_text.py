@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.base import JsonObject
+from services.contracts.sandbox import CommandResult
+from services.contracts.tool_runs import ProgramRun, SearchRun, ToolRun
 from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory, Turn
 
 _INDENT = "    "
@@ -104,12 +106,41 @@ def _call(call: ToolCallRecord) -> Iterator[_Line]:
         yield from (_Line(_INDENT + line) for line in text.split("\n"))
     if call.error is not None:
         yield _Line(f"error: {call.error}")
+    yield from _run(call.run)
     if call.shown is None:
         yield _Line("no result was inserted")
         return
     length = f", of {call.reply_characters:,} characters" if call.reply_characters else ""
     yield _Line(f"result{length}:")
     yield from _block(call.shown, 0)
+
+
+def _run(run: ToolRun | None) -> Iterator[_Line]:
+    """What a program came to, or the passages of a search."""
+    match run:
+        case ProgramRun():
+            ended = run.run_result or run.compile_result
+            yield _Line(f"run: {run.status}{'' if ended is None else _command(ended)}")
+        case SearchRun():
+            for one in run.queries:
+                found = (
+                    f"{each.id or 'without an id'} ({_score(each.score)})" for each in one.passages
+                )
+                yield _Line(f"search: {one.query}: {', '.join(found) or 'nothing'}")
+
+
+def _command(result: CommandResult) -> str:
+    parts = [
+        f"return code {result.return_code}" if result.return_code is not None else result.status,
+        "out of memory" if result.out_of_memory else None,
+        f"{result.execution_time:.2f} s" if result.execution_time is not None else None,
+        f"{result.peak_memory_mb:.1f} MiB" if result.peak_memory_mb is not None else None,
+    ]
+    return "".join(f", {part}" for part in parts if part)
+
+
+def _score(score: float | None) -> str:
+    return "no score" if score is None else f"{score:.4g}"
 
 
 def _end(trajectory: Trajectory) -> Iterator[_Line]:

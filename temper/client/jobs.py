@@ -15,7 +15,7 @@ from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexingJob
-from services.contracts.jobs import Artifact, Event, Job, JobKind, JobState, JobStatus
+from services.contracts.jobs import Artifact, Attempt, Event, Job, JobKind, JobState, JobStatus
 from services.contracts.merges import CreateMerge, Merge, MergeModel
 from services.contracts.rollouts import CreateRollout, Rollout
 from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
@@ -85,6 +85,11 @@ class Jobs:
         """Return up to ``most`` events of a job, newest first."""
         path = _path(self.path, job_id, "events")
         return pages.page(self._transport, path, Page[Event], {}, most)
+
+    def attempts(self, job_id: str, *, most: int = 100) -> Page[Attempt]:
+        """Return up to ``most`` attempts at a job, latest first."""
+        path = _path(self.path, job_id, "attempts")
+        return pages.page(self._transport, path, Page[Attempt], {}, most)
 
     def artifacts(self, job_id: str) -> Iterator[Artifact]:
         """Yield the files that a job has written so far, by path."""

@@ -166,8 +166,8 @@ class Showcase:
         folder.mkdir(parents=True, exist_ok=True)
         said = [{"role": "system", "content": HOSTILE}, {"role": "user", "content": HOSTILE}]
         calls = [
-            call(HOSTILE, arguments={HOSTILE: HOSTILE}, shown=HOSTILE),
-            call(shown=LONG),
+            call(HOSTILE, arguments={HOSTILE: HOSTILE}, shown=HOSTILE, run=PROGRAM),
+            call(shown=LONG, run=SEARCH),
         ]
         malformed = [MalformedCall(text=HOSTILE, reason=HOSTILE)]
         turn = Turn(
@@ -277,6 +277,15 @@ ERROR = {
     "message": HOSTILE,
     "hint": HOSTILE,
     "rows": [{"row": 3, "message": HOSTILE}],
+}
+PROGRAM = {
+    **{"type": "program", "language": HOSTILE, "code": HOSTILE, "status": "Failed"},
+    "run_result": {"status": "Finished", "return_code": 1, "stdout": HOSTILE, "stderr": HOSTILE},
+}
+PASSAGE = {"id": HOSTILE, "score": 0.5, "title": HOSTILE, "text": HOSTILE}
+SEARCH = {
+    **{"type": "search", "index": HOSTILE, "topk": 3},
+    "queries": [{"query": HOSTILE, "found": 2, "passages": [PASSAGE, PASSAGE]}] * 2,
 }
 STEP_TIMES = {
     **{"step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2, "sync_seconds": 1},

@@ -1,6 +1,7 @@
 """A job's metrics over its steps, thinned to as many points as a plot can show."""
 
 import json
+import math
 import os
 import sys
 from collections import OrderedDict
@@ -37,6 +38,7 @@ BLOCK = 5000  # records that are taken in at once
 MAX_METRICS = 1000
 MAX_STEP = 2**53
 MAX_VALUE = sys.float_info.max
+MAX_TIME = 2.0**40
 _NOT_METRICS = frozenset({"step", "time"})
 
 Points = Annotated[
@@ -94,8 +96,8 @@ class CurveFile:
         file.seek(self._end - len(self._last))
         return file.read(len(self._last)) == self._last
 
-    def _records(self, file: BinaryIO) -> Iterator[tuple[int, dict[str, float]]]:
-        """Step and metrics of each readable line; a child may be writing the last one."""
+    def _records(self, file: BinaryIO) -> Iterator["_Record"]:
+        """The metrics of each readable line; a child may be writing the last one."""
         while line := file.readline(MAX_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
                 return
@@ -107,23 +109,24 @@ class CurveFile:
                 continue
             step = record.get("step") if isinstance(record, dict) else None
             if type(step) is int and 0 <= step <= MAX_STEP:
-                yield step, _finite(record)
+                yield _Record(step, _time(record), _finite(record))
 
-    def _take_in(self, block: Sequence[tuple[int, dict[str, float]]]) -> None:
-        columns: dict[str, tuple[list[int], list[float]]] = {}
-        for step, values in block:
-            for name, value in values.items():
+    def _take_in(self, block: Sequence["_Record"]) -> None:
+        columns: dict[str, tuple[list[int], list[float], list[float]]] = {}
+        for record in block:
+            for name, value in record.values.items():
                 if name not in columns:
-                    columns[name] = [], []
-                steps, column = columns[name]
-                steps.append(step)
+                    columns[name] = [], [], []
+                steps, column, times = columns[name]
+                steps.append(record.step)
                 column.append(value)
-        for name, (steps, column) in columns.items():
+                times.append(record.time)
+        for name, (steps, column, times) in columns.items():
             if name not in self._thinned:
                 if len(self._thinned) == MAX_METRICS:
                     continue
                 self._thinned[name] = ThinnedCurve(self._points)
-            self._thinned[name].extend(steps, column)
+            self._thinned[name].extend(steps, column, times)
 
 
 class CurveFiles:
@@ -151,14 +154,27 @@ class CurveFiles:
 _files = CurveFiles()
 
 
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """The metrics of a step, and when they were reported; NaN where that is unknown."""
+
+    step: int
+    time: float
+    values: dict[str, float]
+
+
+_Point = tuple[int, float, float]
+"""A step, a value, and when it was reported."""
+
+
 @dataclass(slots=True)
 class _Bucket:
     """First, lowest, highest and last point of some steps."""
 
-    first: tuple[int, float]
-    low: tuple[int, float]
-    high: tuple[int, float]
-    last: tuple[int, float]
+    first: _Point
+    low: _Point
+    high: _Point
+    last: _Point
 
     def merge(self, other: "_Bucket") -> None:
         """Take in another bucket; of two points at one step the other's counts."""
@@ -181,11 +197,12 @@ class ThinnedCurve:
         self._width = 1
         self._buckets: dict[int, _Bucket] = {}
 
-    def extend(self, steps: Sequence[int], values: Sequence[float]) -> None:
-        """Take in points in the order in which they were reported."""
+    def extend(self, steps: Sequence[int], values: Sequence[float], times: Sequence[float]) -> None:
+        """Take in points in the order in which they were reported; an unknown time is NaN."""
         # Of several values of a step the latest counts.
         order, at = np.unique(np.array(steps[::-1], np.int64), return_index=True)
         points = np.array(values[::-1], np.float64)[at]
+        reported = np.array(times[::-1], np.float64)[at]
         while len(np.unique(order // self._width)) > self._most:
             self._widen()
         buckets, begins = np.unique(order // self._width, return_index=True)
@@ -193,7 +210,9 @@ class ThinnedCurve:
         for index, begin, end in zip(buckets.tolist(), begins.tolist(), ends, strict=True):
             part = points[begin:end]
             kept = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
-            self._put(index, _Bucket(*((int(order[begin + n]), float(part[n])) for n in kept)))
+            places = [begin + n for n in kept]
+            bucket = ((int(order[n]), float(points[n]), float(reported[n])) for n in places)
+            self._put(index, _Bucket(*bucket))
         while len(self._buckets) > self._most:
             self._widen()
 
@@ -211,12 +230,28 @@ class ThinnedCurve:
 
     def result(self) -> Curve:
         """The kept points in the order of their steps."""
-        kept: dict[int, float] = {}
+        kept: dict[int, _Point] = {}
         for bucket in self._buckets.values():
             # An earlier attempt's value of a step may be an extreme; the latest one counts.
-            kept |= dict([bucket.low, bucket.high, bucket.first, bucket.last])
+            points = (bucket.low, bucket.high, bucket.first, bucket.last)
+            kept |= {point[0]: point for point in points}
         steps = sorted(kept)
-        return Curve(steps=steps, values=[kept[step] for step in steps])
+        return Curve(
+            steps=steps,
+            values=[kept[step][1] for step in steps],
+            times=[_known(kept[step][2]) for step in steps],
+        )
+
+
+def _time(record: dict[str, Any]) -> float:
+    time = record.get("time")
+    if isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time <= MAX_TIME:
+        return math.nan
+    return float(time)
+
+
+def _known(time: float) -> float | None:
+    return None if math.isnan(time) else round(time, 3)
 
 
 def _finite(record: dict[str, Any]) -> dict[str, float]:

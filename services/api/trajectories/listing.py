@@ -19,6 +19,7 @@ from services.rollouts.log.index import errors_of
 from services.rollouts.log.listing import Listing, TrajectoryFilter
 from services.rollouts.log.listings import open_kept
 from services.rollouts.log.log import read_places
+from services.rollouts.log.updates import find_updates
 
 Direction = Literal["asc", "desc"]
 Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]
@@ -121,8 +122,20 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
         message = f"{str(query.after)[:80]!r} is not a trajectory of this job"
         raise InvalidRequest(message, param="after") from None
     if query.text is None:
-        return page_of([summary_view(each) for each in _read(job_dir, places)], has_more)
-    return _search(job_dir, places, has_more, query.text, query.limit)
+        page = page_of([summary_view(each) for each in _read(job_dir, places)], has_more)
+    else:
+        page = _search(job_dir, places, has_more, query.text, query.limit)
+    if query.where.where.prompt_index is not None:
+        _add_updates(job_dir, page.data)
+    return page
+
+
+def _add_updates(job_dir: Path, group: list[TrajectorySummary]) -> None:
+    """Tell what training learned of the samples of a prompt."""
+    updates = find_updates(job_dir, [each.id for each in group])
+    for each, update in zip(group, updates, strict=True):
+        if update is not None:
+            each.step, each.advantage = update.step, update.advantage
 
 
 def _search(

@@ -25,6 +25,7 @@ _CALL = pa.struct(
         ("attempts", pa.int32()),
         ("started", pa.float64()),
         ("seconds", pa.float64()),
+        ("run", pa.string()),
     ]
 )
 _TURN = pa.struct(
@@ -70,9 +71,10 @@ SCHEMA = pa.schema(
     ]
 )
 """Columns of ``trajectories.parquet``: the fields of `Trajectory`. Free-form values (messages,
-tools, extra, and arguments of calls) are JSON strings."""
+tools, extra, arguments and runs of calls) are JSON strings."""
 
 _JSON_COLUMNS = ("messages", "tools", "extra")
+_JSON_OF_CALLS = ("arguments", "run")
 
 
 def row_of(trajectory: Trajectory) -> JsonObject:
@@ -81,8 +83,9 @@ def row_of(trajectory: Trajectory) -> JsonObject:
     for name in _JSON_COLUMNS:
         row[name] = _text(row[name])
     for call in _calls(row):
-        if call["arguments"] is not None:
-            call["arguments"] = _text(call["arguments"])
+        for name in _JSON_OF_CALLS:
+            if call[name] is not None:
+                call[name] = _text(call[name])
     row["reward_components"] = list(row["reward_components"].items())
     return row
 
@@ -93,8 +96,9 @@ def trajectory_of(row: JsonObject) -> Trajectory:
     for name in _JSON_COLUMNS:
         row[name] = json.loads(row[name])
     for call in _calls(row):
-        if call["arguments"] is not None:
-            call["arguments"] = json.loads(call["arguments"])
+        for name in _JSON_OF_CALLS:
+            if call.get(name) is not None:  # older files have no runs
+                call[name] = json.loads(call[name])
     row["reward_components"] = dict(row["reward_components"])
     return Trajectory.model_validate(row)
 

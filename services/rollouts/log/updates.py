@@ -30,6 +30,7 @@ ENTRY = np.dtype(
 )
 COLUMNS = 3
 """Of a token: log-probability before the update, entropy, advantage."""
+ADVANTAGE = 2
 _TOKEN_BYTES = COLUMNS * 4
 
 BLOCK = 1 << 16
@@ -50,6 +51,11 @@ class TrainedOn:
 
     step: int
     values: Values | None
+
+    @property
+    def advantage(self) -> float | None:
+        """The mean advantage of the tokens that the policy sampled."""
+        return None if self.values is None else float(self.values[:, ADVANTAGE].mean())
 
 
 class UpdateLog:
@@ -87,13 +93,28 @@ class UpdateLog:
 
 def find_update(folder: Path, trajectory_id: str) -> TrainedOn | None:
     """What is known of the update that trained on a trajectory; None if none has."""
-    key = key_of(trajectory_id)
+    return next(find_updates(folder, [trajectory_id]))
+
+
+def find_updates(folder: Path, ids: Sequence[str]) -> Iterator[TrainedOn | None]:
+    """The same of each of several trajectories, lazily: their values can take megabytes."""
+    keys = [key_of(each) for each in ids]
+    wanted = set(keys)
+    found: dict[int, np.void] = {}
     for entries in _blocks(folder, backward=True):
-        found = entries[entries["key"] == key]
-        if len(found):
-            step, tokens, offset = (int(found[-1][name]) for name in ("step", "tokens", "offset"))
-            return TrainedOn(step, _values(folder, offset, tokens) if tokens else None)
-    return None
+        of_block = entries[np.isin(entries["key"], np.array(list(wanted), np.uint64))]
+        # The last entry of a key counts.
+        found |= {int(entry["key"]): entry for entry in of_block}
+        wanted -= found.keys()
+        if not wanted:
+            break
+    for key in keys:
+        yield _trained_on(folder, found[key]) if key in found else None
+
+
+def _trained_on(folder: Path, entry: np.void) -> TrainedOn:
+    step, tokens, offset = (int(entry[name]) for name in ("step", "tokens", "offset"))
+    return TrainedOn(step, _values(folder, offset, tokens) if tokens else None)
 
 
 def stamp_of_updates(folder: Path) -> UpdatesStamp | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.contracts.base import JsonObject
+from services.contracts.tool_runs import ToolRun
 from services.contracts.trajectories import CallOutcome
 from services.inference.clients.json_service import FailureKind, ServiceFailed
 
@@ -14,7 +15,8 @@ class ToolReply:
 
     ``text`` is what the model reads, at most 8 Mi characters of valid UTF-8: the tool's reply, or
     an error phrased for a model. ``error`` is phrased for a person, None if the tool answered.
-    ``attempts`` counts requests; ``seconds`` includes the wait for a free slot of the tool.
+    ``attempts`` counts requests; ``seconds`` includes the wait for a free slot of the tool. ``run``
+    is the program or the search behind the reply, if there was one.
     """
 
     outcome: CallOutcome
@@ -22,6 +24,7 @@ class ToolReply:
     error: str | None
     attempts: int
     seconds: float
+    run: ToolRun | None = None
 
 
 class Toolbox(Protocol):
@@ -46,10 +49,11 @@ class Toolbox(Protocol):
 
 @dataclass(frozen=True)
 class ToolResult:
-    """A tool's reply, and the number of requests it took."""
+    """A tool's reply, the number of requests it took, and the program or search behind it."""
 
     text: str
     attempts: int
+    run: ToolRun | None = None
 
 
 class ToolBackend(Protocol):

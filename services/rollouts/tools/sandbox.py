@@ -11,6 +11,7 @@ from services.contracts.sandbox import (
     RunCodeResponse,
     RunStatus,
 )
+from services.contracts.tool_runs import KEPT_CODE_CHARACTERS, ProgramRun, kept_command
 from services.contracts.trajectories import CallOutcome
 from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
 from services.rollouts.tools.base import (
@@ -79,7 +80,8 @@ class SandboxTool:
         if response.status is RunStatus.SANDBOX_ERROR:
             text = f"Error: the code could not be run: {response.message[:500]}"
             raise ToolError(CallOutcome.FAILED, text, response.message[:2000], answer.attempts)
-        return ToolResult(self._reply(response, timeout), answer.attempts)
+        ran = _run_of(response, body, arguments)
+        return ToolResult(self._reply(response, timeout), answer.attempts, ran)
 
     async def probe(self) -> None:
         """Run a program."""
@@ -142,6 +144,17 @@ def _response(body: bytes) -> RunCodeResponse:
     # Programs print invalid UTF-8, which some sandboxes pass on.
     text = sanitize(json.dumps(json.loads(body), ensure_ascii=False))
     return RunCodeResponse.model_validate_json(text)
+
+
+def _run_of(response: RunCodeResponse, body: JsonObject, arguments: JsonObject) -> ProgramRun:
+    is_changed = body["code"] != arguments["code"]
+    return ProgramRun(
+        language=body["language"],
+        code=body["code"][:KEPT_CODE_CHARACTERS] if is_changed else None,
+        status=response.status,
+        compile_result=kept_command(response.compile_result),
+        run_result=kept_command(response.run_result),
+    )
 
 
 def _printed(result: CommandResult) -> str:

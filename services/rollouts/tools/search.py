@@ -1,12 +1,29 @@
 """Tools that search passages: SearchTool."""
 
 import json
+import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeGuard
 
 from services.contracts.base import JsonObject
+from services.contracts.tool_runs import (
+    KEPT_NAME_CHARACTERS,
+    KEPT_PASSAGE_CHARACTERS,
+    KEPT_PASSAGES,
+    KEPT_QUERIES,
+    Passage,
+    QueryHits,
+    SearchRun,
+)
 from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
-from services.rollouts.tools.base import ToolError, ToolResult, bad_arguments, service_error
+from services.rollouts.tools.base import (
+    ToolError,
+    ToolResult,
+    bad_arguments,
+    sanitize,
+    service_error,
+)
 from services.rollouts.tools.configuration import SearchConfig
 from services.rollouts.tools.endpoints import ToolEndpoint
 
@@ -66,8 +83,16 @@ class SearchTool:
             answer = await self._service.post(body, partial(_hits, len(queries)))
         except ServiceFailed as failed:
             raise service_error(failed) from failed
-        rendered = [_passages(hits) for hits in answer.value]
-        return ToolResult(_result(BETWEEN_QUERIES.join(rendered) or NO_RESULTS), answer.attempts)
+        text = BETWEEN_QUERIES.join(_rendered(hits) for hits in answer.value) or NO_RESULTS
+        searched = SearchRun(
+            index=self._options.get("index"),
+            topk=self._options["topk"],
+            queries=[
+                _kept(query, hits)
+                for query, hits in zip(queries[:KEPT_QUERIES], answer.value, strict=False)
+            ],
+        )
+        return ToolResult(_result(text), answer.attempts, searched)
 
 
 def _is_list_of_texts(queries: object) -> TypeGuard[list[str]]:
@@ -78,36 +103,63 @@ def _is_list_of_texts(queries: object) -> TypeGuard[list[str]]:
     )
 
 
-def _hits(queries: int, body: bytes) -> list[list[JsonObject]]:
-    """The documents of each query; raises ``ValueError`` for a malformed answer."""
+@dataclass(frozen=True)
+class _Hit:
+    """A passage that was found."""
+
+    id: str | None
+    score: float | None
+    title: str
+    text: str
+
+
+def _hits(queries: int, body: bytes) -> list[list[_Hit]]:
+    """The passages of each query; raises ``ValueError`` for a malformed answer."""
     answer: Any = json.loads(body)
     result = answer.get("result") if isinstance(answer, dict) else None
     if not isinstance(result, list) or not all(isinstance(hits, list) for hits in result):
         raise ValueError("it has no list of lists as its result")
     if len(result) not in {queries, 0}:
         raise ValueError(f"it has {len(result)} results for {queries} queries")
-    return [[_document(hit) for hit in hits] for hits in result]
+    return [[_hit(hit) for hit in hits] for hits in result]
 
 
-def _document(hit: Any) -> JsonObject:
+def _hit(hit: Any) -> _Hit:
     document = hit.get("document", hit) if isinstance(hit, dict) else None
     if not isinstance(document, dict):
         raise ValueError("a hit has no document")
-    return document
-
-
-def _passages(documents: list[JsonObject]) -> str:
-    passages = [_passage(number, document) for number, document in enumerate(documents, 1)]
-    return "".join(passages).strip() or NO_RESULTS
-
-
-def _passage(number: int, document: JsonObject) -> str:
     contents = document.get("contents")
     if isinstance(contents, str):
         title, _, text = contents.partition("\n")
     else:
         title, text = str(document.get("title", "")), str(document.get("text", ""))
-    return f"Doc {number} (Title: {title})\n{text}\n\n"
+    known, score = document.get("id"), hit.get("score")
+    is_number = isinstance(score, int | float) and math.isfinite(score)
+    return _Hit(
+        id=None if known is None else str(known),
+        score=float(score) if is_number else None,
+        title=title,
+        text=text,
+    )
+
+
+def _rendered(hits: list[_Hit]) -> str:
+    passages = [f"Doc {n} (Title: {hit.title})\n{hit.text}\n\n" for n, hit in enumerate(hits, 1)]
+    return "".join(passages).strip() or NO_RESULTS
+
+
+def _kept(query: str, hits: list[_Hit]) -> QueryHits:
+    passages = [
+        Passage(
+            id=None if hit.id is None else sanitize(hit.id[:KEPT_NAME_CHARACTERS]),
+            score=hit.score,
+            title=sanitize(hit.title[:KEPT_NAME_CHARACTERS]),
+            text=sanitize(hit.text[:KEPT_PASSAGE_CHARACTERS]),
+        )
+        for hit in hits[:KEPT_PASSAGES]
+    ]
+    query = sanitize(query[:KEPT_PASSAGE_CHARACTERS])
+    return QueryHits(query=query, found=len(hits), passages=passages)
 
 
 def _result(text: str) -> str:

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
@@ -98,7 +98,8 @@ class _Tools:
             logger.exception("tool %.100r", name)
             text, message = "Error: the tool failed.", f"internal error: {type(error).__name__}"
             return _reply(CallOutcome.FAILED, text, message, 0, begun)
-        return _reply(CallOutcome.ANSWERED, result.text, None, result.attempts, begun)
+        reply = _reply(CallOutcome.ANSWERED, result.text, None, result.attempts, begun)
+        return replace(reply, run=result.run)
 
     async def probe(self, name: str) -> str | None:
         """See `Toolbox.probe`."""

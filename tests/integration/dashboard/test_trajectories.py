@@ -2,9 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
+from services.contracts.tool_runs import Passage, ProgramRun, QueryHits, SearchRun
 from services.contracts.trajectories import CallOutcome
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
@@ -13,6 +16,24 @@ from tests.support.trajectories import call, endpoint_trajectory, trajectory
 
 HOSTILE = "<script>document.title='broken'</script>\u202e</pre><img src=x>"
 LONG = "x" * 60_000
+PROGRAM = ProgramRun(
+    language="python",
+    code="x = 2\n_ = (x)\nif _ is not None: print(_)\n",
+    status=RunStatus.FAILED,
+    run_result=CommandResult(
+        status=CommandStatus.FINISHED,
+        execution_time=0.25,
+        return_code=3,
+        stdout=HOSTILE,
+        stderr="went wrong",
+        peak_memory_mb=12.5,
+        stderr_truncated=True,
+    ),
+)
+NILE = Passage(id="wiki-7", score=0.875, title=HOSTILE, text="A river.")
+SEARCH = SearchRun(
+    index="wiki", topk=3, queries=[QueryHits(query="it's long", found=1, passages=[NILE])]
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +48,12 @@ def job(gateway: GatewayClient) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     with IndexedLog(folder) as log:
         log.append(trajectory(0, 0, reward=1.0, calls=[call(shown=HOSTILE)]))
-        log.append(trajectory(0, 1, reward=-1.0, calls=[call(shown=LONG)]))
-        log.append(trajectory(1, 0, reward=0.25))
+        log.append(trajectory(0, 1, reward=-1.0, calls=[call(shown=LONG, run=SEARCH)]))
+        log.append(trajectory(1, 0, reward=0.25, calls=[call("python", run=PROGRAM)]))
         log.append(trajectory(1, 1, calls=[call("python", CallOutcome.TIMED_OUT)]))
     with UpdateLog(folder, keep=0) as updates:
-        updates.append(1, ["traj-0-0", "traj-0-1"], None)
+        advantages = [np.array([[-0.5, 1.0, each]] * 2, np.float32) for each in (0.75, -0.75)]
+        updates.append(1, ["traj-0-0", "traj-0-1"], advantages)
         updates.append(2, ["traj-1-0"], None)
     return job_id
 
@@ -111,6 +133,28 @@ def test_a_conversation_shows_calls_and_the_group(
     expect(page).to_have_url(re.compile("traj-0-1$"))
 
 
+def test_a_group_shows_the_advantages_that_a_step_learned_with(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0?beside=traj-0-1")
+
+    group = page.get_by_role("listitem").filter(has_text="to the mean")
+    expect(group.filter(has_text="this one")).to_contain_text(
+        "1 (+1 to the mean), advantage +0.75, step 1"
+    )
+    expect(group.filter(has_text="sample 1")).to_contain_text(
+        "-1 (-1 to the mean), advantage -0.75, step 1"
+    )
+    for sample, told in ((0, "reward 1, answered, advantage +0.75"), (1, "advantage -0.75")):
+        expect(page.get_by_role("region", name=f"traj-0-{sample}")).to_contain_text(told)
+    page.get_by_text("The same by curl and command").first.click()
+    expect(page.get_by_text(f"temper traj {job} --prompt 0 -n 100")).to_be_visible()
+
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
+    group = page.get_by_role("listitem").filter(has_text="to the mean")
+    expect(group.filter(has_text="this one")).to_contain_text("(+0 to the mean), step 2")
+
+
 def test_a_long_reply_is_cut_until_it_is_asked_for(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
@@ -138,3 +182,37 @@ def test_estimated_numbers_of_tokens_are_called_estimates(
     open_view(page, gateway, f"/ui/jobs/{endpoint_job}/trajectories/traj-0-1")
     estimated = "about 12 sampled (estimated); about 90 of the results of tools (estimated)"
     expect(page.get_by_text(estimated, exact=True)).to_be_visible()
+
+
+def test_the_run_in_the_sandbox_is_behind_its_call(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
+    expect(page.get_by_text("if _ is not None: print(_)").first).to_be_hidden()
+    page.get_by_text("The run in the sandbox").press("Enter")
+
+    expect(page.get_by_role("heading", name="Code as it ran")).to_be_visible()
+    run = page.locator(".tool-run")
+    expect(run.get_by_role("definition")).to_have_text(
+        ["Failed", "python", "Finished", "3", "0.25 s", "12.5 MiB"]
+    )
+    expect(run.get_by_role("heading", name="stderr, cut")).to_be_visible()
+    expect(run.get_by_text("went wrong")).to_be_visible()
+    expect(run.get_by_text("<script>")).to_be_visible()
+    run.get_by_text("The same by curl").click()
+    expect(run.get_by_text("/run_code --json")).to_be_visible()
+    assert "broken" not in page.title()
+
+
+def test_the_search_is_behind_its_call(page: Page, gateway: GatewayClient, job: str) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-1")
+    page.get_by_text("The search", exact=True).press("Enter")
+
+    run = page.locator(".tool-run")
+    expect(run.get_by_role("heading", name="it's long")).to_be_visible()
+    expect(run.get_by_role("listitem")).to_contain_text(["<script>"])
+    expect(run.get_by_role("definition")).to_have_text(["wiki", "3", "wiki-7", "0.875"])
+    expect(run.get_by_text("A river.")).to_be_visible()
+    run.get_by_text("The same by curl").click()
+    expect(run.get_by_text("/retrieve --json")).to_contain_text("it's long")
+    assert page.locator("main img, main script").count() == 0

@@ -17,8 +17,13 @@ def thinned(values: list[float], points: int) -> Curve:
     curve = ThinnedCurve(points)
     for begin in range(0, len(values), 7):
         block = values[begin : begin + 7]
-        curve.extend(range(begin, begin + len(block)), block)
+        steps = range(begin, begin + len(block))
+        curve.extend(steps, block, [100.0 + step for step in steps])
     return curve.result()
+
+
+def untimed(steps: list[int], values: list[float]) -> Curve:
+    return Curve(steps=steps, values=values, times=[None] * len(steps))
 
 
 @given(values=st.lists(VALUES, min_size=1, max_size=300), points=st.integers(4, 400))
@@ -28,22 +33,24 @@ def test_extremes_ends_and_the_bound_are_kept(values: list[float], points: int) 
     assert len(curve.steps) <= points
     assert curve.steps == sorted(set(curve.steps))
     assert all(values[step] == value for step, value in zip(curve.steps, curve.values, strict=True))
+    assert curve.times == [100.0 + step for step in curve.steps]
     assert (min(curve.values), max(curve.values)) == (min(values), max(values))
     assert (curve.steps[0], curve.steps[-1]) == (0, len(values) - 1)
 
 
 def test_few_points_stay_as_they_are() -> None:
-    assert thinned([3.0, 1.0, 2.0], 100) == Curve(steps=[0, 1, 2], values=[3.0, 1.0, 2.0])
+    few = Curve(steps=[0, 1, 2], values=[3.0, 1.0, 2.0], times=[100.0, 101.0, 102.0])
+    assert thinned([3.0, 1.0, 2.0], 100) == few
 
 
 def test_a_step_that_was_repeated_counts_as_the_latest_attempt_reported_it() -> None:
     at_once, in_turn = ThinnedCurve(100), ThinnedCurve(100)
-    points = [(1, 5.0), (2, 9.0), (2, 4.0), (3, 3.0)]
+    points = [(1, 5.0, 10.0), (2, 9.0, 11.0), (2, 4.0, 12.0), (3, 3.0, 13.0)]
     at_once.extend(*zip(*points, strict=True))
-    for step, value in points:
-        in_turn.extend([step], [value])
+    for step, value, time in points:
+        in_turn.extend([step], [value], [time])
 
-    expected = Curve(steps=[1, 2, 3], values=[5.0, 4.0, 3.0])
+    expected = Curve(steps=[1, 2, 3], values=[5.0, 4.0, 3.0], times=[10.0, 12.0, 13.0])
     assert at_once.result() == in_turn.result() == expected
 
 
@@ -53,8 +60,8 @@ def test_a_file_of_metrics_becomes_curves_by_name(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     assert CurveFile(path, 100).read().metrics == {
-        "loss": Curve(steps=[1, 2], values=[2.0, 1.0]),
-        "reward": Curve(steps=[2], values=[0.5]),
+        "loss": Curve(steps=[1, 2], values=[2.0, 1.0], times=[5.0, None]),
+        "reward": untimed([2], [0.5]),
     }
 
 
@@ -79,20 +86,28 @@ def test_lines_without_a_number_are_left_out(tmp_path: Path, line: bytes) -> Non
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 0, "loss": 7}\n' + line + b'\n{"step": 2, "loss": 8}\n')
 
-    assert CurveFile(path, 100).read().metrics["loss"] == Curve(steps=[0, 2], values=[7.0, 8.0])
+    assert CurveFile(path, 100).read().metrics["loss"] == untimed([0, 2], [7.0, 8.0])
 
 
 def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:
     path, files = tmp_path / "metrics.jsonl", CurveFiles()
     path.write_text('{"step": 1, "loss": 3}\n{"step": 2, "lo')
-    assert files.read(path, 100).metrics == {"loss": Curve(steps=[1], values=[3.0])}
+    assert files.read(path, 100).metrics == {"loss": untimed([1], [3.0])}
 
     with path.open("a") as file:
         file.write('ss": 2}\n{"step": 3, "loss": 1, "reward": 5}\n')
 
     grown = files.read(path, 100)
     assert grown == CurveFile(path, 100).read()
-    assert grown.metrics["loss"] == Curve(steps=[1, 2, 3], values=[3.0, 2.0, 1.0])
+    assert grown.metrics["loss"] == untimed([1, 2, 3], [3.0, 2.0, 1.0])
+
+
+@pytest.mark.parametrize("time", ['"5"', "true", "null", "-1", "1e400", "NaN", "[5]"])
+def test_a_time_that_is_none_is_unknown(tmp_path: Path, time: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f'{{"step": 1, "time": {time}, "loss": 3}}\n')
+
+    assert CurveFile(path, 100).read().metrics["loss"] == untimed([1], [3.0])
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])

@@ -35,7 +35,8 @@ def test_notes_are_listed_without_control_characters(
 
     heading, *text = capsys.readouterr().out.splitlines()
     assert heading.startswith("note-1, ")
-    assert heading.endswith("about traj-0-1:")
+    assert heading.endswith(" ago about traj-0-1:")
+    assert heading.count("ago") == 1
     assert text == ["    odd\\x1b[2J", "    reply"]
 
 

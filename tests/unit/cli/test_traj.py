@@ -54,6 +54,19 @@ def gateway(
     return server
 
 
+def test_the_samples_of_a_prompt_are_listed_with_their_advantages(
+    gateway: ScriptedServer, made: Trajectory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learned = summary_view(made).model_copy(update={"step": 7, "advantage": -0.5})
+    gateway.on(PATH, answer(Page[TrajectorySummary](data=[learned])))
+
+    assert main(["traj", JOB, "--prompt", "3"]) == 0
+
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split()[-2:] == ["STEP", "ADVANTAGE"]
+    assert line.split()[-2:] == ["7", "-0.5"]
+
+
 def recorded_queries(gateway: ScriptedServer) -> list[dict[str, str]]:
     """The queries of the following list requests."""
     queries: list[dict[str, str]] = []

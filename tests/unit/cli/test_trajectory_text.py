@@ -3,6 +3,8 @@
 import pytest
 from hypothesis import given
 
+from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
+from services.contracts.tool_runs import Passage, ProgramRun, QueryHits, SearchRun
 from services.contracts.trajectories import (
     CallOutcome,
     FinishReason,
@@ -74,6 +76,21 @@ def test_a_conversation_is_rendered_in_order_with_code_on_separate_lines() -> No
     places = [text.index(part) for part in wanted]
     assert places == sorted(places)
     assert "turns: 2; calls: 1;" in text
+
+
+def test_the_run_or_the_search_behind_a_call_is_summed_up() -> None:
+    result = CommandResult(
+        status=CommandStatus.FINISHED, return_code=3, execution_time=0.25, peak_memory_mb=12.5
+    )
+    program = ProgramRun(language="python", status=RunStatus.FAILED, run_result=result)
+    hits = QueryHits(query="Nile", found=2, passages=[Passage(id="w-7", score=0.875), Passage()])
+    searched = SearchRun(topk=2, queries=[hits, QueryHits(query="Po", found=0, passages=[])])
+
+    ran = render(with_call(ANSWERED.model_copy(update={"run": program})))
+    found = render(with_call(ANSWERED.model_copy(update={"run": searched})))
+
+    assert "run: Failed, return code 3, 0.25 s, 12.5 MiB\n" in ran
+    assert "search: Nile: w-7 (0.875), without an id (no score)\nsearch: Po: nothing\n" in found
 
 
 def test_masks_mark_sampled_and_inserted_lines() -> None:

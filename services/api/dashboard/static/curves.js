@@ -1,60 +1,46 @@
-// Curves of metrics over steps, of one job or of several over each other.
+// Curves of metrics over steps or time, of one job or of several over each other.
 
 import uPlot from "./vendor/uPlot.js";
-import { request } from "./api.js";
-import { field, h } from "./dom.js";
-import { number } from "./format.js";
+import { field, h, select } from "./dom.js";
+import { duration, number } from "./format.js";
 
 const COLORS = ["#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be123c", "#4d7c0f"];
 const HEIGHT = 220;
+const AXES = { step: "step", time: "time since the start" };
+const KEYS = { "+": [0.5, 0], "=": [0.5, 0], "-": [2, 0], ArrowLeft: [1, -0.25], ArrowRight: [1, 0.25] };
+// Browsers limit how often an address changes.
+const TOLD_AFTER = 200;
+const HINT = "plus and minus zoom, the arrow keys move, Escape shows everything";
+// The pointer is shown in every chart; what is dragged in one of them is taken from it alone.
+const SHARED = new Set(["mousemove", "mouseleave"]);
 
-const POINTS = 1000;
-
-/** The metrics of a job: values by step of each name. */
-export class Metrics {
-  constructor() {
-    this.series = new Map();
-  }
-
-  /** Load what the job has reported so far, thinned. */
-  async load(jobId, signal) {
-    const { metrics } = await request(`/v1/jobs/${jobId}/metrics?points=${POINTS}`, { signal });
-    for (const [name, { steps, values }] of Object.entries(metrics)) {
-      this.series.set(name, new Map(steps.map((step, index) => [step, values[index]])));
-    }
-  }
-
-  /** Take in an event; returns whether it held metrics. */
-  add(event) {
-    if (event.type !== "metrics" || !Number.isFinite(event.data?.step)) return false;
-    const { step, ...values } = event.data;
-    for (const [name, value] of Object.entries(values)) {
-      if (!Number.isFinite(value)) continue;
-      if (!this.series.has(name)) this.series.set(name, new Map());
-      this.series.get(name).set(step, value); // a resumed job reports a step again
-    }
-    return true;
-  }
-}
-
-/** Charts of all metrics of `runs`, a map of names to Metrics. Call `update` after adding events. */
+/**
+ * Charts of all metrics of `runs`, a map of names to Metrics, with one zoom. They begin as `query`
+ * says; `onChange` is told of another axis, zoom, smoothing or scale, as parameters of an address.
+ * Call `update` after adding events.
+ */
 export class Charts {
-  constructor(signal) {
-    this.element = h("div");
+  constructor(query, onChange, signal) {
     this.runs = new Map();
-    this.smoothing = 0;
-    this.isLog = false;
+    this.onChange = onChange;
+    this.axis = query.get("axis") === "time" ? "time" : "step";
+    this.zoom = zoomOf(query);
+    this.smoothing = Math.min(0.99, Math.max(0, Number(query.get("smoothing")) || 0));
+    this.isLog = query.get("scale") === "log";
     this.charts = new Map();
     this.pending = false;
     this.grid = h("div", { class: "charts" });
     this.sync = uPlot.sync(crypto.randomUUID());
-    const smoothing = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: 0, oninput: (event) => this.set({ smoothing: Number(event.target.value) }) });
-    const log = h("input", { type: "checkbox", onchange: (event) => this.set({ isLog: event.target.checked }) });
-    this.element.append(h("div", { class: "row" }, field("Smoothing", smoothing), field("Logarithmic", log)), this.grid);
+    const axis = select(AXES, this.axis, (chosen) => this.set({ axis: chosen, zoom: null }));
+    const smoothing = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: this.smoothing, oninput: (event) => this.set({ smoothing: Number(event.target.value) }) });
+    const log = h("input", { type: "checkbox", checked: this.isLog, onchange: (event) => this.set({ isLog: event.target.checked }) });
+    this.everything = h("button", { type: "button", disabled: this.zoom === null, onclick: () => this.setZoom(null) }, "Show everything");
+    this.element = h("div", {}, h("div", { class: "row" }, field("Axis", axis), field("Smoothing", smoothing), field("Logarithmic", log), this.everything), this.grid);
     const observer = new ResizeObserver(() => this.resize());
     observer.observe(this.grid);
     signal.addEventListener("abort", () => {
       observer.disconnect();
+      clearTimeout(this.telling);
       this.clear();
     });
   }
@@ -63,6 +49,34 @@ export class Charts {
     Object.assign(this, change);
     this.clear();
     this.update();
+    this.tell();
+  }
+
+  /** Show a stretch of the axis in every chart; null: everything. */
+  setZoom(zoom) {
+    this.zoom = zoom;
+    for (const chart of this.charts.values()) {
+      chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+      this.put(chart, chart.data);
+    }
+    this.tell();
+  }
+
+  tell() {
+    this.everything.disabled = this.zoom === null;
+    clearTimeout(this.telling);
+    this.telling = setTimeout(() => this.onChange(this.parameters()), TOLD_AFTER);
+  }
+
+  parameters() {
+    const [from, to] = this.zoom?.map((bound) => String(Number(bound.toPrecision(8)))) ?? ["", ""];
+    return {
+      axis: this.axis === "step" ? "" : this.axis,
+      from,
+      to,
+      smoothing: this.smoothing || "",
+      scale: this.isLog ? "log" : "",
+    };
   }
 
   /** Draw what has come since, once before the next frame. */
@@ -80,37 +94,64 @@ export class Charts {
     for (const name of [...names].sort()) {
       const data = this.dataOf(name);
       const chart = this.charts.get(name);
-      if (chart && chart.series.length === data.length) chart.setData(data);
+      if (chart && chart.series.length === data.length) this.put(chart, data);
       else this.make(name, data);
     }
   }
 
-  /** Steps, then the values of each run that has this metric; gaps are null. */
+  put(chart, data) {
+    chart.setData(data, this.zoom === null);
+    if (this.zoom !== null) chart.setScale("x", { min: this.zoom[0], max: this.zoom[1] });
+  }
+
+  /** Places on the axis, then the values of each run that has this metric; gaps are null. */
   dataOf(name) {
-    const having = [...this.runs.values()].map((metrics) => metrics.series.get(name)).filter(Boolean);
-    const steps = [...new Set(having.flatMap((values) => [...values.keys()]))].sort((a, b) => a - b);
-    return [steps, ...having.map((values) => smooth(steps.map((step) => values.get(step) ?? null), this.smoothing))];
+    const having = [...this.runs.values()].filter((metrics) => metrics.series.has(name)).map((metrics) => metrics.points(name, this.axis));
+    const places = [...new Set(having.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
+    return [places, ...having.map((points) => this.shown(places.map((place) => points.get(place) ?? null)))];
+  }
+
+  shown(values) {
+    const smoothed = smooth(values, this.smoothing);
+    return this.isLog ? smoothed.map((value) => (value > 0 ? value : null)) : smoothed;
   }
 
   make(name, data) {
     this.charts.get(name)?.destroy();
-    let box = [...this.grid.children].find((each) => each.dataset.name === name);
+    let box = this.boxOf(name);
     if (!box) {
-      box = h("section", { class: "chart", "data-name": name, "aria-label": name }, h("h3", {}, name), h("div"));
+      const plot = h("div", { role: "group", tabindex: "0", onkeydown: (event) => this.move(event, name) });
+      box = h("section", { class: "chart", "data-name": name, "aria-label": name }, h("h3", {}, h("bdi", {}, name)), plot);
       const behind = [...this.grid.children].find((each) => each.dataset.name > name);
       this.grid.insertBefore(box, behind ?? null);
     }
+    box.lastElementChild.setAttribute("aria-label", `${name} over ${AXES[this.axis]}: ${HINT}`);
+    const chart = new uPlot(this.options(name, box), data, box.lastElementChild);
+    this.charts.set(name, chart);
+    if (this.zoom !== null) this.put(chart, data);
+  }
+
+  options(name, box) {
     const runs = [...this.runs].filter(([, metrics]) => metrics.series.has(name));
     const style = getComputedStyle(document.documentElement);
     const axis = { stroke: style.color, grid: { stroke: "#8884", width: 1 }, ticks: { stroke: "#8884" } };
-    const options = {
+    const place = this.axis === "time" ? elapsed : number;
+    return {
       width: Math.max(200, box.clientWidth - 18),
       height: HEIGHT,
-      cursor: { sync: { key: this.sync.key } },
+      cursor: {
+        sync: { key: this.sync.key, filters: { pub: (type) => SHARED.has(type), sub: () => true } },
+        drag: { x: true, y: false, setScale: false },
+        bind: { dblclick: () => () => this.setZoom(null) },
+      },
+      hooks: { setSelect: [(chart) => this.dragged(chart)] },
       scales: { x: { time: false }, y: { distr: this.isLog ? 3 : 1 } },
-      axes: [axis, { ...axis, size: 60, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) }],
+      axes: [
+        { ...axis, values: (_, ticks) => ticks.map((tick) => place(tick)) },
+        { ...axis, size: 60, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
+      ],
       series: [
-        { label: "step" },
+        { label: this.axis, value: (_, value) => place(value) },
         ...runs.map(([run], index) => ({
           label: run,
           stroke: COLORS[index % COLORS.length],
@@ -120,14 +161,36 @@ export class Charts {
         })),
       ],
     };
-    const drawn = this.isLog ? [data[0], ...data.slice(1).map((values) => values.map((value) => (value > 0 ? value : null)))] : data;
-    this.charts.set(name, new uPlot(options, drawn, box.lastElementChild));
+  }
+
+  dragged(chart) {
+    const { left, width } = chart.select;
+    if (width > 0) this.setZoom([chart.posToVal(left, "x"), chart.posToVal(left + width, "x")]);
+  }
+
+  /** Zoom and move by the keys, in the middle of what is shown. */
+  move(event, name) {
+    const { min, max } = this.charts.get(name).scales.x;
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (!isPlain || !(event.key === "Escape" || (event.key in KEYS && max > min))) return;
+    event.preventDefault();
+    if (event.key === "Escape") {
+      this.setZoom(null);
+      return;
+    }
+    const [factor, by] = KEYS[event.key];
+    const middle = (min + max) / 2 + by * (max - min);
+    const half = (factor * (max - min)) / 2;
+    this.setZoom([middle - half, middle + half]);
+  }
+
+  boxOf(name) {
+    return [...this.grid.children].find((each) => each.dataset.name === name);
   }
 
   resize() {
     for (const [name, chart] of this.charts) {
-      const box = [...this.grid.children].find((each) => each.dataset.name === name);
-      const width = Math.max(200, box.clientWidth - 18);
+      const width = Math.max(200, this.boxOf(name).clientWidth - 18);
       if (width !== chart.width) chart.setSize({ width, height: HEIGHT });
     }
   }
@@ -136,6 +199,18 @@ export class Charts {
     for (const chart of this.charts.values()) chart.destroy();
     this.charts.clear();
   }
+}
+
+/** The stretch that an address names, if it names one. */
+function zoomOf(query) {
+  const [from, to] = ["from", "to"].map((name) => parseFloat(query.get(name) ?? ""));
+  return Number.isFinite(from) && Number.isFinite(to) && from < to ? [from, to] : null;
+}
+
+/** Seconds since the start, also parts of one. */
+function elapsed(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  return Math.abs(seconds) < 60 ? `${number(seconds)}s` : duration(seconds);
 }
 
 /** Exponential moving average without the bias of its beginning. */

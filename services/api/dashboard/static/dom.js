@@ -80,5 +80,5 @@ export function sameBy(path, command, body) {
   // In JSON a line break is escaped, so that no text of the body can be the line that ends it.
   const posted = body === undefined ? "" : ` --json @- <<'END'\n${body}\nEND`;
   return h("details", { class: "same" }, h("summary", {}, "The same by curl and command"),
-    h("pre", {}, `curl ${location.origin}${path}${posted}${command ? `\n${command}` : ""}`));
+    h("pre", { tabindex: "0" }, `curl ${location.origin}${path}${posted}${command ? `\n${command}` : ""}`));
 }

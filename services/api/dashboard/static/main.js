@@ -98,9 +98,10 @@ function go(address) {
   route({ focus: true });
 }
 
-/** Keep the state of a view in its address, without leaving it. */
+/** Keep the state of a view in its address, without leaving it; other parameters stay. */
 function setQuery(parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null);
+  const kept = { ...Object.fromEntries(new URLSearchParams(location.search)), ...parameters };
+  const given = Object.entries(kept).filter(([, value]) => value !== "" && value !== null);
   const query = new URLSearchParams(given).toString();
   history.replaceState(null, "", query ? `${location.pathname}?${query}` : location.pathname);
 }

@@ -3,6 +3,8 @@
 from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
+from services.contracts.sandbox import RunStatus
+from services.contracts.tool_runs import Passage, ProgramRun, QueryHits, SearchRun
 from services.contracts.trajectories import (
     CallOutcome,
     FinishReason,
@@ -40,6 +42,22 @@ JSON: st.SearchStrategy[JsonObject] = st.dictionaries(
     ),
     max_size=3,
 )
+_RUNS = st.builds(
+    ProgramRun, language=TEXT, code=st.none() | TEXT, status=st.sampled_from(RunStatus)
+) | st.builds(
+    SearchRun,
+    index=st.none() | TEXT,
+    topk=st.integers(0, 9),
+    queries=st.lists(
+        st.builds(
+            QueryHits,
+            query=TEXT,
+            found=st.integers(0, 9),
+            passages=st.lists(st.builds(Passage, id=st.none() | TEXT, text=TEXT), max_size=2),
+        ),
+        max_size=2,
+    ),
+)
 _CALLS = st.builds(
     ToolCallRecord,
     name=TEXT,
@@ -52,6 +70,7 @@ _CALLS = st.builds(
     attempts=st.integers(0, 9),
     started=NUMBERS,
     seconds=NUMBERS,
+    run=st.none() | _RUNS,
 )
 _TURNS = st.builds(
     Turn,

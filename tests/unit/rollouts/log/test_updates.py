@@ -16,6 +16,7 @@ from services.rollouts.log.updates import (
     UpdateLog,
     Values,
     find_update,
+    find_updates,
     steps_of,
 )
 
@@ -68,7 +69,21 @@ def test_a_method_without_values_still_tells_the_step(tmp_path: Path) -> None:
     found = find_update(tmp_path, "traj-0-0")
 
     assert found is not None
-    assert (found.step, found.values) == (1, None)
+    assert (found.step, found.values, found.advantage) == (1, None, None)
+
+
+def test_the_latest_update_of_each_of_several_trajectories_is_found(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with UpdateLog(tmp_path, keep=3) as log:
+        log.append(4, ["traj-2-1"], [values(2, 10)])
+
+    latest, unknown, first = find_updates(tmp_path, ["traj-2-1", "traj-9-0", "traj-1-0"])
+
+    assert unknown is None
+    assert latest is not None
+    assert (latest.step, latest.advantage) == (4, 13.5)
+    assert first is not None
+    assert (first.step, first.advantage) == (1, 3.0)
 
 
 def test_steps_that_are_repeated_are_forgotten(tmp_path: Path) -> None:

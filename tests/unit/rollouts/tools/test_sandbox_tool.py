@@ -6,6 +6,7 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
+from services.contracts.tool_runs import KEPT_OUTPUT_CHARACTERS
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply, sandbox
@@ -85,6 +86,23 @@ def test_the_model_reads_the_failure(server: ScriptedServer, body: JsonObject, t
 
     assert reply.outcome is CallOutcome.ANSWERED
     assert reply.text == text
+
+
+def test_the_run_behind_a_reply_is_recorded_with_the_heads_of_its_outputs(
+    server: ScriptedServer,
+) -> None:
+    printed = ran("Failed", return_code=3, stdout="o" * 99_999, stderr="e", peak_memory_mb=12.5)
+
+    run = replied(server, printed).run
+
+    assert run is not None
+    assert run.type == "program"
+    assert (run.language, run.code, run.status) == ("python", None, "Failed")
+    result = run.run_result
+    assert result is not None
+    assert (result.return_code, result.peak_memory_mb, result.stderr) == (3, 12.5, "e")
+    assert result.stdout == "o" * KEPT_OUTPUT_CHARACTERS
+    assert (result.stdout_truncated, result.stderr_truncated) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -194,11 +212,14 @@ def test_an_invalid_choice_is_reported(server: ScriptedServer, choice: JsonObjec
 def test_retool_prints_the_last_value(server: ScriptedServer) -> None:
     server.script = [answer(body=ran())]
 
-    run(server, {"code": "```python\nx = 2\nx\n```"}, "mindspeed_rl.tools.retool.ReTool")
+    made = run(server, {"code": "```python\nx = 2\nx\n```"}, "mindspeed_rl.tools.retool.ReTool")
     run(server, {"code": "x"}, "retool", default_language="bash")
 
     shown, bash = (body["code"] for _, body in server.requests)
     assert "print(_)" in shown
+    assert made.run is not None
+    assert made.run.type == "program"
+    assert made.run.code == shown
     assert bash == "x"
 
 

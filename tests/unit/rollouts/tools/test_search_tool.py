@@ -7,6 +7,12 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
+from services.contracts.tool_runs import (
+    KEPT_NAME_CHARACTERS,
+    KEPT_PASSAGE_CHARACTERS,
+    KEPT_PASSAGES,
+    KEPT_QUERIES,
+)
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply
@@ -42,6 +48,23 @@ def test_passages_are_rendered_per_query(server: ScriptedServer) -> None:
         '\n---\nDoc 1 (Title: "É")\nx'
     )
     assert "長い" in reply.text
+
+
+def test_what_was_found_is_recorded_with_ids_and_scores(server: ScriptedServer) -> None:
+    long = {"document": {"id": 7, "contents": "T" * 999 + "\n" + "x" * 9999}, "score": 0.25}
+    bare = {"title": "T", "text": "words \ud800"}
+    server.script = [answer(body={"result": [[long, bare], [hit("Po\nx")] * 99, *[[]] * 18]})]
+
+    run = search(server, ["rivers"] * 20, index="wiki", topk=5).run
+
+    assert run is not None
+    assert run.type == "search"
+    assert (run.index, run.topk, len(run.queries)) == ("wiki", 5, KEPT_QUERIES)
+    first, second = run.queries[0].passages
+    assert (first.id, first.score) == ("7", 0.25)
+    assert (len(first.title), len(first.text)) == (KEPT_NAME_CHARACTERS, KEPT_PASSAGE_CHARACTERS)
+    assert (second.id, second.score, second.text) == (None, None, "words \ufffd")
+    assert (run.queries[1].found, len(run.queries[1].passages)) == (99, KEPT_PASSAGES)
 
 
 def test_documents_without_scores_and_contents_are_rendered(server: ScriptedServer) -> None:

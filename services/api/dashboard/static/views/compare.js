@@ -1,18 +1,21 @@
 // Curves of several jobs over each other, and where their configurations differ.
 
-import { followEvents, latestEvents } from "../api.js";
-import { Charts, Metrics } from "../curves.js";
-import { field, h } from "../dom.js";
+import { followEvents, latestEvents, request } from "../api.js";
+import { Charts } from "../curves.js";
+import { field, h, sameBy } from "../dom.js";
+import { Metrics, metricsPath } from "../metrics.js";
 
-export function compareView({ place, signal, query, go }) {
+export function compareView({ place, signal, query, setQuery, go }) {
   const ids = (query.get("jobs") ?? "").split(",").map((id) => id.trim()).filter((id) => /^[\w-]+$/.test(id));
   const wanted = h("input", { value: ids.join(","), size: 60, placeholder: "ftjob-...,ftjob-..." });
-  const charts = new Charts(signal);
+  const charts = new Charts(query, setQuery, signal);
   const problems = h("div");
 
   function submit(event) {
     event.preventDefault();
-    go(`/ui/compare?jobs=${encodeURIComponent(wanted.value)}`);
+    const kept = new URLSearchParams(location.search);
+    kept.set("jobs", wanted.value);
+    go(`/ui/compare?${kept}`);
   }
 
   place.append(
@@ -21,6 +24,7 @@ export function compareView({ place, signal, query, go }) {
     problems,
     h("h2", {}, "Curves"),
     charts.element,
+    ...[...new Set(ids)].map((id) => sameBy(metricsPath(id), `temper logs ${id}`)),
   );
   for (const id of new Set(ids)) {
     const metrics = new Metrics();
@@ -31,6 +35,7 @@ export function compareView({ place, signal, query, go }) {
 
 async function follow(id, metrics, charts, signal) {
   const [last] = await latestEvents(id, 1, signal);
+  metrics.startedAt = (await request(`/v1/jobs/${id}`, { signal })).started_at;
   await metrics.load(id, signal);
   charts.update();
   followEvents(id, last?.id ?? null, (event) => { if (metrics.add(event)) charts.update(); }, () => {}, signal);

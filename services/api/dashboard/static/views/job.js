@@ -2,9 +2,10 @@
 
 import { followEvents, latestEvents, poll, request } from "../api.js";
 import { configurationSection } from "../configuration.js";
-import { Charts, Metrics } from "../curves.js";
+import { Charts } from "../curves.js";
 import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
+import { Metrics, metricsPath } from "../metrics.js";
 import { notesSection } from "../notes.js";
 import { StepTimes } from "../step_times.js";
 import { progress, status } from "./jobs.js";
@@ -38,7 +39,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   const files = h("div");
   const connection = h("span", { class: "quiet" });
   const lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Events, newest last" });
-  const charts = new Charts(signal);
+  const charts = new Charts(query, setQuery, signal);
   const metrics = new Metrics();
   const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
   charts.runs.set(id, metrics);
@@ -46,11 +47,11 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   place.append(
     h("h1", {}, id),
     state,
-    h("section", {}, h("h2", {}, "Curves"), charts.element),
+    h("section", {}, h("h2", {}, "Curves"), charts.element, sameBy(metricsPath(id), `temper logs ${id}`)),
     times.element,
     notesSection(id, null, signal),
     h("section", {}, h("h2", {}, "Events ", connection), lines),
-    h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`)),
+    h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`, `temper attempts ${id}`)),
     h("section", {}, h("h2", {}, "Configuration and results"), details,
       configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
     h("section", {}, h("h2", {}, "Files"), files),
@@ -70,7 +71,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     };
     const takeIn = (event) => take(event, metrics, draw, lines);
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, files, watch }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, files, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // First the events: what they do not tell any more, the curves hold. Those of a long job take
     // longer to read than everything else.
     const latest = await latestEvents(id, LATEST, ends);
@@ -99,6 +100,7 @@ function write(event, lines) {
 /** Load the job again; returns false once it has ended and everything is shown. */
 async function refresh(id, parts, kind, signal) {
   const job = await request(`/v1/jobs/${id}`, { signal });
+  parts.metrics.startedAt = job.started_at;
   show(parts.state, summary(job), actions(job, parts.watch), failure(job));
   await showAttempts(parts, job, signal);
   const whole = kind in ROUTES ? await request(`${ROUTES[kind]}/${id}`, { signal }) : job;

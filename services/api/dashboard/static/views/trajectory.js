@@ -6,6 +6,7 @@ import { facts, h, inline, sameBy, whole } from "../dom.js";
 import { duration, json, number } from "../format.js";
 import { notesSection } from "../notes.js";
 import { TokenText } from "../token_text.js";
+import { toolRun } from "../tool_run.js";
 import { TRAJECTORY_ROUTES } from "./trajectories.js";
 
 export async function trajectoryView({ place, signal, query, setQuery }, jobId, id) {
@@ -14,7 +15,9 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const one = await request(`${path}/${id}`, { signal });
   const beside = query.get("beside");
   const other = beside ? await request(`${path}/${encodeURIComponent(beside)}`, { signal }) : null;
-  const group = await request(`${path}?prompt=${one.prompt_index}&limit=100`, { signal });
+  const groupPath = `${path}?prompt=${one.prompt_index}&limit=100`;
+  const group = await request(groupPath, { signal });
+  const learned = new Map(group.data.map((each) => [each.id, learnedFrom(each)]));
   const chooseOverlay = (color) => setQuery({ beside, color });
   const stepAddress = (step) => `/ui/jobs/${jobId}/trajectories?step=${step}`;
   const hasIds = one.prompt_token_ids.length > 0;
@@ -37,8 +40,9 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
     }),
     h("h2", {}, `The ${group.data.length} samples of this prompt`),
     samples(group.data, jobId, one, other),
+    sameBy(groupPath, `temper traj ${jobId} --prompt ${one.prompt_index} -n 100`),
     h("h2", {}, other ? "Conversations" : "Conversation"),
-    h("div", { class: "sides" }, conversation(one), other ? conversation(other) : null),
+    h("div", { class: "sides" }, conversation(one, learned), other ? conversation(other, learned) : null),
     notesSection(jobId, id, signal),
     h("h2", {}, "Tokens"),
     tokens ? tokens.element : h("p", { class: "quiet" }, "No token ids are recorded; chat endpoints give none."),
@@ -59,32 +63,51 @@ function tokensWithoutIds(turns) {
   return inserted ? `${sampled}; about ${number(inserted)} of the results of tools (estimated)` : sampled;
 }
 
-function conversation(one) {
+function conversation(one, learned) {
   return h("section", { class: "side", "aria-label": one.id },
-    h("p", {}, h("strong", {}, one.id), ` ${one.reward === null ? "no reward" : `reward ${number(one.reward)}`}, ${one.finish_reason.replaceAll("_", " ")}`),
+    h("p", {}, h("strong", {}, one.id), ` ${one.reward === null ? "no reward" : `reward ${number(one.reward)}`}, ${one.finish_reason.replaceAll("_", " ")}${learned.get(one.id) ?? ""}`),
     one.messages.map((message) => turn(message.role, text(message.content))),
     one.turns.map(played));
 }
 
-/** The rewards of a group and their distances to its mean, on which GRPO's advantages rest. */
+/**
+ * The rewards of a prompt's samples, their distances to the mean of their group, which are the
+ * samples of one step, and the advantages that the step learned with.
+ */
 function samples(group, jobId, shown, other) {
   const address = (one) => `/ui/jobs/${jobId}/trajectories/${one.id}`;
-  const rewards = group.map((one) => one.reward).filter((reward) => reward !== null);
-  const mean = rewards.reduce((sum, reward) => sum + reward, 0) / (rewards.length || 1);
+  const means = new Map([...Map.groupBy(group, (one) => one.step)].map(([step, ones]) => [step, meanReward(ones)]));
   return h("ul", { class: "row" }, group.map((one) => h("li", {},
     one.id === shown.id ? h("strong", {}, "this one") : h("a", { href: address(one) }, `sample ${one.sample_index}`),
     ` ${number(one.reward) || "no reward"}`,
-    one.reward === null ? null : h("span", { class: "quiet" }, ` (${one.reward >= mean ? "+" : ""}${number(one.reward - mean)} to the mean)`),
+    one.reward === null ? null : h("span", { class: "quiet" }, ` (${signed(one.reward - means.get(one.step))} to the mean)`),
+    learnedFrom(one),
     one.id === shown.id ? null : [" ", one.id === other?.id
       ? h("a", { href: address(shown) }, "close")
       : h("a", { href: `${address(shown)}?beside=${one.id}`, "aria-label": `sample ${one.sample_index} side by side` }, "side by side")])));
+}
+
+function meanReward(ones) {
+  const rewards = ones.map((one) => one.reward).filter((reward) => reward !== null);
+  return rewards.reduce((sum, reward) => sum + reward, 0) / (rewards.length || 1);
+}
+
+/** The advantage of a sample and the step that learned with it, as far as they are known. */
+function learnedFrom(one) {
+  if (one.step === null) return "";
+  return `${one.advantage === null ? "" : `, advantage ${signed(one.advantage)}`}, step ${one.step}`;
+}
+
+function signed(value) {
+  return `${value >= 0 ? "+" : ""}${number(value)}`;
 }
 
 function played(one) {
   const calls = one.calls.map((call) => h("details", { open: true },
     h("summary", {}, h("bdi", {}, call.name), `: ${call.outcome.replaceAll("_", " ")}, ${duration(call.seconds)}`),
     whole(json(call.arguments, 2)),
-    turn("tool", call.shown ?? call.reply ?? call.error ?? "")));
+    turn("tool", call.shown ?? call.reply ?? call.error ?? ""),
+    toolRun(call)));
   const malformed = one.malformed.map((call) => h("p", { class: "error" }, "Could not be read: ", h("bdi", {}, call.reason)));
   return h("div", {}, turn("assistant", one.text), malformed, calls);
 }

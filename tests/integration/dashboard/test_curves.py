@@ -1,0 +1,134 @@
+"""Curves in a browser: their axis, and one zoom of all plots, by pointer or keys and by address."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.gateway import GatewayClient
+
+STEPS = 20
+LEFT, RIGHT = 0.0, 1.0
+HOSTILE = "<img src=x onerror=\"document.title='broken'\">\u202e"
+
+
+def measured(gateway: GatewayClient, seconds: float) -> str:
+    """A job that has reported a step every so many seconds."""
+    job_id = gateway.submit("succeed")
+    job: dict[str, Any] = gateway.wait_until(job_id, "succeeded")
+    lines = [
+        {"step": step, "time": job["started_at"] + step * seconds, "loss": 1 / step, HOSTILE: step}
+        for step in range(1, STEPS + 1)
+    ]
+    path = gateway.home / "jobs" / job_id / "metrics.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return job_id
+
+
+@pytest.fixture(scope="module")
+def job(gateway: GatewayClient) -> str:
+    return measured(gateway, 60)
+
+
+def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
+    page.goto(str(gateway.http.base_url.join(path)))
+    expect(chart(page, "loss").locator("canvas")).to_be_visible()
+
+
+def chart(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name)
+
+
+def told_at(one: Locator, share: float) -> Locator:
+    """What a chart's legend tells of the axis under the pointer."""
+    over = one.locator(".u-over")
+    box = over.bounding_box()
+    assert box is not None
+    over.hover(position={"x": max(1, min(box["width"] - 2, share * box["width"])), "y": 40})
+    return one.locator(".u-legend .u-value").first
+
+
+def drag(page: Page, one: Locator, begin: float, end: float) -> None:
+    box = one.locator(".u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + begin * box["width"], box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], box["y"] + 60, steps=3)
+    page.mouse.up()
+
+
+def test_a_drag_zooms_every_plot_and_stays_in_the_address(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}")
+    expect(told_at(chart(page, "loss"), LEFT)).to_have_text("1")
+    drag(page, chart(page, "loss"), 0.25, 0.5)
+
+    expect(page).to_have_url(re.compile(r"\?from=5\.\d+&to=10\.\d+$"))
+    other = chart(page, HOSTILE[:4])
+    expect(told_at(other, LEFT)).to_have_text(re.compile(r"^[56]$"))
+    expect(told_at(other, RIGHT)).to_have_text(re.compile(r"^1[01]$"))
+    page.reload()
+    expect(told_at(chart(page, "loss"), LEFT)).to_have_text(re.compile(r"^[56]$"))
+    chart(page, HOSTILE[:4]).locator(".u-over").dblclick()
+    expect(page).to_have_url(re.compile(f"/ui/jobs/{job}$"))
+    expect(told_at(chart(page, "loss"), LEFT)).to_have_text("1")
+    assert page.locator("main img").count() == 0
+
+
+def test_plots_are_zoomed_and_moved_by_keys(page: Page, gateway: GatewayClient, job: str) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}")
+    everything = page.get_by_role("button", name="Show everything")
+    expect(everything).to_be_disabled()
+    plot = page.get_by_role("group", name="loss over step: plus and minus zoom")
+    plot.press("+")
+    expect(page).to_have_url(re.compile(r"\?from=5.75&to=15.25$"))
+    plot.press("ArrowRight")
+    expect(page).to_have_url(re.compile(r"\?from=8.125&to=17.625$"))
+    expect(told_at(chart(page, HOSTILE[:4]), RIGHT)).to_have_text(re.compile("^1[78]$"))
+
+    plot.press("Escape")
+    expect(page).to_have_url(re.compile(f"/ui/jobs/{job}$"))
+    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("20")
+    plot.press("+")
+    everything.press("Enter")
+    expect(everything).to_be_disabled()
+    expect(page).to_have_url(re.compile(f"/ui/jobs/{job}$"))
+
+
+def test_several_jobs_share_an_axis_of_time(page: Page, gateway: GatewayClient, job: str) -> None:
+    slower = measured(gateway, 120)
+    open_view(page, gateway, f"/ui/compare?jobs={job},{slower}")
+    legend = chart(page, "loss").locator(".u-legend .u-value")
+    expect(legend).to_have_count(3)
+    page.get_by_label("Axis").select_option("time since the start")
+
+    expect(page).to_have_url(re.compile("&axis=time$"))
+    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("40m 00s")
+    expect(legend.nth(2)).to_have_text("0.05")
+    told_at(chart(page, "loss"), 0.5)
+    expect(legend).to_have_text(["20m 00s", "0.05", "0.1"])
+    page.get_by_role("group", name="loss over time since the start").press("+")
+    expect(page).to_have_url(re.compile(r"&axis=time&from=645&to=1815$"))
+    page.reload()
+    expect(legend).to_have_count(3)  # both jobs are drawn
+    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("30m 00s")
+    page.get_by_text("The same by curl and command").first.click()
+    expect(page.get_by_text(f"/v1/jobs/{job}/metrics?points=1000")).to_be_visible()
+
+
+def test_a_zoom_stays_while_a_job_reports(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("forever")
+    open_view(page, gateway, f"/ui/jobs/{job_id}?axis=step&from=2&to=4&smoothing=0.5&scale=log")
+    later = len(gateway.events(job_id)) + 20
+    expect(page.get_by_label("Events, newest last").locator("li").nth(later)).to_be_attached()
+
+    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("4")
+    expect(page.get_by_label("Smoothing")).to_have_value("0.5")
+    expect(page.get_by_label("Logarithmic")).to_be_checked()
+    page.get_by_label("Axis").select_option("time since the start")
+    expect(page).to_have_url(re.compile(r"\?axis=time&smoothing=0.5&scale=log$"))
+    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text(re.compile("s$"))
+    gateway.cancel(job_id)
