@@ -28,6 +28,7 @@ from sqlalchemy import insert, select, update
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
 from services.core.jobs.events import Draft, append_events
+from services.rollouts.log import updates
 from services.rollouts.log.index import ENTRY, INDEX, TRAJECTORIES, key_of
 from tests.support.gateway import GatewayClient
 from tests.support.processes import Process, running_service
@@ -36,6 +37,7 @@ from tests.support.trajectories import trajectory
 PATIENCE_MS = 60_000
 BLOCK = 10_000
 SAMPLES = 8
+OF_STEP = 1024  # trajectories
 BEST = 9.5  # the largest reward
 METRICS = ("loss", "reward", "kl", "entropy", "grad_norm", "length", "step_seconds")
 PARTS = {"rollout_seconds": 6.0, "update_seconds": 3.0, "sync_seconds": 0.5}
@@ -103,12 +105,16 @@ def views_of(long: str, online: str) -> list[View]:
     listing = f"/v1/fine_tuning/jobs/{online}/trajectories"
     shown = f"/ui/jobs/{online}/trajectories"
     job = (f"/v1/jobs/{long}", f"/v1/jobs/{long}/metrics", f"/v1/jobs/{long}/events?limit=100")
+    listed = tuple(
+        listing + query
+        for query in ("?limit=100", "/rewards", "?limit=100&sort=reward", "?limit=100&min_reward=9")
+    )
     both = tuple(f"/v1/jobs/{each}/metrics" for each in (long, online))
     one = (f"{listing}/traj-5-0", f"{listing}?prompt=5&limit=100")
     return [
         View("jobs", "/ui", "main td", "main td", ("/v1/jobs?limit=50",)),
         View("job", f"/ui/jobs/{long}", "main dd", "main canvas", job),
-        View("trajectories", shown, "main h1", "main td", (f"{listing}?limit=100",)),
+        View("trajectories", shown, "main h1", "main td", listed),
         View("one trajectory", f"{shown}/traj-5-0", "main dd", "main canvas", one),
         View("compare", f"/ui/compare?jobs={long},{online}", "main h1", "main canvas", both),
     ]
@@ -217,6 +223,10 @@ def write_trajectories(folder: Path, count: int) -> None:
             entries[number] = of_one
             offset += file.write(line.encode())
     entries.tofile(folder / INDEX)
+    learned = np.zeros(count, updates.ENTRY)
+    learned["key"] = entries["key"]
+    learned["step"] = np.arange(count) // OF_STEP + 1
+    learned.tofile(folder / updates.INDEX)
 
 
 def open_view(browser: Browser, url: str, view: View) -> tuple[Page, float, float]:

@@ -10,17 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import snapshot_download
 
 from services.core.artifacts import ModelSource
+from services.core.hub_errors import reason_of
 from services.core.model_code import HUB_PREFIX, check_code
 from services.trainer.errors import TrainingFailure
 
@@ -104,26 +98,4 @@ def explained(what: str, revision: str | None, **failure: Any) -> Iterator[None]
     try:
         yield
     except Exception as error:  # the library lets some of its HTTP client's own through
-        raise TrainingFailure(_reason(error, what, revision), **failure) from error
-
-
-def _reason(error: Exception, what: str, revision: str | None) -> str:
-    # An address may hold a password.
-    hub = urlsplit(constants.ENDPOINT).netloc.rpartition("@")[2]
-    if isinstance(error, GatedRepoError):
-        anonymous = error.response.status_code == 401
-        why = "there is no HF_TOKEN" if anonymous else "HF_TOKEN gives no access to it"
-        return f"{what} is gated on {hub}, and {why}"
-    if isinstance(error, RepositoryNotFoundError):
-        return f"{hub} has no {what}; a private one needs an HF_TOKEN that may read it"
-    if isinstance(error, RevisionNotFoundError):
-        return f"{what} has no revision {revision!r} on {hub}"
-    if isinstance(error, LocalEntryNotFoundError):
-        cause = _first_line(error.__cause__ or error)
-        return f"{what} is not in the cache, and {hub} cannot be reached: {cause}"
-    return f"{what} cannot be loaded from {hub}: {_first_line(error)}"
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+        raise TrainingFailure(reason_of(error, what, revision), **failure) from error

@@ -30,6 +30,7 @@ from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.datasets.row_pages import Place, rows_behind
 from services.datasets.training_rows import TrainingRowReader
 from services.rollouts.chat.examples import Example, ExampleReader, load_tokenizer
+from services.rollouts.chat.hub import TokenizerUnavailable, fetch_chat_files
 
 PAGE_BYTES = 4 << 20
 """A page ends behind the row with which it is larger; a row itself may be larger."""
@@ -68,9 +69,10 @@ def row_page(request: ReadRows) -> str:
 def example_page(request: ReadExamples) -> str:
     """A page of examples, as JSON; raises InvalidRequest for a model that cannot be used."""
     settings = request.method.as_offline
+    folder = _folder(request)
     reader = ExampleReader(
-        request.folder,
-        _tokenizer(request.folder),
+        folder,
+        _tokenizer(folder),
         settings,
         _format(request.path, settings),
     )
@@ -136,6 +138,21 @@ class _Page:
             "last_id": last,
             "problem": self._problem,
         }
+
+
+def _folder(request: ReadExamples) -> Path:
+    if request.folder is not None:
+        return request.folder
+    try:
+        return _fetched(str(request.hub_id), request.revision)
+    except TokenizerUnavailable as error:
+        raise InvalidRequest(error.message, param="model", code=error.code) from error
+
+
+@lru_cache(maxsize=8)
+def _fetched(hub_id: str, revision: str | None) -> Path:
+    """Asked of the hub once in the life of this child."""
+    return fetch_chat_files(hub_id, revision)
 
 
 def _tokenizer(folder: Path) -> Tokenizer:

@@ -28,6 +28,7 @@ from services.contracts.file_rows import (
 )
 from services.contracts.fine_tuning import Method
 from services.contracts.offline import OfflineHyperparameters
+from services.core.artifacts import ModelSource
 from services.core.registry import get_file_row, resolve_model
 from services.core.web.auth import Principal
 from services.core.web.disconnect import answer_to
@@ -88,12 +89,14 @@ def _asked(gateway: GatewayContext, file_id: str, body: ShowExamples) -> ReadExa
     # Arguments about evaluations do not change the rows.
     _check_showable(method, check_hyperparameters(method, has_validation=True))
     with gateway.database.read() as session:
-        folder = _model_folder(session, gateway, body.model)
+        model = _model(session, gateway, body.model)
     return ReadExamples(
         path=_path(gateway, file_id),
         after=body.after,
         limit=body.limit,
-        folder=folder,
+        folder=model.path,
+        hub_id=model.hub_id,
+        revision=model.revision,
         method=method,
     )
 
@@ -113,15 +116,11 @@ def _check_showable(method: Method, settings: OfflineHyperparameters) -> None:
         raise InvalidRequest(message, param=f"{place}.llamafactory.{changed[0]}")
 
 
-def _model_folder(session: Session, gateway: GatewayContext, name: str) -> Path:
+def _model(session: Session, gateway: GatewayContext, name: str) -> ModelSource:
     settings = gateway.settings
-    model = resolve_model(
+    return resolve_model(
         session, name, settings.models_folder, gateway.artifacts, settings.trusted_models
-    )
-    if model.weights.path is None:
-        message = f"{name!r} is on a hub: its tokenizer is not here to show rows with"
-        raise InvalidRequest(message, param="model", code="model_not_local")
-    return model.weights.path
+    ).weights
 
 
 def _path(gateway: GatewayContext, file_id: str) -> Path:

@@ -22,13 +22,16 @@ class ReadRows(_Part):
 
 
 class ReadExamples(_Part):
-    """Rows as a training of ``method`` reads them with the tokenizer in ``folder``."""
+    """Rows as a training of ``method`` reads them with the tokenizer in ``folder``, or, where it is
+    null, in a hub repository."""
 
     kind: Literal["examples"] = "examples"
     path: Path
     after: str | None
     limit: int
-    folder: Path
+    folder: Path | None
+    hub_id: str | None
+    revision: str | None
     method: Method
 
 

@@ -7,8 +7,7 @@ from services.contracts.errors import JobFailed
 from services.core.artifacts import ModelSource
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.conversations import ChatTokens
-
-_WANTED = ("*.json", "*.jinja")
+from services.rollouts.chat.hub import TokenizerUnavailable, fetch_chat_files
 
 
 def load_chat_tokens(source: ModelSource, variables: ChatTemplateKwargs) -> ChatTokens:
@@ -23,17 +22,9 @@ def load_chat_tokens(source: ModelSource, variables: ChatTemplateKwargs) -> Chat
 
 def chat_folder(source: ModelSource) -> Path:
     """The folder with the files, downloaded if needed; raises ``JobFailed`` when that fails."""
-    return source.path or _fetch(str(source.hub_id), source.revision)
-
-
-def _fetch(hub_id: str, revision: str | None) -> Path:
-    from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes long, rarely needed
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
-
+    if source.path is not None:
+        return source.path
     try:
-        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=list(_WANTED)))
-    except (OSError, HfHubHTTPError, HFValidationError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise JobFailed(
-            f"cannot download the tokenizer of {hub_id!r}: {reason}", code="tokenizer_unavailable"
-        ) from error
+        return fetch_chat_files(str(source.hub_id), source.revision)
+    except TokenizerUnavailable as error:
+        raise JobFailed(error.message, code=error.code) from error

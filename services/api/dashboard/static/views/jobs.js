@@ -9,6 +9,7 @@ const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", 
 const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
 const REFRESH_SECONDS = 2;
 const PAGE = 50;
+const MOST = 100; // that a request may ask for
 
 export function jobsView({ place, signal, query, setQuery }) {
   const filter = { kind: query.get("kind") ?? "", status: query.get("status") ?? "", text: query.get("text") ?? "" };
@@ -17,14 +18,22 @@ export function jobsView({ place, signal, query, setQuery }) {
   const more = h("button", { type: "button", hidden: true, onclick: () => { limit += PAGE; load().catch(failed); } }, "Show more");
   let limit = PAGE;
 
+  let loaded = [];
+
   async function load() {
     const { text, ...wanted } = filter;
     const { jobs, hasMore } = await newest(wanted, limit, signal);
     problem.textContent = "";
-    const found = jobs.filter((job) => matches(job, text));
-    show(list, table(`${found.length} jobs, newest first`, COLUMNS, found, "No job matches."));
+    loaded = jobs;
+    showFound();
     more.hidden = !hasMore;
     show(same, sameBy(withQuery("/v1/jobs", wanted), "temper ps"));
+  }
+
+  /** Of the loaded jobs, those with the text: the gateway need not be asked while it is typed. */
+  function showFound() {
+    const found = loaded.filter((job) => matches(job, filter.text));
+    show(list, table(`${found.length} jobs, newest first`, COLUMNS, found, "No job matches."));
   }
 
   function failed(error) {
@@ -35,7 +44,8 @@ export function jobsView({ place, signal, query, setQuery }) {
     return (value) => {
       filter[name] = value;
       setQuery(filter);
-      load().catch(failed);
+      if (name === "text") showFound();
+      else load().catch(failed);
     };
   }
 
@@ -83,7 +93,7 @@ async function newest(wanted, limit, signal) {
   let hasMore = true;
   while (hasMore && jobs.length < limit) {
     const after = jobs.at(-1)?.id;
-    const page = await request(withQuery("/v1/jobs", { ...wanted, after, limit: Math.min(PAGE, limit - jobs.length) }), { signal });
+    const page = await request(withQuery("/v1/jobs", { ...wanted, after, limit: Math.min(MOST, limit - jobs.length) }), { signal });
     jobs.push(...page.data);
     hasMore = page.has_more;
   }

@@ -24,7 +24,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const ofAll = () => ({ ...filter, sort: "", order: "", text: "" }); // the histogram knows no texts
   let found = [];
   let last = null;
-  let latest = null;
+  let latest = null; // rewards that were asked for
 
   async function load(afresh) {
     problem.textContent = "";
@@ -49,9 +49,14 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   /** Beside the list, which does not wait for it; of several that are asked for, the last is shown. */
   async function showRewards() {
     const asked = withQuery(`${route}/rewards`, ofAll());
+    if (latest === asked) return; // another order has the same rewards
     latest = asked;
     const rewards = await request(asked, { signal }).catch(() => null); // the list tells of the problem
-    if (rewards === null || latest !== asked) return;
+    if (latest !== asked) return;
+    if (rewards === null) {
+      latest = null;
+      return;
+    }
     const addressOf = (step) => withQuery(location.pathname, { ...filter, step });
     histogram.replaceChildren(...rewardHistogram(rewards, addressOf));
   }
