@@ -115,7 +115,8 @@ def private_memory(processes: int, user: int | None, limit: int) -> int:
         if total > limit:
             break
         share = 0 if time.monotonic() > end else _share(processes, process.place)
-        total += share or process.memory
+        if share or find(processes, process.place) is not None:  # else it has died meanwhile
+            total += share or process.memory
     return total
 
 

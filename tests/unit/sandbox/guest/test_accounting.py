@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from services.sandbox.guest import accounting
+from services.sandbox.guest.processes import Process
 from tests.support.confined import in_fork
 from tests.support.waiting import wait_for
 
@@ -300,3 +301,11 @@ def test_many_that_compute_now_and_then_are_no_fork_bomb(monkeypatch: pytest.Mon
     for computing in (250, 10) * 10:
         watch.check(many(computing))
         now[0] += 10
+
+
+def test_a_process_that_dies_while_it_is_looked_at_counts_as_nothing(
+    monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    dying = Process("999999999", owner=0, memory=1 << 30, computes=False)
+    monkeypatch.setattr(accounting, "living", lambda *_: iter([dying]))
+    assert accounting.private_memory(processes, None, 1 << 20) == 0
