@@ -19,7 +19,7 @@ from services.core.registry import resolve_model
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem
 from services.datasets.statistics import estimate_tokens
-from services.datasets.token_counts.counter import TokenCounter, TokensNotCounted
+from services.datasets.token_counts.counter import TokenCounter, TokensNotCounted, checksum_of
 
 
 def lengths_of_rows(run: CampaignRun, key: str, rows: Sequence[Row]) -> TokenStatistics | None:
@@ -46,7 +46,7 @@ def lengths_of_file(run: CampaignRun, name: str, file: str) -> TokenStatistics |
         return [each.value for each in open_records(path) if not isinstance(each, Problem)]
 
     async def count() -> Effect:
-        return await _count(run, path, await asyncio.to_thread(_checksum, path), values)
+        return await _count(run, path, await asyncio.to_thread(checksum_of, path), values)
 
     return _statistics(run.once(f"lengths.{name}", count, long=True))
 
@@ -75,11 +75,6 @@ def lengths_text(lengths: TokenStatistics | None) -> str:
         f"{unit} {first}: {lengths.mean:.0f} on average, {lengths.median} median, "
         f"{lengths.p95} at 95 %, {lengths.longest} at most"
     )
-
-
-def _checksum(path: Path) -> str:
-    with open(path, "rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _statistics(effect: Effect) -> TokenStatistics | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
 
@@ -36,15 +37,15 @@ class LoopThread:
         self._loop.close()
 
 
-class ThreadedServer:
+class ThreadedServer(ABC):
     """Serves ``routes`` on a free port until the block ends."""
 
     def __init__(self) -> None:
         self._thread = LoopThread()
 
+    @abstractmethod
     def routes(self) -> list[web.RouteDef]:
         """What is served."""
-        raise NotImplementedError
 
     @property
     def origin(self) -> str:

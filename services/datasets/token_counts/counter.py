@@ -47,7 +47,7 @@ class TokenCounter:
         result. Raises `TokensNotCounted`.
         """
         try:
-            checksum = await asyncio.to_thread(_checksum, tokenizer)
+            checksum = await asyncio.to_thread(checksum_of, tokenizer)
         except OSError as error:
             raise TokensNotCounted(f"tokenizer.json cannot be read: {error}") from None
         key = hashlib.sha256(f"{sha256}/{checksum}/{most}".encode()).hexdigest()
@@ -75,7 +75,8 @@ class TokenCounter:
         return TokenStatistics.model_validate(answer)
 
 
-def _checksum(path: Path) -> str:
+def checksum_of(path: Path) -> str:
+    """The SHA-256 of a file."""
     with open(path, "rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
