@@ -73,6 +73,11 @@ class ForkBombWatch:
         self._most = max(most_processes / 2, _USUAL, 2 * _PROCESSORS)
         self._since: float | None = None
 
+    @property
+    def suspects(self) -> bool:
+        """Whether the next check should follow soon."""
+        return self._since is not None
+
     def check(self, resident: Resident) -> None:
         """Raise `ForkBomb` if too many compute at every check of a tenth of a second."""
         if resident.computing <= self._most:

@@ -44,7 +44,7 @@ class ContainedRun:
     def __init__(self, configuration: Configuration, channel: socket.socket, user: int) -> None:
         self.user = user
         self._folder = Path(configuration.root) / str(user)
-        self._fork_bombs = accounting.ForkBombWatch(configuration.processes)
+        self.fork_bombs = accounting.ForkBombWatch(configuration.processes)
         self._samples_memory = configuration.sampled_memory
         syscalls.adopt_orphans()
         kill_all(user)
@@ -103,7 +103,7 @@ class ContainedRun:
     def resident(self) -> accounting.Resident:
         """What its processes hold; raises `ForkBomb`."""
         resident = accounting.resident_memory(self.processes, self.user)
-        self._fork_bombs.check(resident)
+        self.fork_bombs.check(resident)
         return resident
 
     def memory(self, limit: int, resident: accounting.Resident) -> int:

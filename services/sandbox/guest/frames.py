@@ -63,19 +63,19 @@ def receive(channel: socket.socket) -> tuple[Header, list[int]]:
     return json.loads(exactly(channel, header_length)), list(descriptors)
 
 
-def await_message(channel: socket.socket) -> None:
-    """Wait for a message without consuming it; raises `ChannelClosed`.
+def is_request_next(channel: socket.socket) -> bool:
+    """Wait for a message; whether it is a request, which is left; raises `ChannelClosed`.
 
-    Late cancellations, of a run that has already ended, are dropped.
+    A late cancellation, of a run that has already ended, is dropped.
     """
-    while True:
-        with _noticing_reset():
-            prefix = channel.recv(PREFIX.size, socket.MSG_PEEK | socket.MSG_WAITALL)
-        if not prefix:
-            raise ChannelClosed
-        if prefix != CANCEL:
-            return
-        exactly(channel, PREFIX.size)
+    with _noticing_reset():
+        prefix = channel.recv(PREFIX.size, socket.MSG_PEEK | socket.MSG_WAITALL)
+    if not prefix:
+        raise ChannelClosed
+    if prefix != CANCEL:
+        return True
+    exactly(channel, PREFIX.size)
+    return False
 
 
 def take_cancel(channel: socket.socket) -> None:

@@ -52,7 +52,7 @@ class NamespacedRun:
         network: SlotNetwork,
     ) -> None:
         network.prepare()
-        self._fork_bombs = accounting.ForkBombWatch(configuration.processes)
+        self.fork_bombs = accounting.ForkBombWatch(configuration.processes)
         self._inherited = accounting.own_anonymous_memory() if configuration.sampled_memory else 0
         pipe, self._alive = os.pipe()
         syscalls.unshare(CLONE_NEWPID)
@@ -81,7 +81,7 @@ class NamespacedRun:
     def resident(self) -> accounting.Resident:
         """What its processes hold; raises `ForkBomb`."""
         resident = accounting.resident_memory(self.processes, None)
-        self._fork_bombs.check(resident)
+        self.fork_bombs.check(resident)
         return resident
 
     def memory(self, limit: int, resident: accounting.Resident) -> int:

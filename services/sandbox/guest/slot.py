@@ -38,7 +38,7 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
         if configuration.tier == "full" and user is not None:
             namespaces.become(user)
         if configuration.tier == "full":
-            syscalls.die_with_parent()  # else it has to end its run first
+            syscalls.die_with_parent()  # else it has to end its run first, see `ZygoteDied`
         syscalls.ask_for_short_slices()  # or hundreds of processes come before it at the time limit
         frames.receive(channel)
         slot = GuestSlot(channel, configuration, user)
@@ -55,6 +55,10 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
         os._exit(1)
 
 
+class ZygoteDied(Exception):
+    """The slot's zygote is dead: nobody would end the run if the slot died too."""
+
+
 class GuestSlot:
     """Serves runs; see `main`. ``has_begun`` once the current run's program has started."""
 
@@ -64,6 +68,7 @@ class GuestSlot:
         self._channel = channel
         self._configuration = configuration
         self._user = user
+        self._zygote = os.pidfd_open(os.getppid())
         self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._network = SlotNetwork()
         self._peak = 0
@@ -79,7 +84,7 @@ class GuestSlot:
             frames.send(self._channel, run.layout._asdict(), descriptors=listeners)
             for listener in listeners:
                 os.close(listener)
-            frames.await_message(self._channel)
+            self._await_request()
             params = program.let_begin(run.control)
             self.has_begun = True
             ending = self._watch(run, params)
@@ -106,12 +111,26 @@ class GuestSlot:
             raise ValueError("a slot of the container tier needs a user id")
         return ContainedRun(self._configuration, self._channel, self._user)
 
+    def _await_request(self) -> None:
+        """Wait for the next request without reading it; raises `ZygoteDied`."""
+        poll = select.poll()
+        for descriptor in (self._channel, self._zygote):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            if self._zygote in dict(poll.poll()):
+                raise ZygoteDied
+            if frames.is_request_next(self._channel):
+                return
+
     def _watch(self, run: Run, params: program.RunParams) -> str:
-        """Wait for the program, the clock, the service, or a sampled limit."""
+        """Wait for the program, the clock, the service, or a sampled limit.
+
+        Raises `ZygoteDied`.
+        """
         process = os.pidfd_open(run.program)
         poll = select.poll()
-        poll.register(process, select.POLLIN)
-        poll.register(self._channel, select.POLLIN)
+        for descriptor in (process, self._channel, self._zygote):
+            poll.register(descriptor, select.POLLIN)
         for sockets in run.sockets:
             poll.register(sockets, select.POLLIN)
         end = None if params.seconds is None else params.began + params.seconds
@@ -125,26 +144,38 @@ class GuestSlot:
                 ready = dict(poll.poll(_milliseconds(left, pause)))
                 if process in ready:
                     return "exited"
+                if self._zygote in ready:
+                    raise ZygoteDied
                 if self._channel.fileno() in ready:
                     frames.take_cancel(self._channel)
                     return "cancelled"
-                for sockets, event in ready.items():
-                    if event & select.POLLIN:
-                        self._network.admit_socket(sockets)
-                    else:  # all that could ask have ended
-                        poll.unregister(sockets)
+                self._admit_sockets(poll, ready)
                 if pause is not None:
-                    run.reap_orphans()
-                    began = time.monotonic()
-                    is_urgent = run.space_is_going()
-                    if is_urgent or began >= due:
-                        exceeded = self._exceeded(run, params.memory_bytes, is_urgent=is_urgent)
-                        if exceeded:
-                            return exceeded
-                        ended = time.monotonic()
-                        due = ended + accounting.pause_after(ended - began)
+                    exceeded, due = self._sample(run, params.memory_bytes, due)
+                    if exceeded:
+                        return exceeded
         finally:
             os.close(process)
+
+    def _admit_sockets(self, poll: select.poll, ready: dict[int, int]) -> None:
+        for sockets, event in ready.items():
+            if event & select.POLLIN:
+                self._network.admit_socket(sockets)
+            else:  # all that could ask have ended
+                poll.unregister(sockets)
+
+    def _sample(self, run: Run, memory_bytes: int, due: float) -> tuple[str | None, float]:
+        """Look at the run if it is time; which limit it exceeds, and when the next look is due."""
+        run.reap_orphans()
+        began = time.monotonic()
+        is_urgent = run.space_is_going()
+        if not is_urgent and began < due:
+            return None, due
+        exceeded = self._exceeded(run, memory_bytes, is_urgent=is_urgent)
+        ended = time.monotonic()
+        if run.fork_bombs.suspects:
+            return exceeded, ended
+        return exceeded, ended + accounting.pause_after(ended - began)
 
     def _exceeded(self, run: Run, memory_bytes: int, *, is_urgent: bool) -> str | None:
         """Which of the sampled limits the run exceeds; the faster to exceed first."""

@@ -111,7 +111,7 @@ def test_awaiting_a_message_does_not_consume_it(ends: tuple[socket.socket, ...])
     ours, theirs = ends
     frames.send(ours, {"kept": True})
 
-    frames.await_message(theirs)
+    assert frames.is_request_next(theirs)
 
     assert frames.receive(theirs) == ({"kept": True}, [])
 
@@ -120,8 +120,9 @@ def test_late_cancellations_are_dropped(ends: tuple[socket.socket, ...]) -> None
     ours, theirs = ends
     ours.sendall(frames.CANCEL * 2 + frames.encode({"next": 1}))
 
-    frames.await_message(theirs)
+    answers = [frames.is_request_next(theirs) for _ in range(3)]
 
+    assert answers == [False, False, True]
     assert frames.receive(theirs)[0] == {"next": 1}
 
 
@@ -130,14 +131,15 @@ def test_waiting_for_a_message_notices_a_closed_peer(ends: tuple[socket.socket, 
     ours.sendall(frames.CANCEL)
     ours.close()
 
+    assert not frames.is_request_next(theirs)
     with pytest.raises(frames.ChannelClosed):
-        frames.await_message(theirs)
+        frames.is_request_next(theirs)
 
 
 @pytest.mark.parametrize(
     "wait",
-    [frames.receive, frames.await_message, functools.partial(frames.exactly, length=1)],
-    ids=["receive", "await_message", "exactly"],
+    [frames.receive, frames.is_request_next, functools.partial(frames.exactly, length=1)],
+    ids=["receive", "is_request_next", "exactly"],
 )
 def test_a_peer_that_closed_with_unread_data_counts_as_closed(
     wait: Callable[[socket.socket], object],
