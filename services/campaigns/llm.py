@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from services.campaigns.effects import Effect
 from services.campaigns.kept_answer import KeptAnswer
+from services.campaigns.reasoning import without_reasoning
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.base import JsonObject
@@ -21,7 +22,6 @@ CHARACTERS_PER_TOKEN = 4
 REPAIRS = 2
 """Further answers after one that is not the JSON asked for."""
 
-_REASONING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -41,7 +41,7 @@ class Conversation:
         self._calls = 0
 
     def ask(self, text: str) -> str:
-        """Send a message; return the answer without its reasoning.
+        """Send a message; return the answer, without its reasoning if the campaign wants that.
 
         Raises `BudgetSpent`, `Waiting` while the endpoint fails, and `JobFailed` if it refuses.
         """
@@ -51,8 +51,10 @@ class Conversation:
         messages = list(self._messages)
         effect = self._run.pay_once(key, lambda: _call(self._run, key, messages))
         answer = str(effect.response["answer"])
+        if self._run.llm.strip_reasoning:
+            answer = without_reasoning(answer)
         self._messages.append({"role": "assistant", "content": answer})
-        return _REASONING.sub("", answer)
+        return answer
 
     def ask_json(self, text: str, kind: type[Answer]) -> Answer:
         """Send a message that asks for a JSON object; has the LLM repair an invalid answer.

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Self
 
-from pydantic import Field, StrictInt, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import Number, Request
 from services.contracts.models import RemoteModel
@@ -35,6 +35,11 @@ class CampaignLlm(RemoteModel):
     )
     retry_seconds: Number = Field(
         default=0.5, ge=0.0, le=600.0, description="The pause before the second; they grow."
+    )
+    strip_reasoning: StrictBool = Field(
+        default=False,
+        description="Leave out what an answer says in <think> and </think> at its beginning. Data "
+        "scripts get answers as they are.",
     )
 
 

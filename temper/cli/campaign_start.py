@@ -68,6 +68,10 @@ def start(
     llm_model: Annotated[str | None, typer.Option(help="Its model.")] = None,
     llm_for: RoleOption = [],  # noqa: B006 - typer copies it
     script_llm: ScriptLlmOption = [],  # noqa: B006 - typer copies it
+    strip_reasoning: Annotated[
+        bool,
+        typer.Option("--strip-reasoning", help="Leave out <think>...</think> of its answers."),
+    ] = False,
     scenario: Annotated[
         str | None,
         typer.Option(
@@ -166,16 +170,18 @@ def start(
             return
         if llm_url is None or llm_model is None:
             raise typer.BadParameter("--llm-url and --llm-model are missing")
-        llm: dict[str, Any] = {"base_url": llm_url, "model": llm_model}
+        llm: dict[str, Any] = {
+            "base_url": llm_url,
+            "model": llm_model,
+            "strip_reasoning": strip_reasoning,
+        }
         llm |= {} if prompt_price is None else {"price": price}
         body: dict[str, Any] = {
             "base_model": base_model,
             "scenario": _scenario(scenario, benchmark, benchmark_description),
             **_grading(benchmark, grader),
             "llm": llm,
-            "llm_by_role": dict(
-                _named_llm(given, llm_url, list(LlmRole), "--llm-for") for given in llm_for
-            ),
+            "llm_by_role": _llm_by_role(llm_for, llm_url, strip_reasoning),
             "script_llms": _script_llms(script_llm, llm_url),
             "budget": budget,
             "training_rows": training_rows,
@@ -253,6 +259,12 @@ def _script_llms(given: list[str], llm_url: str) -> dict[str, list[dict[str, str
     if not pools["strong"]:
         raise typer.BadParameter("one of them must be strong=MODEL", param_hint="--script-llm")
     return pools
+
+
+def _llm_by_role(given: list[str], llm_url: str, strip_reasoning: bool) -> dict[str, Any]:
+    """The LLMs of single roles, of ``ROLE=MODEL`` or ``ROLE=MODEL@URL``."""
+    named = (_named_llm(each, llm_url, list(LlmRole), "--llm-for") for each in given)
+    return {role: {**llm, "strip_reasoning": strip_reasoning} for role, llm in named}
 
 
 def _named_llm(

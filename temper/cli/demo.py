@@ -75,7 +75,9 @@ def campaign(
     llm = None
     if llm_url is not None:
         try:
-            llm = CampaignLlm.model_validate({"base_url": llm_url, "model": llm_model})
+            llm = CampaignLlm.model_validate(
+                {"base_url": llm_url, "model": llm_model, "strip_reasoning": True}
+            )
         except ValidationError as error:
             message = error.errors(include_url=False)[0]["msg"]
             raise typer.BadParameter(message, param_hint="--llm-url") from error

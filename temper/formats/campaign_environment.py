@@ -253,9 +253,7 @@ _EFFECTS: Mapping[str, _Effect] = {
     "FT_CODER_MAX_LOOP": _field("budget", "coding_attempts", read=_whole),
     "FT_FORCE_THINK_TOKEN": _setting("thinks", _boolean),
     "FT_DATA_SAMPLE_COUNT": _field("sample_rows", read=_whole),
-    "REASONING_THINK_RM": _unless(
-        _boolean, "REASONING_THINK_RM has no effect: reasoning is always removed from answers"
-    ),
+    "REASONING_THINK_RM": _field("llm", "strip_reasoning", read=_boolean),
     "HF_TOKEN": _setting("hub_token"),
 }
 

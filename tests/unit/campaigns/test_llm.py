@@ -13,12 +13,13 @@ from pydantic import BaseModel
 
 from services.campaigns.kept_answer import KeptAnswer
 from services.campaigns.llm import REPAIRS, Conversation
+from services.campaigns.reasoning import without_reasoning
 from services.campaigns.records import Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import Interrupted, StepFailed
 from services.contracts.campaigns import StepName
 from services.core.db.engine import Database
-from services.core.db.tables import EventRow
+from services.core.db.tables import CampaignEffectRow, EventRow
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm
 
@@ -138,7 +139,7 @@ def ask(run: CampaignRun) -> str:
 def test_an_answer_that_is_not_the_json_asked_for_is_sent_back_with_the_reason(
     campaign: StoredCampaign, llm: ScriptedLlm
 ) -> None:
-    answers = ["Because.", '{"reason": 3}', '<think>{"reason": "no"}</think>{"reason": "yes"}']
+    answers = ["Because.", '{"reason": 3}', '{"reason": "yes"}']
     llm.answer = lambda messages: answers[len(messages) // 2 - 1]
     campaign.create(llm={"base_url": f"{llm.origin}/v1", "model": "scripted"})
 
@@ -147,6 +148,54 @@ def test_an_answer_that_is_not_the_json_asked_for_is_sent_back_with_the_reason(
     told = [str(messages[-1]["content"]) for messages in llm.requests]
     assert "holds no JSON object" in told[1]
     assert "reason: Input should be a valid string" in told[2]
+
+
+THOUGHT = '<think>Perhaps {"reason": "no"}.</think>\n'
+
+
+@pytest.mark.parametrize("strip", [True, False])
+def test_reasoning_is_left_out_on_demand_and_kept_in_the_transcript(
+    campaign: StoredCampaign, llm: ScriptedLlm, strip: bool
+) -> None:
+    llm.answer = lambda messages: f"{THOUGHT}answer {len(messages)}"
+    asked = {"base_url": f"{llm.origin}/v1", "model": "scripted", "strip_reasoning": strip}
+    campaign.create(llm=asked)
+
+    said = converse(campaign.run())
+
+    thought = "" if strip else THOUGHT
+    assert said == [f"{thought}answer 2", f"{thought}answer 4"]
+    assert llm.requests[1][2] == {"role": "assistant", "content": said[0]}, "it is told no more"
+    with campaign.database.read() as session:
+        kept = [row.response["answer"] for row in session.query(CampaignEffectRow)]
+    assert kept == [f"{THOUGHT}answer 2", f"{THOUGHT}answer 4"]
+
+
+def test_an_answer_that_is_all_reasoning_is_asked_for_again(
+    campaign: StoredCampaign, llm: ScriptedLlm
+) -> None:
+    answers = ['<think>Say {"reason": "no"}, and then', f'{THOUGHT}{{"reason": "yes"}}']
+    llm.answer = lambda messages: answers[len(messages) // 2 - 1]
+    asked = {"base_url": f"{llm.origin}/v1", "model": "scripted", "strip_reasoning": True}
+    campaign.create(llm=asked)
+
+    assert ask(campaign.run()) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        ("<think>a</think>\n\nb", "b"),
+        ("\n<think>\na\n</think>\nb</think>", "b</think>"),
+        ("a ```b``` a\n</think>\n\nb", "b"),  # the chat template has written <think>
+        ("<think>a", ""),
+        ("a <think>b</think>", "a <think>b</think>"),
+        ('rows.append(answer + "</think>")', 'rows.append(answer + "</think>")'),
+        ('f"""<think>\n{a}\n</think>\n"""', 'f"""<think>\n{a}\n</think>\n"""'),
+    ],
+)
+def test_only_what_an_answer_begins_with_is_reasoning(answer: str, left: str) -> None:
+    assert without_reasoning(answer) == left
 
 
 def test_an_llm_that_never_gives_the_json_fails_the_step(

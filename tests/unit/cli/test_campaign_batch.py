@@ -79,7 +79,7 @@ UNUSUAL = {
     "CHAT_STREAM": "True",
     "CHAT_MODEL": "litellm_proxy/other",
     "LOG_LLM_CHAT_CONTENT": "False",
-    "REASONING_THINK_RM": "False",
+    "REASONING_THINK_RM": "True",
     "FT_FORCE_THINK_TOKEN": "True",
     "FT_DOCKER_ENABLE_CACHE": "True",
     "FT_BENCHMARK_LIMIT": "50",
@@ -171,6 +171,7 @@ def test_the_published_template_starts_a_batch(folder: Path) -> None:
     assert request.benchmark == "aime25"
     assert request.llm.model == "gpt-5"
     assert (request.llm.attempts, request.llm.retry_seconds) == (12, 5)
+    assert request.llm.strip_reasoning
     assert request.time_limits.training == 360_000
     assert request.time_limits.evaluation == 7 * 86_400
     assert request.time_limits.script == 28_800

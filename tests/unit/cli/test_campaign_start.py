@@ -122,6 +122,16 @@ def test_each_role_may_have_an_llm_of_its_own(gateway: ScriptedServer) -> None:
     assert found == {"feedback": ("weak", URL), "coding": ("coder", "http://10.0.0.1/v1")}
 
 
+def test_reasoning_is_left_out_of_all_answers_if_wanted(gateway: ScriptedServer) -> None:
+    options = ["--scenario", "Sums.", "--file", "items.jsonl", "--llm-for", "feedback=weak"]
+
+    assert start(*LLM, *options, "--strip-reasoning") == 0
+
+    body = sent(gateway)
+    assert body["llm"]["strip_reasoning"]
+    assert body["llm_by_role"]["feedback"]["strip_reasoning"]
+
+
 def test_data_scripts_may_be_given_llms(gateway: ScriptedServer) -> None:
     pools = ["--script-llm", "strong=big", "--script-llm", "weak=small@http://10.0.0.1/v1"]
 

@@ -1,0 +1,19 @@
+"""The reasoning that a model writes into its answer, before what it answers."""
+
+import re
+
+_COMPLETE = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+_UNENDED = re.compile(r"\A\s*<think>(?!.*</think>)", re.DOTALL)
+# Some chat templates write <think> at the end of the prompt. The end has a line of its own then,
+# unlike a script's "</think>", which only follows a "<think>".
+_OPENED_BY_THE_TEMPLATE = re.compile(
+    r"\A(?:(?!<think>).)*?^</think>[ \t]*$\s*", re.DOTALL | re.MULTILINE
+)
+
+
+def without_reasoning(answer: str) -> str:
+    """What follows the reasoning at the beginning; nothing if that does not end."""
+    if _UNENDED.match(answer):
+        return ""
+    reasoning = _COMPLETE.match(answer) or _OPENED_BY_THE_TEMPLATE.match(answer)
+    return answer if reasoning is None else answer[reasoning.end() :]
