@@ -46,6 +46,7 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
             last = failed
             message = prompts.REPAIR.format(problem=failed.message)
             continue
+        conversation.share_answer()
         return Code(
             script=script,
             settings=blocks["yaml"],

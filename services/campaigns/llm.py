@@ -1,19 +1,24 @@
 """Asking the LLM: calls that are paid for once, and answers in JSON with turns of repair."""
 
+import asyncio
 import json
 import re
+from collections.abc import Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from services.campaigns.answer_cache import CachedAnswer
 from services.campaigns.effects import Effect
 from services.campaigns.kept_answer import KeptAnswer
 from services.campaigns.reasoning import without_reasoning
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.base import JsonObject
+from services.contracts.campaign_llms import CampaignLlm
 from services.contracts.campaigns import Failure
 from services.contracts.errors import JobFailed, TemperError
+from services.core.jobs.campaign_steps import CACHED
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient, TokenUsage
 from services.inference.clients.json_service import FailureKind, ServiceFailed, model_retries
 
@@ -39,6 +44,7 @@ class Conversation:
         self._name = name
         self._messages: list[JsonObject] = [{"role": "system", "content": system}]
         self._calls = 0
+        self._last: tuple[str, ChatRequest, Effect] | None = None
 
     def ask(self, text: str) -> str:
         """Send a message; return the answer, without its reasoning if the campaign wants that.
@@ -48,13 +54,25 @@ class Conversation:
         self._messages.append({"role": "user", "content": text})
         self._calls += 1
         key = f"{self._name}.{self._calls}"
-        messages = list(self._messages)
-        effect = self._run.pay_once(key, lambda: _call(self._run, key, messages))
+        request = _request(self._run.llm, self._messages)
+        effect = self._run.pay_once(key, lambda: _call(self._run, key, request))
+        self._last = (key, request, effect)
         answer = str(effect.response["answer"])
         if self._run.llm.strip_reasoning:
             answer = without_reasoning(answer)
         self._messages.append({"role": "assistant", "content": answer})
         return answer
+
+    def share_answer(self) -> None:
+        """Leave the last answer in the cache, since it was of use."""
+        if self._last is None or CACHED in self._last[2].response:
+            return
+        key, request, effect = self._last
+        answer = CachedAnswer(
+            str(effect.response["answer"]), effect.prompt_tokens, effect.completion_tokens
+        )
+        place = self._run.idempotency_key(key)
+        self._run.shared_answers.keep(place, str(self._run.llm.base_url), request, answer)
 
     def ask_json(self, text: str, kind: type[Answer]) -> Answer:
         """Send a message that asks for a JSON object; has the LLM repair an invalid answer.
@@ -63,25 +81,36 @@ class Conversation:
         """
         for _ in range(1 + REPAIRS):
             try:
-                return _parse(self.ask(text), kind)
+                parsed = _parse(self.ask(text), kind)
             except ValueError as error:
                 problem = str(error)
                 text = f"Your answer cannot be used: {problem}. Answer with the JSON object alone."
+            else:
+                self.share_answer()
+                return parsed
         raise StepFailed(Failure.ENVIRONMENT, f"the LLM gave no usable JSON: {problem}")
 
 
-async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effect:
-    llm = run.llm
-    request = ChatRequest(
+def _request(llm: CampaignLlm, messages: Sequence[JsonObject]) -> ChatRequest:
+    return ChatRequest(
         model=llm.model,
-        messages=messages,
+        messages=list(messages),
         max_tokens=llm.max_tokens,
         temperature=llm.temperature,
         frequency_penalty=llm.frequency_penalty,
         presence_penalty=llm.presence_penalty,
     )
-    kept = KeptAnswer(run.folder, run.idempotency_key(key), request)
+
+
+async def _call(run: CampaignRun, key: str, request: ChatRequest) -> Effect:
+    place, messages = run.idempotency_key(key), request.messages
+    kept = KeptAnswer(run.folder, place, request)
     completion = kept.read()
+    if completion is None:
+        url = str(run.llm.base_url)
+        cached = await asyncio.to_thread(run.shared_answers.find, place, url, request)
+        if cached is not None:
+            return _free(cached, messages)
     try:
         answer = (
             await _paid_for(run, request, kept)
@@ -93,7 +122,7 @@ async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effec
         return Effect(
             {"messages": messages[-1:], "answer": "", "problem": endless.message},
             prompt_tokens=_estimate(json.dumps(messages)),
-            completion_tokens=llm.max_tokens,
+            completion_tokens=run.llm.max_tokens,
         )
     text = answer.content or ""
     usage = answer.usage or TokenUsage(_estimate(json.dumps(messages)), _estimate(text))
@@ -102,6 +131,12 @@ async def _call(run: CampaignRun, key: str, messages: list[JsonObject]) -> Effec
         prompt_tokens=usage.prompt,
         completion_tokens=usage.completion,
     )
+
+
+def _free(cached: CachedAnswer, messages: Sequence[JsonObject]) -> Effect:
+    """An answer from the cache; the transcript says what it has saved."""
+    saved = cached.prompt_tokens + cached.completion_tokens
+    return Effect({"messages": list(messages[-1:]), "answer": cached.text, CACHED: saved})
 
 
 async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) -> ChatCompletion:

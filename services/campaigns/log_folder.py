@@ -19,6 +19,7 @@ from services.contracts.base import JsonObject
 from services.contracts.campaigns import StepName
 from services.contracts.offline import SupervisedHyperparameters
 from services.contracts.stages import Stage
+from services.core.jobs.campaign_steps import CACHED
 
 OUTPUT, PAGE, SUMMARY, REQUEST = "output.json", "step.md", "summary.md", "campaign.json"
 
@@ -111,8 +112,7 @@ def _page(
     for key, effect in effects.items():
         if "answer" not in effect.response:
             continue
-        tokens = f"{effect.prompt_tokens} prompt and {effect.completion_tokens} completion tokens"
-        parts.append(f"## {key} ({tokens})")
+        parts.append(f"## {key} ({_tokens(effect)})")
         if not with_conversations:
             continue
         asked = [str(message["content"]) for message in effect.response.get("messages", [])]
@@ -123,6 +123,12 @@ def _page(
     shown = {key: value for key, value in output.items() if key not in {"script", "settings"}}
     parts += ["## Output", _fenced(_pretty(shown).rstrip(), "json")]
     return "\n\n".join(parts) + "\n"
+
+
+def _tokens(effect: Effect) -> str:
+    if CACHED in effect.response:
+        return f"from the cache, {effect.response[CACHED]} tokens saved"
+    return f"{effect.prompt_tokens} prompt and {effect.completion_tokens} completion tokens"
 
 
 def _fenced(text: str, language: str = "") -> str:

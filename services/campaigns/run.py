@@ -26,6 +26,7 @@ from services.campaigns.effects import (
 from services.campaigns.gateway import Gateway
 from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
+from services.campaigns.shared_answers import SharedAnswers
 from services.campaigns.signals import Waiting
 from services.campaigns.steps import Output, Steps
 from services.contracts.base import JsonObject
@@ -64,6 +65,9 @@ class CampaignRun:
         self.database = database
         self.artifacts = Artifacts(settings.home)
         self.gateway = Gateway(settings)
+        self.shared_answers = SharedAnswers(
+            self.request.answer_cache, settings, self.artifacts.job(self.id) / "asked"
+        )
         self._claim = claim
         lease = Lease(database, claim, settings.lease_seconds, deadline)
         self.control = Control(lease, stopping)

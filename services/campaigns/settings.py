@@ -52,6 +52,15 @@ class CampaignSettings(Settings, ToolSettings):
     campaign_slots: int = Field(
         default=4, ge=1, le=64, description="Campaigns that take a step concurrently."
     )
+    campaign_answer_mb: int = Field(
+        default=256,
+        ge=0,
+        le=65_536,
+        description="Size of the answers of LLMs that campaigns share; 0: they share none.",
+    )
+    campaign_answer_days: float = Field(
+        default=30.0, gt=0.0, le=3650.0, description="Age at which such an answer leaves."
+    )
 
     @property
     def proxy_url(self) -> str | None:

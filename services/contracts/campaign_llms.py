@@ -51,6 +51,15 @@ class LlmRole(StrEnum):
     FEEDBACK = "feedback"
 
 
+class AnswerCaching(Request):
+    """How a campaign uses the answers of LLMs that campaigns share."""
+
+    read: StrictBool = Field(
+        default=False, description="Take an equal request's answer, which costs no tokens."
+    )
+    write: StrictBool = Field(default=False, description="Leave answers that were of use there.")
+
+
 class ScriptLlms(Request):
     """LLMs that data scripts may ask, through a proxy which holds the keys and counts."""
 

@@ -44,6 +44,8 @@ class RoleCost(Resource):
 
     model: str
     calls: int
+    cached_answers: int = Field(default=0, description="Calls that the cache has spared.")
+    saved_tokens: int = Field(default=0, description="What these answers have cost others.")
     prompt_tokens: int
     completion_tokens: int
     cost: float | None = Field(default=None, description="Null without a price of tokens.")

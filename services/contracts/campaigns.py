@@ -9,7 +9,7 @@ from services.contracts.base import JsonObject, Metadata, Number, Request, Resou
 from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.campaign_acceptance import AcceptancePolicy
 from services.contracts.campaign_limits import CampaignBudget, CampaignTimeLimits, Limit
-from services.contracts.campaign_llms import CampaignLlm, LlmRole, ScriptLlms
+from services.contracts.campaign_llms import AnswerCaching, CampaignLlm, LlmRole, ScriptLlms
 from services.contracts.campaign_seeds import SeedPolicy, SeedScores
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.datasets import DatasetName
@@ -117,6 +117,9 @@ class CreateCampaign(JobRequest):
     )
     script_llms: ScriptLlms | None = Field(
         default=None, description="For data scripts; null: they have no network."
+    )
+    answer_cache: AnswerCaching = Field(
+        default_factory=AnswerCaching, description="Whether it shares answers of its LLM."
     )
     budget: CampaignBudget = Field(default_factory=CampaignBudget)
     time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)

@@ -72,6 +72,12 @@ def start(
         bool,
         typer.Option("--strip-reasoning", help="Leave out <think>...</think> of its answers."),
     ] = False,
+    read_cache: Annotated[
+        bool, typer.Option("--read-cache", help="Take answers that other campaigns have cached.")
+    ] = False,
+    write_cache: Annotated[
+        bool, typer.Option("--write-cache", help="Cache answers for other campaigns.")
+    ] = False,
     scenario: Annotated[
         str | None,
         typer.Option(
@@ -183,6 +189,7 @@ def start(
             "llm": llm,
             "llm_by_role": _llm_by_role(llm_for, llm_url, strip_reasoning),
             "script_llms": _script_llms(script_llm, llm_url),
+            "answer_cache": {"read": read_cache, "write": write_cache},
             "budget": budget,
             "training_rows": training_rows,
             "branches": branches,

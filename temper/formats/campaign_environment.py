@@ -229,6 +229,8 @@ _EFFECTS: Mapping[str, _Effect] = {
     "RETRY_WAIT_SECONDS": _field("llm", "retry_seconds", read=float),
     "MULTI_PROC_N": _branches,
     "STEP_SEMAPHORE": _steps_at_once,
+    "DUMP_CHAT_CACHE": _field("answer_cache", "write", read=_boolean),
+    "USE_CHAT_CACHE": _field("answer_cache", "read", read=_boolean),
     "LOG_LLM_CHAT_CONTENT": _field("log_conversations", read=_boolean),
     "CUDA_VISIBLE_DEVICES": _setting("cards"),
     "FT_FILE_PATH": _setting("folder", lambda text: Path(text).expanduser()),
@@ -258,7 +260,6 @@ _EFFECTS: Mapping[str, _Effect] = {
 }
 
 _NO_EMBEDDINGS = "campaigns ask for no embeddings"
-_NO_CACHE = "each answer is kept with its campaign and shared with no other"
 _NO_JUDGE = "the benchmark's grader decides"
 
 _WARNINGS: Mapping[str, str] = {
@@ -269,8 +270,6 @@ _WARNINGS: Mapping[str, str] = {
     "DUMP_EMBEDDING_CACHE": _NO_EMBEDDINGS,
     "USE_EMBEDDING_CACHE": _NO_EMBEDDINGS,
     "FT_EMBEDDING_MODELS": _NO_EMBEDDINGS,
-    "DUMP_CHAT_CACHE": _NO_CACHE,
-    "USE_CHAT_CACHE": _NO_CACHE,
     "LOG_FORMAT_CONSOLE": "the log is JSON and Markdown",
     "FT_Coder_CoSTEER_env_type": "scripts run in the sandbox, trainings in their runtime",
     "FT_UPDATE_LLAMA_FACTORY": "versions are locked",

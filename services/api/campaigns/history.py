@@ -32,8 +32,9 @@ def fork_campaign(session: Session, job_id: str, body: ForkCampaign, settings: A
     """Create a campaign that has the steps of another but one and those that follow from it.
 
     Steps that are under way in the other one are the new one's to take, too. The other campaign
-    stays as it is. The new one's account begins at zero. Raises `InvalidRequest` for a step that
-    the other one has not reached.
+    stays as it is. The new one's account begins at zero, and it reads no cached answers, since
+    those would be the other one's. Raises `InvalidRequest` for a step that the other one has not
+    reached.
     """
     source = get_job(session, job_id, JobKind.CAMPAIGN, lock=True)
     steps = _steps(session, job_id)
@@ -44,6 +45,7 @@ def fork_campaign(session: Session, job_id: str, body: ForkCampaign, settings: A
     request = CreateCampaign.model_validate(
         {**source.request, **changes, "after": [], "metadata": metadata}
     )
+    request.answer_cache = request.answer_cache.model_copy(update={"read": False})
     fork = create_campaign(session, request, settings)
     for row in kept.values():
         session.add(

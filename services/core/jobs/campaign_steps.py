@@ -20,6 +20,8 @@ TRAINING = "train"
 """The key of a loop's training, that of its first seed."""
 KNOWN = "known"
 """The key of what a proposal was told of: loops by number."""
+CACHED = "saved_tokens"
+"""In the response of a call that a cached answer has spared: the tokens which that has cost."""
 
 _FINAL = [status.value for status in JobStatus if status.is_final]
 

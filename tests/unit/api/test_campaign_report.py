@@ -222,6 +222,34 @@ def test_every_role_has_the_cost_of_its_own_llm(database: Database) -> None:
     assert "coding by weak" in render_html(report)
 
 
+def test_answers_from_the_cache_are_counted_beside_what_was_paid_for(database: Database) -> None:
+    records = Records(database, answer_cache={"read": True})
+    records.attempt(1, 0, 10, accepted=True)
+    with database.write() as session:
+        for number in (1, 2):
+            session.add(
+                CampaignEffectRow(
+                    campaign_id=ID,
+                    loop=1,
+                    step="direct_exp_gen",
+                    key=f"proposal.{number}",
+                    seq=number,
+                    response={"answer": "x", "saved_tokens": 60},
+                    prompt_tokens=0,
+                    completion_tokens=0,
+                    created_at=1.0,
+                )
+            )
+
+    report = records.report()
+
+    assert (report.cost.llm_calls, report.cost.prompt_tokens) == (1, 100)
+    proposal = report.cost.llm_by_role[LlmRole.PROPOSAL]
+    assert (proposal.calls, proposal.cached_answers, proposal.saved_tokens) == (0, 2, 120)
+    for page in (render_markdown(report), render_html(report)):
+        assert page.count("2 answers from the cache, 120 tokens saved") == 1
+
+
 def test_the_commands_repeat_the_best_training_and_the_campaign(records: Records) -> None:
     report = records.report()
 

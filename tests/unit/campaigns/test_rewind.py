@@ -138,6 +138,18 @@ def test_only_reached_steps_of_a_waiting_campaign_can_be_rewound(begun: StoredCa
         rewind(begun, 2, StepName.CODING)
 
 
+def test_a_fork_is_not_answered_as_the_forked_campaign_was(campaign: StoredCampaign) -> None:
+    campaign.create(answer_cache={"read": True, "write": True})
+    campaign.step(0, StepName.BASE, measured("base", 2))
+    register(campaign)
+    settings = ApiSettings(home=campaign.settings.home, allowed_endpoints=[NOWHERE])
+
+    with campaign.database.write() as session:
+        fork = fork_campaign(session, campaign.id, ForkCampaign(loop=1), settings)
+
+    assert fork.request["answer_cache"] == {"read": False, "write": True}
+
+
 def test_a_fork_has_the_earlier_steps_and_an_account_of_its_own(begun: StoredCampaign) -> None:
     settings = ApiSettings(home=begun.settings.home, allowed_endpoints=[NOWHERE])
     register(begun)

@@ -78,6 +78,8 @@ UNUSUAL = {
     "BACKEND": "other.Backend",
     "CHAT_STREAM": "True",
     "CHAT_MODEL": "litellm_proxy/other",
+    "DUMP_CHAT_CACHE": "True",
+    "USE_CHAT_CACHE": "True",
     "LOG_LLM_CHAT_CONTENT": "False",
     "REASONING_THINK_RM": "True",
     "FT_FORCE_THINK_TOKEN": "True",
@@ -172,6 +174,7 @@ def test_the_published_template_starts_a_batch(folder: Path) -> None:
     assert request.llm.model == "gpt-5"
     assert (request.llm.attempts, request.llm.retry_seconds) == (12, 5)
     assert request.llm.strip_reasoning
+    assert (request.answer_cache.read, request.answer_cache.write) == (True, True)
     assert request.time_limits.training == 360_000
     assert request.time_limits.evaluation == 7 * 86_400
     assert request.time_limits.script == 28_800

@@ -132,6 +132,18 @@ def test_reasoning_is_left_out_of_all_answers_if_wanted(gateway: ScriptedServer)
     assert body["llm_by_role"]["feedback"]["strip_reasoning"]
 
 
+@pytest.mark.parametrize(
+    ("options", "read", "write"),
+    [([], False, False), (["--read-cache"], True, False), (["--write-cache"], False, True)],
+)
+def test_answers_are_shared_if_wanted(
+    gateway: ScriptedServer, options: list[str], read: bool, write: bool
+) -> None:
+    assert start(*LLM, "--scenario", "Sums.", "--file", "items.jsonl", *options) == 0
+
+    assert sent(gateway)["answer_cache"] == {"read": read, "write": write}
+
+
 def test_data_scripts_may_be_given_llms(gateway: ScriptedServer) -> None:
     pools = ["--script-llm", "strong=big", "--script-llm", "weak=small@http://10.0.0.1/v1"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, null, select
 from sqlalchemy.orm import Session
 
 from services.api.campaigns.report.commands import Curl
@@ -23,7 +23,7 @@ from services.contracts.campaign_reports import (
 from services.contracts.campaigns import ROLE_OF_STEP, CampaignLoop, CreateCampaign, StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.campaign_scripts import ScriptUsage, scripts_usage
-from services.core.jobs.campaign_steps import TRAINING
+from services.core.jobs.campaign_steps import CACHED, TRAINING
 from services.core.jobs.job import Job
 from services.metrics.missing_scores import compare_scores
 
@@ -204,10 +204,15 @@ def _by_role(
     session: Session, campaign_id: str, request: CreateCampaign
 ) -> dict[LlmRole, RoleCost]:
     prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
+    # Every response is read for this, which takes long with many.
+    reads = request.answer_cache.read
+    saved = CampaignEffectRow.response[CACHED].as_integer() if reads else null()
     query = (
         select(
             CampaignEffectRow.step,
             func.count().filter(prompt + completion > 0),
+            func.count(saved),
+            func.sum(saved),
             func.sum(prompt),
             func.sum(completion),
         )
@@ -215,14 +220,16 @@ def _by_role(
         .group_by(CampaignEffectRow.step)
     )
     found: dict[LlmRole, RoleCost] = {}
-    for step, calls, of_prompts, of_completions in session.execute(query):
+    for step, calls, cached, saved_tokens, of_prompts, of_completions in session.execute(query):
         role = ROLE_OF_STEP.get(StepName(step))
-        if role is None or not calls:
+        if role is None or not calls + cached:
             continue
         llm = request.llm_for(role)
         found[role] = RoleCost(
             model=llm.model,
             calls=calls,
+            cached_answers=cached,
+            saved_tokens=saved_tokens or 0,
             prompt_tokens=of_prompts,
             completion_tokens=of_completions,
             cost=llm.price.of(of_prompts, of_completions) if llm.price else None,

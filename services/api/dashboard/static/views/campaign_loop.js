@@ -35,9 +35,14 @@ export async function campaignLoopView({ place, signal }, id, given) {
   );
 }
 
+function tokensOf(call) {
+  if (call.saved_tokens !== undefined) return `from the cache, ${number(call.saved_tokens)} tokens saved`;
+  return `${number(call.prompt_tokens)} tokens of the prompt, ${number(call.completion_tokens)} of the answer`;
+}
+
 function section(step) {
   const calls = step.transcript.map((call, index) => h("details", {},
-    h("summary", {}, `Call ${index + 1} of the LLM: ${number(call.prompt_tokens)} tokens of the prompt, ${number(call.completion_tokens)} of the answer`),
+    h("summary", {}, `Call ${index + 1} of the LLM: ${tokensOf(call)}`),
     turn("user", String(call.messages?.at(-1)?.content ?? "")),
     turn("assistant", String(call.answer))));
   return h("section", {},

@@ -1,0 +1,60 @@
+"""Which answers of LLMs a campaign takes from the cache, and which it leaves there.
+
+A campaign that asks the same again, as after a rewind, wants another answer. So the n-th time that
+it asks a question is a question of its own, which only the n-th time of another campaign answers.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+from services.campaigns.answer_cache import AnswerCache, CachedAnswer
+from services.campaigns.settings import CampaignSettings
+from services.contracts.campaign_llms import AnswerCaching
+from services.inference.clients.chat import ChatRequest
+
+FILE = "campaign-answers.db"
+DAY_SECONDS = 86_400.0
+
+
+class SharedAnswers:
+    """The cache as one campaign may use it, which keeps what it has asked in ``folder``."""
+
+    def __init__(self, policy: AnswerCaching, settings: CampaignSettings, folder: Path) -> None:
+        size = settings.campaign_answer_mb << 20
+        self._policy = policy if size else AnswerCaching()
+        self._folder = folder
+        self._cache = AnswerCache(
+            settings.home / FILE, size, settings.campaign_answer_days * DAY_SECONDS
+        )
+        keys = (settings.gateway_api_key, settings.campaign_script_key)
+        own = [key.get_secret_value() for key in keys if key is not None]
+        self._secrets = [*settings.endpoint_keys.values(), *own]
+
+    def find(self, place: str, base_url: str, request: ChatRequest) -> CachedAnswer | None:
+        """The answer to a request that is made at a place of the campaign."""
+        if not self._policy.read:
+            return None
+        return self._cache.find(self._question(place, base_url, request))
+
+    def keep(self, place: str, base_url: str, request: ChatRequest, answer: CachedAnswer) -> None:
+        """Leave an answer for others, unless it repeats a secret."""
+        if not self._policy.write or any(secret in answer.text for secret in self._secrets):
+            return
+        self._cache.keep(self._question(place, base_url, request), answer)
+
+    def _question(self, place: str, base_url: str, request: ChatRequest) -> bytes:
+        asked = json.dumps([base_url, request.model_dump(mode="json")], sort_keys=True).encode()
+        times = self._times_before(hashlib.sha256(asked).hexdigest(), place)
+        return hashlib.sha256(b"%d\n%s" % (times, asked)).digest()
+
+    def _times_before(self, asked: str, place: str) -> int:
+        """How many other places have asked this before; the same one always gets the same."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / asked).open("a+") as file:
+            file.seek(0)
+            if f"{place}\n" not in file:
+                file.write(f"{place}\n")
+                file.flush()
+            file.seek(0)
+            return file.readlines().index(f"{place}\n")
