@@ -9,11 +9,13 @@ from services.campaigns.gateway import GatewayRefused
 from services.campaigns.run import CampaignRun
 from services.campaigns.script import Row
 from services.campaigns.signals import StepFailed
+from services.campaigns.starting_model import starting_model
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import Failure
 from services.contracts.failures import FailureCode
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobStatus
+from services.contracts.offline import SupervisedHyperparameters
 from services.core.jobs.job import Job
 
 _KINDS: Mapping[str, Failure] = {
@@ -50,13 +52,15 @@ def create_training(
     labels: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> str:
-    """Create the training ``name`` from the base model once; return the id of its job.
+    """Create the training ``name`` once; return the id of its job.
 
-    Raises `StepFailed` when the gateway refuses it, as for memory that no GPU has.
+    It starts from the base model; raises `Waiting` while that is merged, and `StepFailed` when the
+    gateway refuses the job, as for memory that no GPU has.
     """
     method = {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}}
-    body = {"model": run.request.base_model, "training_file": file, "method": method, "seed": seed}
     with _refusals():
+        model = starting_model(run, SupervisedHyperparameters.model_validate(hyperparameters))
+        body = {"model": model, "training_file": file, "method": method, "seed": seed}
         return run.create_job(name, "/v1/fine_tuning/jobs", body, seconds, labels)
 
 
