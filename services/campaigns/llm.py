@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from services.campaigns.answer_cache import CachedAnswer
 from services.campaigns.effects import Effect
+from services.campaigns.endpoint import ask_endpoint
 from services.campaigns.kept_answer import KeptAnswer
 from services.campaigns.reasoning import without_reasoning
 from services.campaigns.run import CampaignRun
@@ -151,7 +152,7 @@ async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) ->
     )
     try:
         async with client:
-            return await client.chat(request, keep=kept.write)
+            return await ask_endpoint(client, llm, request, kept.write)
     except ServiceFailed as error:
         if error.kind is FailureKind.ENDLESS:
             raise _EndlessAnswer(error.message) from error

@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import Field, ValidationError, field_validator
 
+from services.campaigns.endpoint import ask_endpoint
 from services.campaigns.llm import CHARACTERS_PER_TOKEN
 from services.campaigns.script_calls import Asking, CallRefused, ScriptCalls
 from services.campaigns.script_tokens import script_of
@@ -111,7 +112,7 @@ class LlmProxy:
         )
         try:
             async with client:
-                completion = await client.chat(asked, keep=bodies.append)
+                completion = await ask_endpoint(client, llm, asked, bodies.append)
         except ServiceFailed as failed:
             return _error(502, _without(failed.message, key), "llm_failed")
         usage = completion.usage

@@ -27,7 +27,8 @@ class ScriptedLlm(ThreadedServer):
     ``answered`` counts the answers to equal requests; ``keys`` are the idempotency keys of all
     requests. While ``held`` says so of the messages, a request is not answered; ``holding`` is set
     then, and ``abandoned`` when its client is gone. Where ``endless`` says so, the answer has no
-    end.
+    end. A request with a field that ``refused`` has is refused with the message there; ``bodies``
+    are those of all requests.
     """
 
     def __init__(self, answer: Callable[[Messages], str]) -> None:
@@ -37,6 +38,8 @@ class ScriptedLlm(ThreadedServer):
         self.answered: Counter[str] = Counter()
         self.requests: list[Messages] = []
         self.keys: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.refused: dict[str, str] = {}
         self.held: Callable[[Messages], bool] = lambda _: False
         self.endless: Callable[[Messages], bool] = lambda _: False
         self.holding = threading.Event()
@@ -53,8 +56,13 @@ class ScriptedLlm(ThreadedServer):
         super().__exit__(*error)
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
-        messages = (await request.json())["messages"]
+        body = await request.json()
+        messages = body["messages"]
         self.keys.append(request.headers.get("Idempotency-Key", ""))
+        self.bodies.append(body)
+        for field in self.refused.keys() & body.keys():
+            error = {"message": self.refused[field], "param": field}
+            return web.json_response({"error": error}, status=400)
         while self.held(messages):
             self.holding.set()
             await asyncio.sleep(0.02)

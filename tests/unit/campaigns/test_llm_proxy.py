@@ -97,6 +97,17 @@ def test_a_script_is_answered_and_what_it_uses_is_counted(proxy: Asked) -> None:
     assert proxy.llm.requests == [ASKED, ASKED]
 
 
+def test_a_script_is_answered_by_models_that_name_the_limit_otherwise(proxy: Asked) -> None:
+    proxy.create()
+    proxy.llm.refused = {"max_tokens": "Use 'max_completion_tokens' instead."}
+
+    answers = [proxy.ask(max_tokens=7), proxy.ask(max_completion_tokens=8)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    asked = [body.get("max_completion_tokens") for body in proxy.llm.bodies]
+    assert asked == [None, 7, 8]
+
+
 def test_only_the_campaigns_models_are_listed_and_answered(proxy: Asked) -> None:
     proxy.create()
 
