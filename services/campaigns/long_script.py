@@ -131,7 +131,7 @@ async def _end(run: CampaignRun, script_id: str, program: ScriptProgram, target:
         if script.result is None:
             raise _Lost(script.message)
         problem = program.problem(
-            script.result, script.stdout + script.stderr, has_data=DATA in script.files
+            script.result, script.stdout + script.stderr, script.files.get(DATA)
         )
         if problem is None:
             await service.download(script_id, DATA, target)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from services.campaigns.lengths import lengths_of_file, lengths_text
 from services.campaigns.records import Code, Measurement, Proposal
 from services.campaigns.run import CampaignRun
-from services.campaigns.script_program import DATA, SCRIPT
+from services.campaigns.script_program import DATA, MAX_DATA_BYTES, SCRIPT
 from services.contracts.campaigns import CreateCampaign
 from services.datasets.reader import open_records
 from services.datasets.record import Problem
@@ -94,9 +94,10 @@ TASK = (
 )
 CODING = (
     f"Write {SCRIPT} in a ```python block and train.yaml in a ```yaml block.\n"
-    f"{SCRIPT} reads the data sets and writes {DATA}: a JSON list of objects with the texts "
-    "instruction, input (may be empty) and output. With the argument --debug it writes about 100 "
-    "rows. It has Python's standard library and numpy, {network}, and {seconds:g} seconds.\n"
+    f"{SCRIPT} reads the data sets and writes {DATA}, of {MAX_DATA_BYTES >> 20} MiB at most: a "
+    "JSON list of objects with the texts instruction, input (may be empty) and output. With the "
+    "argument --debug it writes about 100 rows. It has Python's standard library and numpy, "
+    "{network}, and {seconds:g} seconds.\n"
     "train.yaml holds LLaMA-Factory's arguments for stage sft, such as finetuning_type (lora or "
     "full), learning_rate, num_train_epochs, per_device_train_batch_size, cutoff_len. Model, data "
     "and folders are set for you."

@@ -14,14 +14,20 @@ from services.campaigns.benchmark import ItemsInData, KnownItems
 from services.campaigns.effects import Effect
 from services.campaigns.long_script import run_long_script
 from services.campaigns.run import CampaignRun
-from services.campaigns.script_program import DATA, MESSAGE_CHARACTERS, SCRIPT, ScriptProgram
+from services.campaigns.script_program import (
+    DATA,
+    MAX_DATA_BYTES,
+    MESSAGE_CHARACTERS,
+    SCRIPT,
+    TOO_LARGE,
+    ScriptProgram,
+)
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.campaigns import Failure
 from services.contracts.sandbox import CommandStatus, Language, RunCodeRequest, RunCodeResponse
 from services.inference.clients.json_service import JsonService, Retries, ServiceFailed
 
 QUEUE_SECONDS = 90.0
-MAX_DATA_BYTES = 32 << 20
 MAX_CONTAMINATED_SHARE = 0.1
 NAMED_ROWS = 5
 
@@ -171,7 +177,8 @@ def _problem(answer: RunCodeResponse, program: ScriptProgram) -> str | None:
     if result is None or result.status is CommandStatus.ERROR:
         raise Waiting(f"waiting for the sandbox: {answer.message[:MESSAGE_CHARACTERS]}")
     printed = (result.stdout or "") + (result.stderr or "")
-    return program.problem(result, printed, has_data=DATA in answer.files)
+    data = answer.files.get(DATA)
+    return program.problem(result, printed, None if data is None else len(data) // 4 * 3)
 
 
 def read_rows(path: Path, items: KnownItems) -> Rows:
@@ -201,7 +208,7 @@ def read_rows(path: Path, items: KnownItems) -> Rows:
 
 def _parse(path: Path) -> list[Row]:
     if path.stat().st_size > MAX_DATA_BYTES:
-        raise StepFailed(Failure.DATA, f"{DATA} is larger than {MAX_DATA_BYTES >> 20} MiB")
+        raise StepFailed(Failure.DATA, TOO_LARGE)
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

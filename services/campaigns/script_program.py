@@ -6,6 +6,9 @@ from services.contracts.sandbox import CommandResult, CommandStatus
 
 SCRIPT, DATA = "process_data.py", "data.json"
 MESSAGE_CHARACTERS = 2000
+MAX_DATA_BYTES = 32 << 20
+"""The rows are checked in memory."""
+TOO_LARGE = f"{DATA} is larger than {MAX_DATA_BYTES >> 20} MiB"
 
 
 @dataclass(frozen=True)
@@ -16,8 +19,9 @@ class ScriptProgram:
     arguments: tuple[str, ...]
     seconds: float
 
-    def problem(self, result: CommandResult, printed: str, *, has_data: bool) -> str | None:
-        """Why there are no data, for the LLM; None when there are."""
+    def problem(self, result: CommandResult, printed: str, size: int | None) -> str | None:
+        """Why there are no data, for the LLM; None when there are. ``size`` is that of the data,
+        None where there is no file that can be fetched."""
         tail = printed[-MESSAGE_CHARACTERS:]
         if result.status is CommandStatus.TIME_LIMIT_EXCEEDED:
             return f"{SCRIPT} ran for more than {self.seconds:g} s; the end of its output:\n{tail}"
@@ -25,6 +29,8 @@ class ScriptProgram:
             return f"{SCRIPT} exceeded its memory; the end of its output:\n{tail}"
         if result.return_code != 0:
             return f"{SCRIPT} ended with code {result.return_code}; the end of its output:\n{tail}"
-        if not has_data:
-            return f"{SCRIPT} wrote no {DATA} of a size that can be fetched"
+        if size is None:
+            return f"{SCRIPT} wrote no {DATA} of at most {MAX_DATA_BYTES >> 20} MiB"
+        if size > MAX_DATA_BYTES:
+            return TOO_LARGE
         return None

@@ -201,6 +201,18 @@ def test_a_failing_script_fails_the_step_with_the_end_of_its_output(
     assert raised.value.failure is Failure.DATA
 
 
+def test_data_that_are_too_large_are_told_of_and_not_downloaded(
+    campaign: StoredCampaign, scripts: ScriptedScripts
+) -> None:
+    campaign.create()
+    scripts.view = lambda _: {**ENDED, "files": {"data.json": (32 << 20) + 1}}
+
+    with pytest.raises(StepFailed, match=r"data.json is larger than 32 MiB"):
+        made(campaign.run())
+
+    assert not list(campaign.settings.home.glob("jobs/*/loop-1/full.*"))
+
+
 def test_a_full_sandbox_is_waited_for(campaign: StoredCampaign, scripts: ScriptedScripts) -> None:
     campaign.create()
     scripts.refusal = 503, "2 scripts run"
