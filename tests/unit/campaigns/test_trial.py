@@ -11,6 +11,7 @@ from services.campaigns.benchmark import KnownItems
 from services.campaigns.coding import write_code
 from services.campaigns.effects import Effect
 from services.campaigns.gateway import GatewayRefused
+from services.campaigns.llm import Conversation
 from services.campaigns.measurement import parts_of
 from services.campaigns.records import Code, Proposal
 from services.campaigns.run import CampaignRun
@@ -81,7 +82,8 @@ def llm() -> Iterator[ScriptedLlm]:
 def gateway(campaign: StoredCampaign, llm: ScriptedLlm) -> Gateway:
     target = {"base_url": f"{llm.origin}/v1", "model": "scripted"}
     limits = {"trial": 60.0}
-    campaign.create(llm=target, budget={"coding_attempts": 2}, time_limits=limits)
+    budget, cache = {"coding_attempts": 2}, {"write": True}
+    campaign.create(llm=target, budget=budget, time_limits=limits, answer_cache=cache)
     campaign.settings = campaign.settings.model_copy(update={"sandbox_url": llm.origin})
     campaign.step(0, StepName.BASE, measured("base", 2))
     return Gateway(campaign)
@@ -102,6 +104,23 @@ def ended(campaign: StoredCampaign, job_id: str, error: JobError | None = None) 
         else:
             result = {"fine_tuned_model": "ft:base:temper::1"}
             move_job(session, job, JobStatus.SUCCEEDED, "done", result=result)
+
+
+def is_shared(campaign: StoredCampaign, llm: ScriptedLlm) -> bool:
+    """Whether other campaigns get the first answer of the LLM."""
+    reader = StoredCampaign(campaign.database, campaign.settings.home)
+    reader.id = "reader"
+    asked = {"base_url": f"{llm.origin}/v1", "model": "scripted"}
+    reader.create(llm=asked, answer_cache={"read": True})
+    run = reader.run()
+
+    def ask() -> Code:
+        system, message = llm.requests[0]
+        Conversation(run, "coding", system["content"]).ask(message["content"])
+        return Code()
+
+    run.step(1, StepName.CODING, Code, ask)
+    return run.budget.tokens == 0
 
 
 def test_settings_are_accepted_once_a_few_steps_on_the_longest_debug_rows_have_succeeded(
@@ -130,6 +149,7 @@ def test_settings_are_accepted_once_a_few_steps_on_the_longest_debug_rows_have_s
     assert code.hyperparameters["llamafactory"]["val_size"] == 0.1, "all settings train the model"
     assert gateway.deleted == ["/v1/models/ft%3Abase%3Atemper%3A%3A1", "/v1/files/file-trial"]
     assert len(gateway.trainings) == len(llm.requests) == 1
+    assert is_shared(campaign, llm)
 
 
 def test_a_failed_trial_goes_back_to_the_llm_with_its_cause(
@@ -150,6 +170,7 @@ def test_a_failed_trial_goes_back_to_the_llm_with_its_cause(
     assert code.failed.failure is Failure.OUT_OF_MEMORY
     assert "the GPU is full (1)" in code.failed.message
     assert "/v1/files/file-trial" in gateway.deleted
+    assert not is_shared(campaign, llm)
 
 
 def test_a_trial_that_the_gateway_refuses_for_its_memory_is_no_end_of_the_campaign(
