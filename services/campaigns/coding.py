@@ -78,5 +78,7 @@ def _check(
         usable = rows.first(run.request.training_rows)
         try_training(run, attempt, checked.hyperparameters, usable)
     except StepFailed as failed:
-        raise StepFailed(failed.failure, f"{failed.message}\nThe debug rows: {made}") from failed
+        dropped = prompts.notes_text(checked.notes)
+        message = f"{failed.message}\nThe debug rows: {made}{dropped}"
+        raise StepFailed(failed.failure, message) from failed
     return checked

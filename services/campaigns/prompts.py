@@ -73,8 +73,13 @@ def code_text(code: Code | None) -> str:
         return "There is no script yet."
     return (
         f"The parent's {SCRIPT}:\n```python\n{code.script}\n```\n"
-        f"The parent's train.yaml:\n```yaml\n{code.settings}\n```"
+        f"The parent's train.yaml:\n```yaml\n{code.settings}\n```{notes_text(code.notes)}"
     )
+
+
+def notes_text(notes: Sequence[str]) -> str:
+    """What was dropped of a train.yaml."""
+    return "".join(f"\ntrain.yaml: {note}" for note in notes)
 
 
 def network_text(request: CreateCampaign) -> str:

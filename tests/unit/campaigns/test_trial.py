@@ -13,6 +13,7 @@ from services.campaigns.effects import Effect
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.llm import Conversation
 from services.campaigns.measurement import parts_of
+from services.campaigns.prompts import code_text
 from services.campaigns.records import Code, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import Waiting
@@ -36,6 +37,7 @@ finetuning_type: full
 per_device_train_batch_size: 4
 val_size: 0.1
 eval_strategy: steps
+lerning_rate: 0.1
 ```"""
 TRIAL = f"ftjob-{'0' * 24}"
 
@@ -149,6 +151,7 @@ def test_settings_are_accepted_once_a_few_steps_on_the_longest_debug_rows_have_s
     assert code.hyperparameters["llamafactory"]["val_size"] == 0.1, "all settings train the model"
     assert gateway.deleted == ["/v1/models/ft%3Abase%3Atemper%3A%3A1", "/v1/files/file-trial"]
     assert len(gateway.trainings) == len(llm.requests) == 1
+    assert "lerning_rate" in code_text(code).partition("train.yaml: ")[2], "the LLM is told later"
     assert is_shared(campaign, llm)
 
 
@@ -164,7 +167,9 @@ def test_a_failed_trial_goes_back_to_the_llm_with_its_cause(
 
     code = coding(campaign, gateway, campaign.run_of(claim))
 
-    assert "the GPU is full (0)" in llm.requests[1][-1]["content"]
+    told = llm.requests[1][-1]["content"]
+    assert "the GPU is full (0)" in told
+    assert "lerning_rate" in told
     assert len(llm.requests) == 2
     assert code.failed is not None
     assert code.failed.failure is Failure.OUT_OF_MEMORY
