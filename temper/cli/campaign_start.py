@@ -24,7 +24,7 @@ from services.contracts.files import FilePurpose
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.client import Temper
-from temper.formats.campaign_tasks import first_problem, read_duration
+from temper.formats.campaign_tasks import first_problem, read_cards, read_duration
 from temper.submission.campaign_batch import describe_target
 from temper.submission.hub import fetch_hub_file
 from temper.submission.submit import Reporting, ensure_model
@@ -131,6 +131,13 @@ def start(
             "--training-rows", "--upper-data-size-limit", min=1, help="Rows to train on at most."
         ),
     ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CARD,...",
+            help="GPUs of its jobs, by index or UUID, which they wait for; none: any.",
+        ),
+    ] = None,
     branches: Annotated[int, typer.Option(min=1, max=64, help="Loops that run at once.")] = 1,
     parents: Annotated[
         ParentPolicy, typer.Option(help="Start loops from the best model, or from others, too.")
@@ -192,6 +199,7 @@ def start(
             "answer_cache": {"read": read_cache, "write": write_cache},
             "budget": budget,
             "training_rows": training_rows,
+            "devices": _devices(devices),
             "branches": branches,
             "parents": parents,
             "seeds": {"most": seeds},
@@ -230,6 +238,13 @@ def _hours(hours: float | None, timeout: str | None) -> float | None:
         return read_duration(timeout) / HOUR_SECONDS
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--timeout") from error
+
+
+def _devices(given: str | None) -> list[int | str] | None:
+    try:
+        return read_cards(given or "") or None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--devices") from error
 
 
 def _scenario(scenario: str | None, benchmark: str | None, description: str | None) -> str:

@@ -144,6 +144,15 @@ def test_answers_are_shared_if_wanted(
     assert sent(gateway)["answer_cache"] == {"read": read, "write": write}
 
 
+@pytest.mark.parametrize(("options", "devices"), [([], None), (["--devices", "0, 2"], [0, 2])])
+def test_jobs_may_be_given_cards(
+    gateway: ScriptedServer, options: list[str], devices: list[int] | None
+) -> None:
+    assert start(*LLM, "--scenario", "Sums.", "--file", "items.jsonl", *options) == 0
+
+    assert sent(gateway).get("devices") == devices
+
+
 def test_data_scripts_may_be_given_llms(gateway: ScriptedServer) -> None:
     pools = ["--script-llm", "strong=big", "--script-llm", "weak=small@http://10.0.0.1/v1"]
 
@@ -167,6 +176,7 @@ def test_data_scripts_may_be_given_llms(gateway: ScriptedServer) -> None:
         (["--scenario", "Sums.", "--timeout", "soon"], "soon"),
         (["--scenario", "Sums.", "--timeout", "1h", "--hours", "1"], "--timeout"),
         (["--scenario", "Sums.", "--llm-for", "cooking=weak"], "cooking"),
+        (["--scenario", "Sums.", "--devices", "first"], "first"),
         (["--scenario", "Sums.", "--script-llm", "big"], "strong|weak=MODEL[@URL]"),
         (["--scenario", "Sums.", "--script-llm", "weak=small"], "strong=MODEL"),
         (["--scenario", "Sums.", "--cost", "3"], "price"),
