@@ -40,6 +40,11 @@ def starting_model(run: CampaignRun, settings: SupervisedHyperparameters) -> str
     return base if goes_on or not _is_adapter(run, base) else _merged(run, base)
 
 
+def merge_path(model: str) -> str:
+    """Where the gateway is asked to merge a model."""
+    return f"/v1/models/{quote(model, safe='')}/merge"
+
+
 def _is_adapter(run: CampaignRun, model: str) -> bool:
     with run.database.read() as session:
         try:
@@ -60,8 +65,8 @@ def _merged(run: CampaignRun, base: str) -> str:
             "priority": run.request.priority,
             "metadata": {"campaign": run.id, "loop": str(run.loop)},
         }
-        path = f"/v1/models/{quote(base, safe='')}/merge"
-        job_id = await run.gateway.create(path, body, run.idempotency_key("merge"))
+        key = run.idempotency_key("merge")
+        job_id = await run.gateway.create(merge_path(base), body, key)
         return Effect({"id": job_id}, job_id)
 
     job = run.finished_job(str(run.once("merge", merge).response["id"]))

@@ -1,11 +1,16 @@
 """POST /v1/models/{id}/merge and /v1/merges, as clients see them."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+
+from services.campaigns.gateway import Gateway
+from services.campaigns.settings import CampaignSettings
+from services.campaigns.starting_model import merge_path
 
 
 @pytest.fixture
@@ -52,3 +57,16 @@ def test_an_idempotency_key_is_for_one_model(http: httpx.Client) -> None:
 
     assert again["id"] == first["id"]
     assert other.status_code == 409
+
+
+def test_a_campaign_may_ask_for_the_merge_of_its_base_model(
+    http: httpx.Client, url: str, tmp_path: Path
+) -> None:
+    gateway = Gateway(CampaignSettings(home=tmp_path, gateway_url=url))
+    body = {"priority": 3, "metadata": {"campaign": "campaign-1", "loop": "2"}}
+
+    merge = asyncio.run(gateway.create(merge_path("tiny/adapter"), body, "campaign/merge"))
+
+    made = http.get(f"/v1/merges/{merge}").json()
+    assert (made["model"], made["metadata"]) == ("tiny/adapter", body["metadata"])
+    http.post(f"/v1/merges/{merge}/cancel")
