@@ -72,7 +72,8 @@ class EvaluationMetrics(Resource):
     ``accuracy`` counts a sample without an answer or a score as incorrect; ``errors`` is the number
     of these. With several samples per item it is avg@n. ``stderr`` is the standard error of the
     mean (n - 1 in the variance), ``ci95`` the Wilson score interval; both are over items, since
-    samples of an item are alike. ``mean_score`` is the mean over the scored samples.
+    samples of an item are alike. ``mean_score`` is the mean over the scored samples, its interval
+    normal.
     """
 
     samples: int
@@ -100,6 +101,8 @@ class EvaluationMetrics(Resource):
     tool_use: ToolUseMetrics | None = Field(default=None, description="With tools only.")
     accuracy: float
     mean_score: float | None = None
+    mean_score_stderr: float | None = Field(default=None, description="Null with one item.")
+    mean_score_ci95: tuple[float, float] | None = None
     stderr: float
     ci95: tuple[float, float]
     prompt_tokens: int

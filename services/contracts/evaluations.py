@@ -19,6 +19,7 @@ from services.contracts.engine import VllmOptions
 from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
 from services.contracts.graders import ExactGrader, MetricsVariant, ScoreModelGrader
 from services.contracts.jobs import JobRequest, JobState
+from services.contracts.main_metrics import Direction, MainMetric, MetricName
 from services.contracts.models import RemoteModel
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
@@ -119,7 +120,8 @@ class CreateEvaluation(JobRequest):
     pass_threshold: Number | None = Field(
         default=None,
         description="The score from which an answer counts as correct; null: the grader's "
-        "highest, which is 1 or the upper end of a score model's range.",
+        "highest, which is 1 or the upper end of a score model's range. Where lower scores are "
+        "better, the score up to which it does; null: 0 or the lower end.",
     )
     sampling: Sampling = Field(default_factory=Sampling)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
@@ -244,7 +246,16 @@ class CreateEvaluation(JobRequest):
                 "samples_per_item above 1 needs sampling.temperature above 0: greedy samples of "
                 "an item are all alike"
             )
+        if self.main_metric[0] in {"majority", "pass_at_k"} and self.samples_per_item == 1:
+            raise ValueError(
+                f"benchmark.metric: {self.main_metric[0]} needs samples_per_item above 1"
+            )
         return self
+
+    @property
+    def main_metric(self) -> tuple[MetricName | None, Direction]:
+        """What a benchmark of one's own declares; a null metric is that of the grader."""
+        return declared_metric(self.benchmark)
 
     @property
     def conversation(self) -> MultiTurn | None:
@@ -266,7 +277,17 @@ class CreateEvaluation(JobRequest):
         """`pass_threshold`, or its default."""
         if self.pass_threshold is not None:
             return self.pass_threshold
-        return self.grader.range[1] if isinstance(self.grader, ScoreModelGrader) else 1.0
+        lowest, highest = 0.0, 1.0
+        if isinstance(self.grader, ScoreModelGrader):
+            lowest, highest = self.grader.range
+        return lowest if self.main_metric[1] == "minimize" else highest
+
+
+def declared_metric(benchmark: str | Benchmark | None) -> tuple[MetricName | None, Direction]:
+    """The metric that a benchmark declares, if it does, and which values are better."""
+    if not isinstance(benchmark, Benchmark):
+        return None, "maximize"
+    return benchmark.metric, benchmark.direction or "maximize"
 
 
 class BenchmarkOutcome(Resource):
@@ -281,6 +302,7 @@ class BenchmarkOutcome(Resource):
     sampling: Sampling
     samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
+    main_metric: MainMetric | None = None
 
 
 class Evaluation(JobState):
@@ -300,6 +322,9 @@ class Evaluation(JobState):
     multi_turn: MultiTurn | None = None
     samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
+    main_metric: MainMetric | None = Field(
+        default=None, description="The number that stands for the benchmark."
+    )
     macro_average: MacroAverage | None = Field(
         default=None, description="Over several benchmarks, once all have metrics."
     )

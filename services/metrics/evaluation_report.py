@@ -11,6 +11,7 @@ from typing import Any
 from services.contracts.comparisons import EvaluationComparison
 from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
 from services.contracts.evaluations import BenchmarkOutcome, Evaluation
+from services.contracts.main_metrics import Direction
 from services.metrics.conversations import (
     CONVERSATION_COLUMNS,
     Conversation,
@@ -19,10 +20,12 @@ from services.metrics.conversations import (
 )
 from services.metrics.evaluation_plots import Interval, intervals, lengths
 from services.metrics.leaderboard import with_tools
+from services.metrics.main_metric import main_metric
 from services.metrics.tables import Cell, Sheet, write_html, write_markdown
 
 SUMMARY_COLUMNS = (
     *("evaluation", "model", "benchmark", "file", "split", "graded by"),
+    *("main metric", "better", "value", "95 % from", "95 % to"),
     *("samples", "accuracy", "95 % from", "95 % to"),
     *("maj@n", "best pass@k", "wrong", "no grade", "unanswered", "unparsable"),
     "in training files",
@@ -37,9 +40,10 @@ MEASURE_COLUMNS = (
     *("mean", "95 % from", "95 % to", "answers"),
 )
 COMPARISON_COLUMNS = (
-    *("baseline", "candidate", "benchmark"),
+    *("baseline", "candidate", "benchmark", "compared", "better"),
     *("items", "left out", "baseline mean", "candidate mean"),
-    *("difference", "95 % from", "95 % to", "test", "p", "p (Holm)", "gained", "lost"),
+    *("difference", "95 % from", "95 % to", "test", "p", "p (Holm)", "better one"),
+    *("gained", "lost"),
 )
 CHANGE_COLUMNS = (
     *("candidate", "benchmark", "row", "change"),
@@ -212,20 +216,33 @@ def _summary(each: Evaluation, found: BenchmarkOutcome) -> Sequence[Cell]:
     best = max((each.mean for each in (metrics.pass_at_k or {}).values()), default=None)
     wrong = metrics.samples - metrics.correct - metrics.errors
     return (
-        *(*place, graded_by, metrics.samples),
-        *(metrics.accuracy, *metrics.ci95, majority, best),
+        *(*place, graded_by),
+        *_main(found),
+        *(metrics.samples, metrics.accuracy, *metrics.ci95, majority, best),
         *(wrong, metrics.errors, metrics.unanswered, metrics.unparsable),
         in_training_files(metrics),
         *(metrics.prompt_tokens, metrics.completion_tokens, metrics.tokens_per_second),
     )
 
 
+def _main(found: BenchmarkOutcome) -> Sequence[Cell]:
+    main = main_metric(found)
+    if main is None:
+        return (None,) * 5
+    return main.name, _better(main.direction), main.mean, *(main.ci95 or (None, None))
+
+
+def _better(direction: Direction) -> str:
+    return "lower" if direction == "minimize" else "higher"
+
+
 def _compared(comparison: EvaluationComparison) -> Iterator[Sequence[Cell]]:
     for each in comparison.comparisons:
         yield (
-            *(comparison.baseline, each.candidate, each.benchmark, each.items, each.left_out),
+            *(comparison.baseline, each.candidate, each.benchmark),
+            *(each.value, _better(each.direction), each.items, each.left_out),
             *(each.baseline_mean, each.candidate_mean, each.difference, *each.ci95),
-            *(each.test, each.p_value, each.p_adjusted, each.gained, each.lost),
+            *(each.test, each.p_value, each.p_adjusted, each.better, each.gained, each.lost),
         )
 
 

@@ -18,6 +18,7 @@ from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
 from services.core.registry import require_file
 from services.metrics.macro_average import macro_average
+from services.metrics.main_metric import main_metric
 
 
 def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSettings) -> Job:
@@ -78,7 +79,7 @@ def _reuse(result: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _outcome(name: str | None, request: CreateEvaluation, metrics: Any) -> BenchmarkOutcome:
-    return BenchmarkOutcome(
+    outcome = BenchmarkOutcome(
         name=name,
         file=request.only_file,
         grader=request.grader,
@@ -89,3 +90,4 @@ def _outcome(name: str | None, request: CreateEvaluation, metrics: Any) -> Bench
         samples_per_item=request.samples_per_item,
         metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
     )
+    return outcome.model_copy(update={"main_metric": main_metric(outcome)})

@@ -108,6 +108,7 @@ def _generation(
         keep_reasoning=spec.keep_reasoning,
         prediction=spec.prediction,
         benchmark=spec.name,
+        lower_is_better=spec.lower_is_better,
     )
     return Generation(
         model.asked_by(spec), grading, results, run.totals, system_prompt=spec.system_prompt

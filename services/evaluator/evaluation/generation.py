@@ -117,10 +117,12 @@ async def _ask_all(
 
 
 class Grading:
-    """Makes rows of answers: correct from a score of ``pass_threshold``.
+    """Makes rows of answers: correct from a score of ``pass_threshold``, or up to it where lower
+    scores are better.
 
     Graders see the text behind the reasoning; with ``keep_reasoning`` all of it, and with
-    ``prediction`` a value of its JSON. An answer without that value is wrong.
+    ``prediction`` a value of its JSON. An answer without that value is wrong, and without a score
+    where 0 could be the best one.
     """
 
     def __init__(
@@ -131,18 +133,19 @@ class Grading:
         keep_reasoning: bool = False,
         prediction: JsonPrediction | None = None,
         benchmark: str | None = None,
+        lower_is_better: bool = False,
     ) -> None:
         self._grader = grader
         self._pass_threshold = pass_threshold
         self._keep_reasoning = keep_reasoning
         self._prediction = prediction
         self._benchmark = benchmark
+        self._lower_is_better = lower_is_better
 
     async def row(self, sample: EvaluationSample, answer: Answer) -> ResultRow:
         """The graded answer; without a score, the reason is its ``error``."""
         text, parsing = self._graded_text(answer.text)
-        score: Score | None = Score(0.0)
-        error: str | None = None
+        score, error = self._without_value()
         if text is not None:
             score, error = await self._score(sample, text)
         return ResultRow(
@@ -159,7 +162,7 @@ class Grading:
             measures=dict(score.measures) or None if score else None,
             tools=answer.tools,
             score=score.value if score else None,
-            correct=score.value >= self._pass_threshold if score else None,
+            correct=self._passes(score) if score else None,
             error=error,
             finish_reason=answer.finish_reason,
             status_code=HTTPStatus.OK,
@@ -185,6 +188,16 @@ class Grading:
             status_code=outcome.failure.status_code,
             attempts=outcome.attempts,
         )
+
+    def _without_value(self) -> tuple[Score | None, str | None]:
+        if self._lower_is_better:
+            return None, "the answer has no value at prediction.path"
+        return Score(0.0), None
+
+    def _passes(self, score: Score) -> bool:
+        if self._lower_is_better:
+            return score.value <= self._pass_threshold
+        return score.value >= self._pass_threshold
 
     def _graded_text(self, answer: str) -> tuple[str | None, ParsingOutcome | None]:
         """What is graded, and what became of the JSON if that is asked for."""

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.evaluations import declared_metric
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import JsonPrediction, Sampling
@@ -68,6 +69,11 @@ class BenchmarkSpec(_Strict):
     prediction: JsonPrediction | None = Field(default=None, description="Grade JSON alone.")
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     samples_per_item: int = Field(default=1, ge=1)
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether lower scores of the benchmark are better."""
+        return declared_metric(self.benchmark)[1] == "minimize"
 
 
 class EvaluationSpec(_Strict):
