@@ -121,6 +121,9 @@ class EvaluationMetrics(Resource):
         return {**(self.measures or {}), **tools}
 
 
+DISPUTED = "disputed"
+"""The tag of a row that the grader and its second opinion grade differently."""
+
 ResultOrder = Literal["completion", "input"]
 """The order of a list of rows: as they finish, or as in the file (and by sample)."""
 
@@ -156,7 +159,9 @@ class SampleResult(Resource):
         default=None, description="The head of what was asked: up to 8,000 characters."
     )
     tags: list[str] = Field(
-        default_factory=list, description="The row's `tag` and `tags`, and its sub-task."
+        default_factory=list,
+        description="The row's `tag` and `tags`, its sub-task, and `disputed` where a second "
+        "opinion differs from the grade.",
     )
     gold: list[str]
     answer: str | None

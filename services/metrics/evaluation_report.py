@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.comparisons import EvaluationComparison
-from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
+from services.contracts.evaluation_results import DISPUTED, EvaluationMetrics, SampleResult
 from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from services.contracts.main_metrics import Direction
 from services.metrics.conversations import (
@@ -25,7 +25,7 @@ from services.metrics.tables import Cell, Sheet, write_html, write_markdown
 
 SUMMARY_COLUMNS = (
     *("evaluation", "model", "benchmark", "file", "split", "graded by"),
-    *("main metric", "better", "value", "95 % from", "95 % to"),
+    *("main metric", "better", "value", "value from", "value to"),
     *("samples", "accuracy", "95 % from", "95 % to"),
     *("maj@n", "best pass@k", "wrong", "no grade", "unanswered", "unparsable"),
     "in training files",
@@ -107,6 +107,9 @@ class EvaluationReport:
         if self.comparison is not None:
             yield "Comparison", COMPARISON_COLUMNS, _compared(self.comparison)
             yield "Changes", CHANGE_COLUMNS, self._changes(self.comparison)
+        disputed = list(self._rows(DISPUTED))
+        if disputed:
+            yield "Disputed", ROW_COLUMNS, disputed
         yield "Rows", ROW_COLUMNS, self._rows()
 
     def _outcomes(self) -> Iterator[tuple[Evaluation, BenchmarkOutcome]]:
@@ -181,9 +184,11 @@ class EvaluationReport:
                         answers = _answers(before[row]), _answers(after[row])
                         yield (each.candidate, each.benchmark, row, change, gold, *answers)
 
-    def _rows(self) -> Iterator[Sequence[Cell]]:
+    def _rows(self, tag: str | None = None) -> Iterator[Sequence[Cell]]:
         for name, rows in self.rows.items():
             for row in rows:
+                if tag is not None and tag not in row.tags:
+                    continue
                 yield (
                     *(name, row.benchmark, row.index, row.sample, row.outcome, row.score),
                     *(" | ".join(row.gold), row.extracted, row.answer, row.error),

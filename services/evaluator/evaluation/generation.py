@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluation_results import ParsingOutcome
+from services.contracts.evaluation_results import DISPUTED, ParsingOutcome
 from services.contracts.sampling import JsonPrediction
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
@@ -17,6 +17,7 @@ from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
+from services.rewards.graders.bounded_integer import AGREES
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 
 KEPT_PROMPT = 8_000
@@ -153,7 +154,7 @@ class Grading:
             index=sample.index,
             sample=sample.sample,
             prompt=sample.prompt(KEPT_PROMPT),
-            tags=list(sample.tags),
+            tags=[*sample.tags, *_tags(score)],
             gold=list(sample.gold),
             answer=answer.text,
             extracted=score.extracted if score else None,
@@ -223,3 +224,8 @@ class Grading:
             return await self._grader.score(graded), None
         except RewardFailed as failure:
             return None, f"the answer was not graded: {failure.message}"
+
+
+def _tags(score: Score | None) -> list[str]:
+    """The tag of an answer that rule and second opinion grade differently."""
+    return [DISPUTED] if score is not None and score.measures.get(AGREES) == 0 else []

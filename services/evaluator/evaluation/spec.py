@@ -71,6 +71,11 @@ class BenchmarkSpec(_Strict):
     samples_per_item: int = Field(default=1, ge=1)
 
     @property
+    def answer_range(self) -> tuple[int, int] | None:
+        """What an answer to the benchmark lies between."""
+        return None if self.benchmark is None else self.benchmark.answer_range
+
+    @property
     def lower_is_better(self) -> bool:
         """Whether lower scores of the benchmark are better."""
         return declared_metric(self.benchmark)[1] == "minimize"
