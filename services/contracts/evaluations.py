@@ -13,11 +13,17 @@ from pydantic import (
 )
 
 from services.contracts.base import JsonObject, Number, Request, Resource
-from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, graded_by
+from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, benchmark_of, graded_by
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
-from services.contracts.graders import ExactGrader, MetricsVariant, ScoreModelGrader
+from services.contracts.graders import (
+    BoxedIntegerGrader,
+    ExactGrader,
+    JudgeModel,
+    MetricsVariant,
+    ScoreModelGrader,
+)
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.main_metrics import Direction, MainMetric, MetricName
 from services.contracts.models import RemoteModel
@@ -55,6 +61,7 @@ class BenchmarkEntry(Request):
     system_prompt: str | None = Field(default=None, max_length=100_000)
     keep_reasoning: StrictBool | None = None
     prediction: JsonPrediction | None = None
+    judge: JudgeModel | None = None
     max_samples: StrictInt | None = Field(default=None, ge=1)
     samples_per_item: StrictInt | None = Field(default=None, ge=1, le=1024)
 
@@ -132,6 +139,11 @@ class CreateEvaluation(JobRequest):
     prediction: JsonPrediction | None = Field(
         default=None, description="Grade a value of the JSON in the answer; none is wrong."
     )
+    judge: JudgeModel | None = Field(
+        default=None,
+        description="Of aime24 and aime25: a language model that sees only what the rule called "
+        "wrong, for a second score beside that of the rule.",
+    )
     tools: list[Tool] = Field(
         default_factory=list,
         max_length=32,
@@ -165,6 +177,8 @@ class CreateEvaluation(JobRequest):
             return self
         if self.benchmark is not None:
             raise ValueError("benchmark says what file holds: give it in benchmarks")
+        if self.judge is not None:
+            raise ValueError("judge is that of a benchmark: give it in benchmarks")
         entries = [each for entry in self.benchmarks for each in entry.entries()]
         names = [entry.name for entry in entries]
         if repeated := {name for name in names if names.count(name) > 1}:
@@ -205,7 +219,7 @@ class CreateEvaluation(JobRequest):
         """
         if self.benchmarks is None:
             return {None: self}
-        of_each = {"file", "benchmark", "benchmarks", "grader"}
+        of_each = {"file", "benchmark", "benchmarks", "grader", "judge"}
         shared = {name: getattr(self, name) for name in type(self).model_fields.keys() - of_each}
         return {entry.name: self._alone(shared, entry) for entry in self.benchmarks}
 
@@ -231,6 +245,18 @@ class CreateEvaluation(JobRequest):
             if "grader" in self.model_fields_set and self.grader != grader:
                 raise ValueError("benchmark sets the grader: give one of them")
             self.grader = grader
+        return self
+
+    @model_validator(mode="after")
+    def _judged_beside_a_rule(self) -> Self:
+        if self.judge is None or self.benchmarks is not None:
+            return self
+        bounds = None if self.benchmark is None else benchmark_of(self.benchmark).answer_range
+        if bounds is None or not isinstance(self.grader, BoxedIntegerGrader):
+            raise ValueError(
+                "judge is for aime24, aime25 and benchmarks with answer_range and the grader "
+                "boxed_integer"
+            )
         return self
 
     @model_validator(mode="after")

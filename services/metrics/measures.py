@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import NormalDist, quantiles
 from types import MappingProxyType
 
-LOWER_IS_BETTER = frozenset({"absolute_error", "levenshtein"})
+LOWER_IS_BETTER = frozenset({"absolute_error", "judge_failed", "levenshtein"})
 WINSORIZED = frozenset({"improvement"})
 """Measures whose mean counts values beyond the 5th and 95th percentile as these."""
 RATIOS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(

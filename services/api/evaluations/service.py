@@ -19,6 +19,7 @@ from services.core.jobs.store import create_job
 from services.core.registry import require_file
 from services.metrics.macro_average import macro_average
 from services.metrics.main_metric import main_metric
+from services.rewards.graders.bounded_integer import judge_of_wrong
 
 
 def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSettings) -> Job:
@@ -35,6 +36,8 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         require_file(session, file, place)
     for each in body.by_benchmark().values():
         check_grader(each.grader, settings)
+        if each.judge is not None:
+            check_grader(judge_of_wrong(each.judge), settings, "judge")
     check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
     return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, gpus))

@@ -91,7 +91,7 @@ async def _graders(runs: Sequence[BenchmarkRun], factory: RewardFactory) -> list
     made: dict[str, Component] = {}
     graders = []
     for run in runs:
-        key = f"{run.spec.grader.model_dump_json()} {run.spec.answer_range}"
+        key = f"{run.spec.grader.model_dump_json()} {run.spec.answer_range} {run.spec.judge!r}"
         if key not in made:
             made[key] = await _component(run, factory)
         graders.append(made[key])
@@ -101,7 +101,7 @@ async def _graders(runs: Sequence[BenchmarkRun], factory: RewardFactory) -> list
 async def _component(run: BenchmarkRun, factory: RewardFactory) -> Component:
     grader, bounds = run.spec.grader, run.spec.answer_range
     if isinstance(grader, BoxedIntegerGrader) and bounds is not None:
-        return await factory.bounded_integer(bounds)
+        return await factory.bounded_integer(bounds, run.spec.judge, f"{run.place}judge")
     return await factory.component(grader, f"{run.place}grader")
 
 

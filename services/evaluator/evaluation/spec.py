@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import declared_metric
+from services.contracts.graders import JudgeModel
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import JsonPrediction, Sampling
@@ -67,6 +68,7 @@ class BenchmarkSpec(_Strict):
     )
     keep_reasoning: bool = Field(default=False, description="Grade the reasoning, too.")
     prediction: JsonPrediction | None = Field(default=None, description="Grade JSON alone.")
+    judge: JudgeModel | None = Field(default=None, description="Sees what the rule called wrong.")
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     samples_per_item: int = Field(default=1, ge=1)
 

@@ -52,11 +52,11 @@ def test_mathematics_is_a_second_opinion_on_every_answer() -> None:
         (r"\boxed{x = 204}", "204"),
         (r"\boxed{9^{9^{9^9}}}", "204"),
     )
-    assert right.measures == {"correct": 1.0, "agrees": 1.0}
-    assert (other_form.value, other_form.measures) == (0.0, {"correct": 1.0, "agrees": 0.0})
-    assert wrong.measures == {"correct": 0.0, "agrees": 1.0}
+    assert right.measures == {"math_verify": 1.0, "agrees": 1.0}
+    assert (other_form.value, other_form.measures) == (0.0, {"math_verify": 1.0, "agrees": 0.0})
+    assert wrong.measures == {"math_verify": 0.0, "agrees": 1.0}
     assert percent.value == 0.0
-    assert huge.measures == {"correct": 0.0, "agrees": 1.0}
+    assert huge.measures == {"math_verify": 0.0, "agrees": 1.0}
 
 
 def test_the_rule_decides_when_mathematics_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
