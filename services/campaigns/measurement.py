@@ -150,7 +150,13 @@ def _rows(run: CampaignRun, job_id: str, *, with_reason: bool = True) -> list[_R
         raise StepFailed(Failure.ENVIRONMENT, f"evaluation {job_id} did not succeed{why}")
     path = run.artifacts.job(job_id) / "results.jsonl"
     rows = [row for _, row in read_records(path, _ResultRow)]
+    if run.request.compares_correctness:
+        rows = [row.model_copy(update={"score": _share(row)}) for row in rows]
     return sorted(rows, key=lambda row: row.index)
+
+
+def _share(row: _ResultRow) -> float | None:
+    return None if row.correct is None else float(row.correct)
 
 
 def _shown(row: _ResultRow, items: Sequence[Item]) -> WrongSample:

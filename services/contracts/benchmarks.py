@@ -19,6 +19,7 @@ from services.contracts.graders import (
     TokenF1Grader,
     ToolCallsGrader,
 )
+from services.contracts.main_metrics import Direction, MetricName
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
 
 QUESTION = "{question}"
@@ -94,6 +95,25 @@ class Benchmark(Request):
         default=False, description="Whether the rows of a sub-task are shuffled before a split."
     )
     grader: EvaluationGrader
+    metric: MetricName | None = Field(
+        default=None,
+        description="What stands for the benchmark in leaderboards, comparisons and means; null: "
+        "the published score of panorama and chemistry, else accuracy.",
+    )
+    direction: Direction | None = Field(
+        default=None,
+        description="Which values of the metric are better; null: higher ones. `minimize` goes "
+        "with mean_score.",
+    )
+
+    @model_validator(mode="after")
+    def _metric_has_the_direction(self) -> Self:
+        if self.direction == "minimize" and self.metric != "mean_score":
+            raise ValueError(
+                "direction: minimize goes with metric: mean_score only; accuracy, majority and "
+                "pass_at_k count correct answers, of which more are better"
+            )
+        return self
 
     @model_validator(mode="after")
     def _asks(self) -> Self:

@@ -89,7 +89,9 @@ class CreateCampaign(JobRequest):
         ge=1,
         description="The score of an item is pass@k of its samples, in place of their mean.",
     )
-    higher_is_better: StrictBool = True
+    higher_is_better: StrictBool = Field(
+        default=True, description="Of scores; set by the direction of a benchmark that has one."
+    )
     acceptance: AcceptancePolicy = Field(
         default_factory=AcceptancePolicy, description="When a model is better than the best one."
     )
@@ -176,6 +178,27 @@ class CreateCampaign(JobRequest):
                 raise ValueError("benchmark sets the grader: give one of them")
             self.grader = grader
         return self
+
+    @model_validator(mode="after")
+    def _better_as_the_benchmark(self) -> Self:
+        if not isinstance(self.benchmark, Benchmark):
+            return self
+        if self.benchmark.metric in {"majority", "pass_at_k"}:
+            raise ValueError(
+                f"benchmark.metric: {self.benchmark.metric} is not that of single items: give "
+                "accuracy, mean_score, or none and pass_k"
+            )
+        if self.benchmark.direction is not None:
+            higher = self.benchmark.direction == "maximize"
+            if "higher_is_better" in self.model_fields_set and self.higher_is_better != higher:
+                raise ValueError("benchmark.direction says what is better: no higher_is_better")
+            self.higher_is_better = higher
+        return self
+
+    @property
+    def compares_correctness(self) -> bool:
+        """Whether items have a share of correct answers in place of their scores."""
+        return isinstance(self.benchmark, Benchmark) and self.benchmark.metric == "accuracy"
 
     @model_validator(mode="after")
     def _one_division(self) -> Self:

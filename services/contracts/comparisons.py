@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from services.contracts.base import Request, Resource
+from services.contracts.main_metrics import Direction
 
 ComparedValue = Literal["correct", "score"]
 
@@ -17,24 +18,31 @@ class CompareEvaluations(Request):
         max_length=20,
         description="Evaluations of the same files with the same graders.",
     )
-    value: ComparedValue = Field(
-        default="correct",
+    value: ComparedValue | None = Field(
+        default=None,
         description="What is compared: correctness, where an item without a grade is incorrect, or "
-        "the score, where it is left out.",
+        "the score, where it is left out. Null: the score of benchmarks whose metric is "
+        "mean_score, of others correctness.",
     )
 
 
 class PairedComparison(Resource):
     """A candidate against the baseline, on the items that both have.
 
-    Positive differences favor the candidate. ``gained`` and ``lost`` are the items whose value is
-    higher and lower than the baseline's; their lists hold the first 1,000 rows of the file each.
+    Differences are candidate minus baseline: positive ones favor the candidate, with the direction
+    ``minimize`` negative ones. ``gained`` and ``lost`` are the items whose value is better and
+    worse than the baseline's; their lists hold the first 1,000 rows of the file each.
     ``p_adjusted`` is corrected for the number of comparisons (Holm).
     """
 
     candidate: str
     benchmark: str | None = Field(
         default=None, description="The name of the benchmark, of evaluations of several."
+    )
+    value: ComparedValue = "correct"
+    direction: Direction = "maximize"
+    better: Literal["baseline", "candidate"] | None = Field(
+        default=None, description="Where ``p_adjusted`` is below 0.05."
     )
     items: int
     left_out: int = Field(description="Items that only one has, or that have no score.")
@@ -59,5 +67,7 @@ class EvaluationComparison(Resource):
 
     object: Literal["evaluation.comparison"] = "evaluation.comparison"
     baseline: str
-    value: ComparedValue
+    value: ComparedValue | None = Field(
+        description="What is compared, if that is the same in all comparisons."
+    )
     comparisons: list[PairedComparison]

@@ -72,7 +72,8 @@ class EvaluationMetrics(Resource):
     ``accuracy`` counts a sample without an answer or a score as incorrect; ``errors`` is the number
     of these. With several samples per item it is avg@n. ``stderr`` is the standard error of the
     mean (n - 1 in the variance), ``ci95`` the Wilson score interval; both are over items, since
-    samples of an item are alike. ``mean_score`` is the mean over the scored samples.
+    samples of an item are alike. ``mean_score`` is the mean over the scored samples, its interval
+    normal.
     """
 
     samples: int
@@ -100,6 +101,8 @@ class EvaluationMetrics(Resource):
     tool_use: ToolUseMetrics | None = Field(default=None, description="With tools only.")
     accuracy: float
     mean_score: float | None = None
+    mean_score_stderr: float | None = Field(default=None, description="Null with one item.")
+    mean_score_ci95: tuple[float, float] | None = None
     stderr: float
     ci95: tuple[float, float]
     prompt_tokens: int
@@ -117,6 +120,9 @@ class EvaluationMetrics(Resource):
         tools = {} if self.tool_use is None else {"tools": self.tool_use.per_sample}
         return {**(self.measures or {}), **tools}
 
+
+DISPUTED = "disputed"
+"""The tag of a row that the grader and its second opinion grade differently."""
 
 ResultOrder = Literal["completion", "input"]
 """The order of a list of rows: as they finish, or as in the file (and by sample)."""
@@ -153,7 +159,9 @@ class SampleResult(Resource):
         default=None, description="The head of what was asked: up to 8,000 characters."
     )
     tags: list[str] = Field(
-        default_factory=list, description="The row's `tag` and `tags`, and its sub-task."
+        default_factory=list,
+        description="The row's `tag` and `tags`, its sub-task, and `disputed` where a second "
+        "opinion differs from the grade.",
     )
     gold: list[str]
     answer: str | None

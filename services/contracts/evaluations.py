@@ -13,12 +13,19 @@ from pydantic import (
 )
 
 from services.contracts.base import JsonObject, Number, Request, Resource
-from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, graded_by
+from services.contracts.benchmarks import COMPOSITES, Benchmark, SplitName, benchmark_of, graded_by
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
-from services.contracts.graders import ExactGrader, MetricsVariant, ScoreModelGrader
+from services.contracts.graders import (
+    BoxedIntegerGrader,
+    ExactGrader,
+    JudgeModel,
+    MetricsVariant,
+    ScoreModelGrader,
+)
 from services.contracts.jobs import JobRequest, JobState
+from services.contracts.main_metrics import Direction, MainMetric, MetricName
 from services.contracts.models import RemoteModel
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
@@ -54,6 +61,7 @@ class BenchmarkEntry(Request):
     system_prompt: str | None = Field(default=None, max_length=100_000)
     keep_reasoning: StrictBool | None = None
     prediction: JsonPrediction | None = None
+    judge: JudgeModel | None = None
     max_samples: StrictInt | None = Field(default=None, ge=1)
     samples_per_item: StrictInt | None = Field(default=None, ge=1, le=1024)
 
@@ -119,7 +127,8 @@ class CreateEvaluation(JobRequest):
     pass_threshold: Number | None = Field(
         default=None,
         description="The score from which an answer counts as correct; null: the grader's "
-        "highest, which is 1 or the upper end of a score model's range.",
+        "highest, which is 1 or the upper end of a score model's range. Where lower scores are "
+        "better, the score up to which it does; null: 0 or the lower end.",
     )
     sampling: Sampling = Field(default_factory=Sampling)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
@@ -129,6 +138,11 @@ class CreateEvaluation(JobRequest):
     )
     prediction: JsonPrediction | None = Field(
         default=None, description="Grade a value of the JSON in the answer; none is wrong."
+    )
+    judge: JudgeModel | None = Field(
+        default=None,
+        description="Of aime24 and aime25: a language model that sees only what the rule called "
+        "wrong, for a second score beside that of the rule.",
     )
     tools: list[Tool] = Field(
         default_factory=list,
@@ -163,6 +177,8 @@ class CreateEvaluation(JobRequest):
             return self
         if self.benchmark is not None:
             raise ValueError("benchmark says what file holds: give it in benchmarks")
+        if self.judge is not None:
+            raise ValueError("judge is that of a benchmark: give it in benchmarks")
         entries = [each for entry in self.benchmarks for each in entry.entries()]
         names = [entry.name for entry in entries]
         if repeated := {name for name in names if names.count(name) > 1}:
@@ -203,7 +219,7 @@ class CreateEvaluation(JobRequest):
         """
         if self.benchmarks is None:
             return {None: self}
-        of_each = {"file", "benchmark", "benchmarks", "grader"}
+        of_each = {"file", "benchmark", "benchmarks", "grader", "judge"}
         shared = {name: getattr(self, name) for name in type(self).model_fields.keys() - of_each}
         return {entry.name: self._alone(shared, entry) for entry in self.benchmarks}
 
@@ -232,6 +248,18 @@ class CreateEvaluation(JobRequest):
         return self
 
     @model_validator(mode="after")
+    def _judged_beside_a_rule(self) -> Self:
+        if self.judge is None or self.benchmarks is not None:
+            return self
+        bounds = None if self.benchmark is None else benchmark_of(self.benchmark).answer_range
+        if bounds is None or not isinstance(self.grader, BoxedIntegerGrader):
+            raise ValueError(
+                "judge is for aime24, aime25 and benchmarks with answer_range and the grader "
+                "boxed_integer"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_view_of_answers(self) -> Self:
         if self.prediction is not None and self.keep_reasoning:
             raise ValueError("prediction reads JSON behind the reasoning: without keep_reasoning")
@@ -244,7 +272,16 @@ class CreateEvaluation(JobRequest):
                 "samples_per_item above 1 needs sampling.temperature above 0: greedy samples of "
                 "an item are all alike"
             )
+        if self.main_metric[0] in {"majority", "pass_at_k"} and self.samples_per_item == 1:
+            raise ValueError(
+                f"benchmark.metric: {self.main_metric[0]} needs samples_per_item above 1"
+            )
         return self
+
+    @property
+    def main_metric(self) -> tuple[MetricName | None, Direction]:
+        """What a benchmark of one's own declares; a null metric is that of the grader."""
+        return declared_metric(self.benchmark)
 
     @property
     def conversation(self) -> MultiTurn | None:
@@ -266,7 +303,17 @@ class CreateEvaluation(JobRequest):
         """`pass_threshold`, or its default."""
         if self.pass_threshold is not None:
             return self.pass_threshold
-        return self.grader.range[1] if isinstance(self.grader, ScoreModelGrader) else 1.0
+        lowest, highest = 0.0, 1.0
+        if isinstance(self.grader, ScoreModelGrader):
+            lowest, highest = self.grader.range
+        return lowest if self.main_metric[1] == "minimize" else highest
+
+
+def declared_metric(benchmark: str | Benchmark | None) -> tuple[MetricName | None, Direction]:
+    """The metric that a benchmark declares, if it does, and which values are better."""
+    if not isinstance(benchmark, Benchmark):
+        return None, "maximize"
+    return benchmark.metric, benchmark.direction or "maximize"
 
 
 class BenchmarkOutcome(Resource):
@@ -281,6 +328,7 @@ class BenchmarkOutcome(Resource):
     sampling: Sampling
     samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
+    main_metric: MainMetric | None = None
 
 
 class Evaluation(JobState):
@@ -300,6 +348,9 @@ class Evaluation(JobState):
     multi_turn: MultiTurn | None = None
     samples_per_item: int = 1
     metrics: EvaluationMetrics | None = None
+    main_metric: MainMetric | None = Field(
+        default=None, description="The number that stands for the benchmark."
+    )
     macro_average: MacroAverage | None = Field(
         default=None, description="Over several benchmarks, once all have metrics."
     )

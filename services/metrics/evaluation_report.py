@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.comparisons import EvaluationComparison
-from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
+from services.contracts.evaluation_results import DISPUTED, EvaluationMetrics, SampleResult
 from services.contracts.evaluations import BenchmarkOutcome, Evaluation
+from services.contracts.main_metrics import Direction
 from services.metrics.conversations import (
     CONVERSATION_COLUMNS,
     Conversation,
@@ -19,10 +20,12 @@ from services.metrics.conversations import (
 )
 from services.metrics.evaluation_plots import Interval, intervals, lengths
 from services.metrics.leaderboard import with_tools
+from services.metrics.main_metric import main_metric
 from services.metrics.tables import Cell, Sheet, write_html, write_markdown
 
 SUMMARY_COLUMNS = (
     *("evaluation", "model", "benchmark", "file", "split", "graded by"),
+    *("main metric", "better", "value", "value from", "value to"),
     *("samples", "accuracy", "95 % from", "95 % to"),
     *("maj@n", "best pass@k", "wrong", "no grade", "unanswered", "unparsable"),
     "in training files",
@@ -37,9 +40,10 @@ MEASURE_COLUMNS = (
     *("mean", "95 % from", "95 % to", "answers"),
 )
 COMPARISON_COLUMNS = (
-    *("baseline", "candidate", "benchmark"),
+    *("baseline", "candidate", "benchmark", "compared", "better"),
     *("items", "left out", "baseline mean", "candidate mean"),
-    *("difference", "95 % from", "95 % to", "test", "p", "p (Holm)", "gained", "lost"),
+    *("difference", "95 % from", "95 % to", "test", "p", "p (Holm)", "better one"),
+    *("gained", "lost"),
 )
 CHANGE_COLUMNS = (
     *("candidate", "benchmark", "row", "change"),
@@ -103,6 +107,9 @@ class EvaluationReport:
         if self.comparison is not None:
             yield "Comparison", COMPARISON_COLUMNS, _compared(self.comparison)
             yield "Changes", CHANGE_COLUMNS, self._changes(self.comparison)
+        disputed = list(self._rows(DISPUTED))
+        if disputed:
+            yield "Disputed", ROW_COLUMNS, disputed
         yield "Rows", ROW_COLUMNS, self._rows()
 
     def _outcomes(self) -> Iterator[tuple[Evaluation, BenchmarkOutcome]]:
@@ -177,9 +184,11 @@ class EvaluationReport:
                         answers = _answers(before[row]), _answers(after[row])
                         yield (each.candidate, each.benchmark, row, change, gold, *answers)
 
-    def _rows(self) -> Iterator[Sequence[Cell]]:
+    def _rows(self, tag: str | None = None) -> Iterator[Sequence[Cell]]:
         for name, rows in self.rows.items():
             for row in rows:
+                if tag is not None and tag not in row.tags:
+                    continue
                 yield (
                     *(name, row.benchmark, row.index, row.sample, row.outcome, row.score),
                     *(" | ".join(row.gold), row.extracted, row.answer, row.error),
@@ -212,20 +221,33 @@ def _summary(each: Evaluation, found: BenchmarkOutcome) -> Sequence[Cell]:
     best = max((each.mean for each in (metrics.pass_at_k or {}).values()), default=None)
     wrong = metrics.samples - metrics.correct - metrics.errors
     return (
-        *(*place, graded_by, metrics.samples),
-        *(metrics.accuracy, *metrics.ci95, majority, best),
+        *(*place, graded_by),
+        *_main(found),
+        *(metrics.samples, metrics.accuracy, *metrics.ci95, majority, best),
         *(wrong, metrics.errors, metrics.unanswered, metrics.unparsable),
         in_training_files(metrics),
         *(metrics.prompt_tokens, metrics.completion_tokens, metrics.tokens_per_second),
     )
 
 
+def _main(found: BenchmarkOutcome) -> Sequence[Cell]:
+    main = main_metric(found)
+    if main is None:
+        return (None,) * 5
+    return main.name, _better(main.direction), main.mean, *(main.ci95 or (None, None))
+
+
+def _better(direction: Direction) -> str:
+    return "lower" if direction == "minimize" else "higher"
+
+
 def _compared(comparison: EvaluationComparison) -> Iterator[Sequence[Cell]]:
     for each in comparison.comparisons:
         yield (
-            *(comparison.baseline, each.candidate, each.benchmark, each.items, each.left_out),
+            *(comparison.baseline, each.candidate, each.benchmark),
+            *(each.value, _better(each.direction), each.items, each.left_out),
             *(each.baseline_mean, each.candidate_mean, each.difference, *each.ci95),
-            *(each.test, each.p_value, each.p_adjusted, each.gained, each.lost),
+            *(each.test, each.p_value, each.p_adjusted, each.better, each.gained, each.lost),
         )
 
 

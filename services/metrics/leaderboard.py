@@ -1,22 +1,26 @@
 """Leaderboards: the newest results of models on benchmarks, as rows and columns."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, starmap
 
 from services.contracts.benchmarks import SplitName
 from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate
-from services.contracts.evaluations import BenchmarkOutcome, Evaluation
+from services.contracts.evaluations import BenchmarkOutcome, Evaluation, declared_metric
 from services.contracts.jobs import JobStatus
-from services.metrics.macro_average import accuracy_of, mean_of_independent, share_items
+from services.contracts.main_metrics import Direction, MainMetric
+from services.metrics.macro_average import share_items
+from services.metrics.main_metric import estimate_of, main_metric, mean_of_independent
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkKey:
-    """What evaluations must share for their accuracies to be comparable.
+    """What evaluations must share for their main metrics to be comparable.
 
-    ``grading`` is the grader with all its settings and the passing score, as JSON. ``benchmark`` is
-    the one by name; another prompt than its own makes another benchmark.
+    ``grading`` is the grader with all its settings, the passing score and the declared metric.
+    ``benchmark`` is the one by name; another prompt than its own makes another benchmark.
+    ``metric`` is the main one of the newest result.
     """
 
     file: str
@@ -26,6 +30,8 @@ class BenchmarkKey:
     grading: str
     items: int
     samples_per_item: int
+    direction: Direction
+    metric: str = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +40,15 @@ class LeaderboardCell:
 
     evaluation: str
     metrics: EvaluationMetrics
+    main: MainMetric
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """A model's results; ``mean`` is the unweighted mean accuracy, if no benchmark is missing.
+    """A model's results; ``mean`` is the unweighted mean of the main metrics.
 
-    ``interval`` is that mean with its error, if there are several benchmarks without common items.
+    There is none if a benchmark is missing, or one of several is not averaged. ``interval`` is the
+    mean with its error, if there are several benchmarks without common items.
     """
 
     model: str
@@ -51,10 +59,19 @@ class LeaderboardRow:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """Models by mean accuracy; those with more results stand above those with fewer."""
+    """Models by mean; those with more results stand above those with fewer.
+
+    Where benchmarks have no mean, models stand by their mean rank on them, the best one first.
+    """
 
     benchmarks: Sequence[BenchmarkKey]
     rows: Sequence[LeaderboardRow]
+
+    def is_best(self, row: LeaderboardRow, benchmark: BenchmarkKey) -> bool:
+        """Whether no other model is better on a benchmark that several models have."""
+        column = [each.cells[benchmark] for each in self.rows if benchmark in each.cells]
+        cell = row.cells[benchmark]
+        return len(column) > 1 and cell.main.mean is not None and not _better(column, cell)
 
 
 def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
@@ -69,31 +86,45 @@ def leaderboard(evaluations: Iterable[Evaluation]) -> Leaderboard:
             continue
         # The columns are reversed below, and those of one evaluation stand as it names them.
         for outcome in reversed(evaluation.outcomes()):
-            if outcome.metrics is None:
+            main = main_metric(outcome)
+            if outcome.metrics is None or main is None:
                 continue
-            benchmark = _benchmark(outcome, outcome.metrics)
+            benchmark = _benchmark(outcome, outcome.metrics, main)
             benchmarks.pop(benchmark, None)
             benchmarks[benchmark] = None
             model = cells.setdefault(_name(evaluation), {})
-            model.setdefault(benchmark, LeaderboardCell(evaluation.id, outcome.metrics))
+            model.setdefault(benchmark, LeaderboardCell(evaluation.id, outcome.metrics, main))
     columns = list(reversed(benchmarks))
     rows = [
         LeaderboardRow(model, found, _mean(found, len(columns)), _interval(found, columns))
         for model, found in cells.items()
     ]
-    rows.sort(key=lambda row: (-len(row.cells), -_average(row.cells), row.model))
-    return Leaderboard(columns, rows)
+    by_mean = all(_has_mean(row.cells) for row in rows)
+    ordered = sorted(
+        rows,
+        key=lambda row: (
+            -len(row.cells),
+            -_average(row.cells) if by_mean else _rank(row.cells, rows),
+            row.model,
+        ),
+    )
+    return Leaderboard(columns, ordered)
 
 
-def _benchmark(outcome: BenchmarkOutcome, metrics: EvaluationMetrics) -> BenchmarkKey:
+def _benchmark(
+    outcome: BenchmarkOutcome, metrics: EvaluationMetrics, main: MainMetric
+) -> BenchmarkKey:
+    declared, _ = declared_metric(outcome.benchmark)
     return BenchmarkKey(
         file=outcome.file,
         benchmark=outcome.benchmark if isinstance(outcome.benchmark, str) else None,
         split=outcome.split,
         grader=outcome.grader.type,
-        grading=f"{outcome.grader.model_dump_json()} {outcome.pass_threshold}",
+        grading=f"{outcome.grader.model_dump_json()} {outcome.pass_threshold} {declared}",
         items=metrics.samples if metrics.items is None else metrics.items,
         samples_per_item=metrics.samples_per_item,
+        metric=main.name,
+        direction=main.direction,
     )
 
 
@@ -109,22 +140,53 @@ def with_tools(model: str, evaluation: Evaluation) -> str:
     return f"{model} with {tools}" if tools else model
 
 
-def _mean(cells: Mapping[BenchmarkKey, LeaderboardCell], benchmarks: int) -> float | None:
-    return _average(cells) if len(cells) == benchmarks else None
+_Cells = Mapping[BenchmarkKey, LeaderboardCell]
 
 
-def _interval(
-    cells: Mapping[BenchmarkKey, LeaderboardCell], columns: Sequence[BenchmarkKey]
-) -> ItemEstimate | None:
+def _mean(cells: _Cells, benchmarks: int) -> float | None:
+    if len(cells) < benchmarks:
+        return None
+    if benchmarks == 1:
+        (only,) = cells.values()
+        return only.main.mean
+    return _average(cells) if _has_mean(cells) else None
+
+
+def _interval(cells: _Cells, columns: Sequence[BenchmarkKey]) -> ItemEstimate | None:
     parts = [(each.file, each.split) for each in columns]
     if (
         len(cells) != len(columns)
         or len(columns) < 2
+        or not _has_mean(cells)
         or any(starmap(share_items, combinations(parts, 2)))
     ):
         return None
-    return mean_of_independent([accuracy_of(cell.metrics) for cell in cells.values()])
+    estimates = [estimate_of(cell.main) for cell in cells.values()]
+    known = [each for each in estimates if each is not None]
+    return mean_of_independent(known) if len(known) == len(estimates) else None
 
 
-def _average(cells: Mapping[BenchmarkKey, LeaderboardCell]) -> float:
-    return sum(cell.metrics.accuracy for cell in cells.values()) / len(cells)
+def _has_mean(cells: _Cells) -> bool:
+    mains = [cell.main for cell in cells.values()]
+    return all(each.mean is not None and each.not_averaged is None for each in mains)
+
+
+def _average(cells: _Cells) -> float:
+    return sum(cell.main.mean or 0.0 for cell in cells.values()) / len(cells)
+
+
+def _rank(cells: _Cells, rows: Sequence[LeaderboardRow]) -> float:
+    """The mean number of models that are better on a benchmark."""
+    columns = {each: [row.cells[each] for row in rows if each in row.cells] for each in cells}
+    return sum(_better(columns[each], cell) for each, cell in cells.items()) / len(cells)
+
+
+def _better(column: Iterable[LeaderboardCell], cell: LeaderboardCell) -> int:
+    """How many results of a benchmark are better than one of them; one of nothing is the worst."""
+    return sum(_order(each) > _order(cell) for each in column)
+
+
+def _order(cell: LeaderboardCell) -> float:
+    if cell.main.mean is None:
+        return -math.inf
+    return -cell.main.mean if cell.main.direction == "minimize" else cell.main.mean

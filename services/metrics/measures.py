@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import NormalDist, quantiles
 from types import MappingProxyType
 
-LOWER_IS_BETTER = frozenset({"absolute_error", "levenshtein"})
+LOWER_IS_BETTER = frozenset({"absolute_error", "judge_failed", "levenshtein"})
 WINSORIZED = frozenset({"improvement"})
 """Measures whose mean counts values beyond the 5th and 95th percentile as these."""
 RATIOS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
@@ -56,9 +56,14 @@ class Measures:
         }
 
 
+def mean_of_clusters(clusters: Mapping[int, list[float]]) -> MeasureMean:
+    """The mean over all values of at least one item, whose values are alike."""
+    return _ratio([(clusters, {item: [1.0] * len(each) for item, each in clusters.items()})])
+
+
 def _means(measures: Mapping[str, Mapping[int, list[float]]]) -> dict[str, MeasureMean]:
     means = {
-        name: _mean(_winsorized(clusters) if name in WINSORIZED else clusters)
+        name: mean_of_clusters(_winsorized(clusters) if name in WINSORIZED else clusters)
         for name, clusters in measures.items()
         if name not in _PARTS
     }
@@ -78,10 +83,6 @@ def _winsorized(clusters: Mapping[int, list[float]]) -> dict[int, list[float]]:
         item: [min(max(value, low), high) for value in cluster]
         for item, cluster in clusters.items()
     }
-
-
-def _mean(clusters: Mapping[int, list[float]]) -> MeasureMean:
-    return _ratio([(clusters, {item: [1.0] * len(each) for item, each in clusters.items()})])
 
 
 _Pair = tuple[Mapping[int, list[float]], Mapping[int, list[float]]]

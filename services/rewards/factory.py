@@ -43,6 +43,7 @@ from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTe
 from services.rewards.code_tests import ROUTE as RUN_CASES
 from services.rewards.function_calls.grader import FunctionCalls
 from services.rewards.functions import FunctionScore, ServiceScore
+from services.rewards.graders.bounded_integer import BoundedInteger, judge_of_wrong
 from services.rewards.graders.gold import GoldMatch
 from services.rewards.graders.meaning import MathMatch, TokenF1
 from services.rewards.graders.model_graders import LabelModel, ScoreModel
@@ -106,6 +107,16 @@ class RewardFactory:
                 return await self._of_row(reward, param)
             case _:
                 return await self._grader(reward, param)
+
+    async def bounded_integer(
+        self, bounds: tuple[int, int], judge: JudgeModel | None = None, param: str = "judge"
+    ) -> BoundedInteger:
+        """A grader of boxed integers between these, both included, perhaps with a judge."""
+        mathematics = await self._stack.enter_async_context(Equality())
+        if judge is None:
+            return BoundedInteger(bounds, mathematics)
+        asked = LabelModel(judge_of_wrong(judge), await self._judge(judge, param))
+        return BoundedInteger(bounds, mathematics, asked)
 
     async def _meaning(self, grader: MeaningGrader) -> Component:
         match grader:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from services.contracts.comparisons import (
+    ComparedValue,
     CompareEvaluations,
     EvaluationComparison,
     PairedComparison,
@@ -35,7 +36,12 @@ Baseline = Annotated[str, typer.Argument(metavar="A", help="The evaluation to co
 Candidates = Annotated[
     list[str], typer.Argument(metavar="B [C ...]", help="Evaluations of the same file.")
 ]
-Score = Annotated[bool, typer.Option("--score", help="Compare scores instead of correctness.")]
+Score = Annotated[
+    bool | None,
+    typer.Option(
+        "--score/--correct", help="Compare scores or correctness; else what the metric counts."
+    ),
+]
 Difference = Annotated[
     float, typer.Option(help="The difference in accuracy to find, such as 0.03.")
 ]
@@ -68,11 +74,14 @@ def group() -> None:
 
 
 def compare(
-    baseline: Baseline, candidates: Candidates, score: Score = False, as_json: JsonOption = False
+    baseline: Baseline, candidates: Candidates, score: Score = None, as_json: JsonOption = False
 ) -> None:
     """Test evaluations of the same items against the first: difference, interval, p-value."""
     out = Output(as_json)
-    request = CompareEvaluations(candidates=candidates, value="score" if score else "correct")
+    value: ComparedValue | None = None
+    if score is not None:
+        value = "score" if score else "correct"
+    request = CompareEvaluations(candidates=candidates, value=value)
     with connect() as client:
         found = client.evaluations.compare(baseline, request)
     if as_json:
@@ -93,12 +102,14 @@ def show_comparison(found: EvaluationComparison, out: Output) -> None:
         "95 % INTERVAL",
         "P",
         "P (HOLM)",
+        "BETTER",
     )
     out.table(columns, map(_row, found.comparisons))
     for each in found.comparisons:
         out.line("")
         benchmark = f"{each.benchmark}, " if each.benchmark else ""
-        out.line(f"{each.candidate} ({benchmark}{each.test})", "bold")
+        lower = ", lower is better" if each.direction == "minimize" else ""
+        out.line(f"{each.candidate} ({benchmark}{each.test}{lower})", "bold")
         out.line(f"gained {each.gained}{_listed(each.gained_items)}")
         out.line(f"lost {each.lost}{_listed(each.lost_items)}")
         if each.baseline_errors or each.candidate_errors:
@@ -119,6 +130,7 @@ def _row(each: PairedComparison) -> tuple[str, ...]:
         f"{low:+.4f} to {high:+.4f}",
         f"{each.p_value:.4g}",
         f"{each.p_adjusted:.4g}",
+        {None: "", "baseline": "A", "candidate": "B"}[each.better],
     )
 
 

@@ -13,7 +13,8 @@ from services.contracts.merges import Merge
 from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
 from services.contracts.serving import Serving
 from services.metrics.evaluation_report import in_training_files
-from temper.cli.outcomes import macro_text
+from services.metrics.main_metric import ACCURACY, main_metric
+from temper.cli.outcomes import macro_text, main_text
 from temper.cli.units import age, clock, duration, number, size
 
 STATUS_STYLES = {
@@ -187,6 +188,7 @@ def _evaluation_fields(job: Evaluation) -> dict[str, str | None]:
         "file": job.file,
         "split": job.split,
         "grader": job.grader.type if job.grader else None,
+        "main metric": _main_text(job.outcomes()[0]),
         **(_metrics_fields(job.metrics) if job.metrics else {}),
         **reuse,
     }
@@ -215,13 +217,20 @@ def _tool_calls(found: ToolUseMetrics) -> str:
 
 
 def _accuracies(benchmarks: list[BenchmarkOutcome]) -> dict[str, str | None]:
-    """The file and the accuracy of each benchmark."""
+    """The file and the main metric of each benchmark."""
     fields: dict[str, str | None] = {}
     for each in benchmarks:
         split = f", {each.split} part" if each.split else ""
         accuracy = _metrics_fields(each.metrics)["accuracy"] if each.metrics else "no result"
+        accuracy = _main_text(each) or accuracy
         fields[f"benchmark {each.name}"] = f"{accuracy} on {each.file}{split}"
     return fields
+
+
+def _main_text(outcome: BenchmarkOutcome) -> str | None:
+    """The main metric, if it is not the accuracy."""
+    main = main_metric(outcome)
+    return main_text(main) if main is not None and main.name != ACCURACY else None
 
 
 def _estimate(found: ItemEstimate) -> str:

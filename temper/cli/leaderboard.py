@@ -15,6 +15,7 @@ from services.metrics.leaderboard import (
     LeaderboardRow,
     leaderboard,
 )
+from services.metrics.main_metric import ACCURACY
 from temper.cli.gateway import connect
 from temper.cli.output import Output
 from temper.client import ApiError, Temper
@@ -37,7 +38,10 @@ def table(
     markdown: Markdown = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the newest accuracy of every model on every benchmark, with 95 % intervals."""
+    """Print the newest main metric of every model on every benchmark, with 95 % intervals.
+
+    An asterisk marks the best model of a benchmark.
+    """
     if markdown and as_json:
         raise typer.BadParameter("give either --markdown or --json")
     with connect() as client:
@@ -101,12 +105,21 @@ def _heading(benchmark: BenchmarkKey, filename: str) -> str:
     repeats = f" avg@{benchmark.samples_per_item}" if benchmark.samples_per_item > 1 else ""
     split = f"{benchmark.split}, " if benchmark.split else ""
     graded = benchmark.benchmark or benchmark.grader
-    return f"{filename} ({graded}, {split}{benchmark.items}{repeats})"
+    metric = "" if benchmark.metric == ACCURACY else f"{benchmark.metric}, "
+    lower = "lower is better, " if benchmark.direction == "minimize" else ""
+    return f"{filename} ({graded}, {metric}{lower}{split}{benchmark.items}{repeats})"
 
 
 def _cells(row: LeaderboardRow, board: Leaderboard) -> tuple[str, ...]:
-    found = (row.cells.get(benchmark) for benchmark in board.benchmarks)
-    return row.model, *("" if cell is None else _shown(cell) for cell in found), _mean(row)
+    shown = (_cell(row, board, benchmark) for benchmark in board.benchmarks)
+    return row.model, *shown, _mean(row)
+
+
+def _cell(row: LeaderboardRow, board: Leaderboard, benchmark: BenchmarkKey) -> str:
+    if benchmark not in row.cells:
+        return ""
+    best = " *" if board.is_best(row, benchmark) else ""
+    return f"{_shown(row.cells[benchmark])}{best}"
 
 
 def _mean(row: LeaderboardRow) -> str:
@@ -117,9 +130,12 @@ def _mean(row: LeaderboardRow) -> str:
 
 
 def _shown(cell: LeaderboardCell) -> str:
-    low, high = cell.metrics.ci95
     errors = f", {cell.metrics.errors} failed" if cell.metrics.errors else ""
-    return f"{cell.metrics.accuracy:.4f} [{low:.4f}, {high:.4f}]{errors}"
+    if cell.main.mean is None:
+        return f"nothing graded{errors}"
+    low, high = cell.main.ci95 or (None, None)
+    interval = "" if low is None else f" [{low:.4f}, {high:.4f}]"
+    return f"{cell.main.mean:.4f}{interval}{errors}"
 
 
 def markdown_table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -142,6 +158,8 @@ def _document(board: Leaderboard, names: dict[str, str]) -> dict[str, Any]:
                 "benchmark": each.benchmark,
                 "split": each.split,
                 "grader": each.grader,
+                "metric": each.metric,
+                "direction": each.direction,
                 "items": each.items,
                 "samples_per_item": each.samples_per_item,
             }
@@ -167,6 +185,7 @@ def _result(cell: LeaderboardCell | None) -> dict[str, Any] | None:
     metrics = cell.metrics
     return {
         "evaluation": cell.evaluation,
+        "main_metric": cell.main.model_dump(mode="json"),
         "accuracy": metrics.accuracy,
         "stderr": metrics.stderr,
         "ci95": list(metrics.ci95),

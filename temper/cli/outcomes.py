@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
 from services.contracts.evaluations import BenchmarkOutcome, Evaluation
+from services.contracts.main_metrics import MainMetric
+from services.metrics.main_metric import ACCURACY, main_metric
 from temper.cli.output import Output
 
 COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")
@@ -14,12 +16,27 @@ def show_outcomes(out: Output, evaluation: Evaluation, name: str = "") -> None:
     """Print a row for each benchmark, and their measures; ``name`` is that of the only one."""
     outcomes = [(_label(evaluation, each, name), each.metrics) for each in evaluation.outcomes()]
     out.table(COLUMNS, (_row(label, metrics, evaluation) for label, metrics in outcomes))
+    for (label, _), outcome in zip(outcomes, evaluation.outcomes(), strict=True):
+        main = main_metric(outcome)
+        if main is not None and main.name != ACCURACY:
+            out.line(f"{label}: {main_text(main)}")
     if evaluation.macro_average is not None:
         out.line(macro_text(evaluation.macro_average))
     measures = [(label, *row) for label, metrics in outcomes for row in measure_rows(metrics)]
     if measures:
         out.line("")
         out.table(("BENCHMARK", *MEASURE_COLUMNS), measures)
+
+
+def main_text(main: MainMetric) -> str:
+    """The main metric of a benchmark with its interval, and which values are better."""
+    if main.mean is None:
+        return f"no {main.name}: nothing was graded"
+    lower = ", lower is better" if main.direction == "minimize" else ""
+    if main.ci95 is None:
+        return f"{main.name} {main.mean:.4f}{lower}"
+    low, high = main.ci95
+    return f"{main.name} {main.mean:.4f} (95 % interval {low:.4f} to {high:.4f}{lower})"
 
 
 def macro_text(found: MacroAverage) -> str:

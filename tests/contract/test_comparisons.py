@@ -77,6 +77,39 @@ def test_scores_are_compared_without_ungraded_items(
     assert found["difference"] == pytest.approx((-0.25 + 0.75) / 3)
 
 
+DISTANCE = {
+    "question": "prompt",
+    "answer": "gold",
+    "grader": {"type": "exact"},
+    "metric": "mean_score",
+    "direction": "minimize",
+}
+
+
+def test_where_lower_is_better_the_lower_candidate_wins(
+    http: httpx.Client, succeeded: SucceededEvaluations
+) -> None:
+    # Each correct row has a score that grows with its number, and others have 0.
+    baseline = succeeded.evaluation("1111111111", benchmark=DISTANCE)
+    lower = succeeded.evaluation("1110000000", benchmark=DISTANCE)
+    upward = succeeded.evaluation("11", benchmark=DISTANCE | {"direction": "maximize"})
+    path = f"/v1/evaluations/{baseline}/compare"
+
+    found = http.post(path, json={"candidates": [lower]}).json()
+    correct = http.post(path, json={"candidates": [lower], "value": "correct"}).json()
+    refused = http.post(path, json={"candidates": [upward]})
+
+    (one,) = found["comparisons"]
+    assert (found["value"], one["value"], one["direction"]) == ("score", "score", "minimize")
+    assert one["difference"] < 0
+    assert (one["gained_items"], one["lost_items"]) == ([3, 4, 5, 6, 7, 8, 9], [])
+    assert (one["better"], one["p_value"]) == ("candidate", pytest.approx(2 / 2**7))
+    (other,) = correct["comparisons"]
+    assert (other["direction"], other["better"], other["lost"]) == ("maximize", "baseline", 7)
+    assert refused.status_code == 400
+    assert "directions" in refused.text
+
+
 def test_evaluations_without_the_same_items_or_grader_are_refused(
     http: httpx.Client, succeeded: SucceededEvaluations
 ) -> None:

@@ -94,6 +94,27 @@ def test_a_benchmark_at_fault_is_named(http: httpx.Client, file_id: str) -> None
     assert refused({"name": "x", "file": file_id, "grader": callable_grader})["message"]
 
 
+def test_a_metric_or_a_direction_that_there_is_not_is_named_with_those_that_are(
+    http: httpx.Client, file_id: str
+) -> None:
+    def refused(**own: str) -> str:
+        benchmark = {"grader": {"type": "exact"}, **own}
+        body = {"model": "base", "file": file_id, "benchmark": benchmark}
+        answer = http.post("/v1/evaluations", json=body)
+        assert answer.status_code == 400
+        return answer.text
+
+    for field, allowed in (
+        ("metric", ("accuracy", "mean_score", "majority", "pass_at_k")),
+        ("direction", ("maximize", "minimize")),
+    ):
+        text = refused(**{field: "down"})
+        assert field in text
+        assert all(name in text for name in allowed)
+    assert "minimize goes with metric: mean_score" in refused(direction="minimize")
+    assert "majority needs samples_per_item above 1" in refused(metric="majority")
+
+
 def test_measures_of_the_fork_are_asked_for_by_benchmark(http: httpx.Client, file_id: str) -> None:
     made = create(http, file_id, benchmark="panorama_par4pc", metrics="fork")
     assert made["grader"]["metrics"] == "fork"

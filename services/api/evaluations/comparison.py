@@ -19,30 +19,37 @@ from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.evaluation_results import SampleResult
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.main_metrics import Direction
 from services.contracts.rewards import EvaluationGrader
 from services.core.artifacts import Artifacts
 from services.core.jobs.store import get_job
 from services.metrics.paired import compare, holm
 
+LEVEL = 0.05
+"""Of the tests, all together."""
 LISTED = 1_000
 """Items listed as gained or lost, each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is compared: a benchmark of the baseline with that of a candidate; None is the only
-    benchmark of an evaluation."""
+    """What is compared, in a direction: a benchmark of the baseline with that of a candidate; None
+    is the only benchmark of an evaluation."""
 
     candidate: str
     ours: str | None
     theirs: str | None
+    value: ComparedValue
+    direction: Direction
 
 
-def comparable(session: Session, baseline: str, candidates: list[str]) -> list[Pair]:
+def comparable(session: Session, baseline: str, body: CompareEvaluations) -> list[Pair]:
     """The benchmarks that the baseline and each candidate share.
 
-    Raises unless all are succeeded evaluations, and what they share has one file and one grader.
+    Raises unless all are succeeded evaluations, and what they share has one file, one grader and
+    one direction.
     """
+    candidates = body.candidates
     if len({baseline, *candidates}) <= len(candidates):
         raise InvalidRequest("every evaluation can be named once", param="candidates")
     asked = {each: _request(session, each).by_benchmark() for each in (baseline, *candidates)}
@@ -56,8 +63,17 @@ def comparable(session: Session, baseline: str, candidates: list[str]) -> list[P
         for ours, theirs in shared:
             names = (_named(candidate, theirs), _named(baseline, ours))
             _check_same(names, asked[candidate][theirs], asked[baseline][ours])
-            pairs.append(Pair(candidate, ours, theirs))
+            pairs.append(Pair(candidate, ours, theirs, *_compared(asked[baseline][ours], body)))
     return pairs
+
+
+def _compared(
+    request: CreateEvaluation, body: CompareEvaluations
+) -> tuple[ComparedValue, Direction]:
+    """The value that is compared, and its direction; more correct answers are always better."""
+    metric, direction = request.main_metric
+    value = body.value or ("score" if metric == "mean_score" else "correct")
+    return value, direction if value == "score" else "maximize"
 
 
 _Asked = Mapping[str | None, CreateEvaluation]
@@ -78,8 +94,8 @@ def _same(one: CreateEvaluation, other: CreateEvaluation) -> bool:
     return one.file == other.file and _graded_by(one) == _graded_by(other)
 
 
-def _graded_by(request: CreateEvaluation) -> tuple[EvaluationGrader, float]:
-    return request.grader, request.passing_score
+def _graded_by(request: CreateEvaluation) -> tuple[EvaluationGrader, float, Direction]:
+    return request.grader, request.passing_score, request.main_metric[1]
 
 
 def _named(evaluation: str, benchmark: str | None) -> str:
@@ -96,7 +112,7 @@ def _check_same(names: tuple[str, str], one: CreateEvaluation, first: CreateEval
         )
     if not _same(one, first):
         raise InvalidRequest(
-            f"{name} and {baseline} have different graders or pass thresholds",
+            f"{name} and {baseline} have different graders, pass thresholds or directions",
             param="candidates",
         )
 
@@ -109,23 +125,30 @@ def _request(session: Session, evaluation: str) -> CreateEvaluation:
 
 
 def compare_evaluations(
-    artifacts: Artifacts, baseline: str, body: CompareEvaluations, pairs: Sequence[Pair]
+    artifacts: Artifacts, baseline: str, pairs: Sequence[Pair]
 ) -> EvaluationComparison:
     """Test every candidate against the baseline, on the benchmarks that `comparable` found."""
-    before = _read(artifacts.job(baseline), body.value)
+    before = _read(artifacts.job(baseline), {pair.ours: pair.value for pair in pairs})
     found: list[PairedComparison] = []
-    for candidate, shared in groupby(pairs, key=lambda pair: pair.candidate):
-        after = _read(artifacts.job(candidate), body.value)
+    for candidate, group in groupby(pairs, key=lambda pair: pair.candidate):
+        shared = list(group)
+        after = _read(artifacts.job(candidate), {pair.theirs: pair.value for pair in shared})
         found += (_compare(before[pair.ours], after[pair.theirs], pair) for pair in shared)
     adjusted = holm([each.p_value for each in found])
+    values = {each.value for each in found}
     return EvaluationComparison(
         baseline=baseline,
-        value=body.value,
-        comparisons=[
-            each.model_copy(update={"p_adjusted": p})
-            for each, p in zip(found, adjusted, strict=True)
-        ],
+        value=values.pop() if len(values) == 1 else None,
+        comparisons=[_judged(each, p) for each, p in zip(found, adjusted, strict=True)],
     )
+
+
+def _judged(found: PairedComparison, p_adjusted: float) -> PairedComparison:
+    better = None
+    if p_adjusted < LEVEL:
+        is_more = found.difference > 0
+        better = "candidate" if is_more == (found.direction == "maximize") else "baseline"
+    return found.model_copy(update={"p_adjusted": p_adjusted, "better": better})
 
 
 @dataclass
@@ -150,11 +173,12 @@ class _Items:
         return {index: sum(each) / len(each) for index, each in self.samples.items()}
 
 
-def _read(job_dir: Path, value: ComparedValue) -> Mapping[str | None, _Items]:
-    """The items of an evaluation by benchmark."""
+def _read(job_dir: Path, values: Mapping[str | None, ComparedValue]) -> Mapping[str | None, _Items]:
+    """The items of an evaluation's benchmarks, each with the values that are asked for."""
     items: dict[str | None, _Items] = defaultdict(_Items)
     for row in read_results(job_dir):
-        items[row.benchmark].add(row, value)
+        if row.benchmark in values:
+            items[row.benchmark].add(row, values[row.benchmark])
     return items
 
 
@@ -173,12 +197,15 @@ def _compare(before: _Items, after: _Items, pair: Pair) -> PairedComparison:
         name = _named(pair.candidate, pair.theirs)
         raise InvalidRequest(f"{name} and the baseline share no item", param="candidates")
     pairs = [(ours[index], theirs[index]) for index in shared]
-    gained = [index for index, (old, new) in zip(shared, pairs, strict=True) if new > old]
-    lost = [index for index, (old, new) in zip(shared, pairs, strict=True) if new < old]
+    more = [index for index, (old, new) in zip(shared, pairs, strict=True) if new > old]
+    less = [index for index, (old, new) in zip(shared, pairs, strict=True) if new < old]
+    gained, lost = (more, less) if pair.direction == "maximize" else (less, more)
     result = compare([old for old, _ in pairs], [new for _, new in pairs])
     return PairedComparison(
         candidate=pair.candidate,
         benchmark=pair.theirs or pair.ours,
+        value=pair.value,
+        direction=pair.direction,
         items=len(shared),
         left_out=len(before.seen | after.seen) - len(shared),
         baseline_errors=len(before.ungraded),

@@ -106,5 +106,5 @@ def compare(
 ) -> EvaluationComparison:
     """Test candidates against this evaluation: difference, interval, p-value, changed items."""
     with gateway.database.read() as session:
-        pairs = comparable(session, job_id, body.candidates)
-    return compare_evaluations(gateway.artifacts, job_id, body, pairs)
+        pairs = comparable(session, job_id, body)
+    return compare_evaluations(gateway.artifacts, job_id, pairs)

@@ -18,6 +18,8 @@ from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
 from services.core.registry import require_file
 from services.metrics.macro_average import macro_average
+from services.metrics.main_metric import main_metric
+from services.rewards.graders.bounded_integer import judge_of_wrong
 
 
 def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSettings) -> Job:
@@ -34,6 +36,8 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         require_file(session, file, place)
     for each in body.by_benchmark().values():
         check_grader(each.grader, settings)
+        if each.judge is not None:
+            check_grader(judge_of_wrong(each.judge), settings, "judge")
     check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
     return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, gpus))
@@ -78,7 +82,7 @@ def _reuse(result: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _outcome(name: str | None, request: CreateEvaluation, metrics: Any) -> BenchmarkOutcome:
-    return BenchmarkOutcome(
+    outcome = BenchmarkOutcome(
         name=name,
         file=request.only_file,
         grader=request.grader,
@@ -89,3 +93,4 @@ def _outcome(name: str | None, request: CreateEvaluation, metrics: Any) -> Bench
         samples_per_item=request.samples_per_item,
         metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
     )
+    return outcome.model_copy(update={"main_metric": main_metric(outcome)})

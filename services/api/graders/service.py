@@ -64,12 +64,12 @@ async def run_grader(settings: ApiSettings, body: RunGrader) -> GraderRun:
         return _response(body.grader, outcome, time.monotonic() - begun)
 
 
-def check_grader(grader: Reward, settings: ApiSettings) -> None:
-    """Raise what `check_rewards` raises, for a grader in the field ``grader``."""
+def check_grader(grader: Reward, settings: ApiSettings, param: str = PARAM) -> None:
+    """Raise what `check_rewards` raises, for a grader in the field ``param``."""
     permissions = Permissions(
         settings.allowed_endpoints, settings.allowed_callables, settings.judge_models
     )
-    check_reward(grader, permissions, PARAM)
+    check_reward(grader, permissions, param)
 
 
 @contextmanager

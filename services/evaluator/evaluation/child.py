@@ -12,6 +12,7 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.graders import BoxedIntegerGrader
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
@@ -90,12 +91,18 @@ async def _graders(runs: Sequence[BenchmarkRun], factory: RewardFactory) -> list
     made: dict[str, Component] = {}
     graders = []
     for run in runs:
-        grader = run.spec.grader
-        key = grader.model_dump_json()
+        key = f"{run.spec.grader.model_dump_json()} {run.spec.answer_range} {run.spec.judge!r}"
         if key not in made:
-            made[key] = await factory.component(grader, f"{run.place}grader")
+            made[key] = await _component(run, factory)
         graders.append(made[key])
     return graders
+
+
+async def _component(run: BenchmarkRun, factory: RewardFactory) -> Component:
+    grader, bounds = run.spec.grader, run.spec.answer_range
+    if isinstance(grader, BoxedIntegerGrader) and bounds is not None:
+        return await factory.bounded_integer(bounds, run.spec.judge, f"{run.place}judge")
+    return await factory.component(grader, f"{run.place}grader")
 
 
 def _generation(
@@ -108,6 +115,7 @@ def _generation(
         keep_reasoning=spec.keep_reasoning,
         prediction=spec.prediction,
         benchmark=spec.name,
+        lower_is_better=spec.lower_is_better,
     )
     return Generation(
         model.asked_by(spec), grading, results, run.totals, system_prompt=spec.system_prompt

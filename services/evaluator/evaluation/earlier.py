@@ -150,7 +150,7 @@ def _refusal(
     samplings = [each.sampling for each in _asked(request)]
     if any(each.temperature > 0 and each.seed is None for each in samplings):
         return "without sampling.seed answers differ from run to run"
-    if any(_asks_a_judge(each.grader) for each in _asked(request)):
+    if any(each.judge or _asks_a_judge(each.grader) for each in _asked(request)):
         return "its judge may change behind its URL"
     if settings.oracles and any(_asks_an_oracle(each.grader) for each in _asked(request)):
         return "the operator's oracles may change"

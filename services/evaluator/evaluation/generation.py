@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluation_results import ParsingOutcome
+from services.contracts.evaluation_results import DISPUTED, ParsingOutcome
 from services.contracts.sampling import JsonPrediction
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
@@ -17,6 +17,7 @@ from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
+from services.rewards.graders.bounded_integer import AGREES
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 
 KEPT_PROMPT = 8_000
@@ -117,10 +118,12 @@ async def _ask_all(
 
 
 class Grading:
-    """Makes rows of answers: correct from a score of ``pass_threshold``.
+    """Makes rows of answers: correct from a score of ``pass_threshold``, or up to it where lower
+    scores are better.
 
     Graders see the text behind the reasoning; with ``keep_reasoning`` all of it, and with
-    ``prediction`` a value of its JSON. An answer without that value is wrong.
+    ``prediction`` a value of its JSON. An answer without that value is wrong, and without a score
+    where 0 could be the best one.
     """
 
     def __init__(
@@ -131,18 +134,19 @@ class Grading:
         keep_reasoning: bool = False,
         prediction: JsonPrediction | None = None,
         benchmark: str | None = None,
+        lower_is_better: bool = False,
     ) -> None:
         self._grader = grader
         self._pass_threshold = pass_threshold
         self._keep_reasoning = keep_reasoning
         self._prediction = prediction
         self._benchmark = benchmark
+        self._lower_is_better = lower_is_better
 
     async def row(self, sample: EvaluationSample, answer: Answer) -> ResultRow:
         """The graded answer; without a score, the reason is its ``error``."""
         text, parsing = self._graded_text(answer.text)
-        score: Score | None = Score(0.0)
-        error: str | None = None
+        score, error = self._without_value()
         if text is not None:
             score, error = await self._score(sample, text)
         return ResultRow(
@@ -150,7 +154,7 @@ class Grading:
             index=sample.index,
             sample=sample.sample,
             prompt=sample.prompt(KEPT_PROMPT),
-            tags=list(sample.tags),
+            tags=[*sample.tags, *_tags(score)],
             gold=list(sample.gold),
             answer=answer.text,
             extracted=score.extracted if score else None,
@@ -159,7 +163,7 @@ class Grading:
             measures=dict(score.measures) or None if score else None,
             tools=answer.tools,
             score=score.value if score else None,
-            correct=score.value >= self._pass_threshold if score else None,
+            correct=self._passes(score) if score else None,
             error=error,
             finish_reason=answer.finish_reason,
             status_code=HTTPStatus.OK,
@@ -186,6 +190,16 @@ class Grading:
             attempts=outcome.attempts,
         )
 
+    def _without_value(self) -> tuple[Score | None, str | None]:
+        if self._lower_is_better:
+            return None, "the answer has no value at prediction.path"
+        return Score(0.0), None
+
+    def _passes(self, score: Score) -> bool:
+        if self._lower_is_better:
+            return score.value <= self._pass_threshold
+        return score.value >= self._pass_threshold
+
     def _graded_text(self, answer: str) -> tuple[str | None, ParsingOutcome | None]:
         """What is graded, and what became of the JSON if that is asked for."""
         if self._prediction is None:
@@ -210,3 +224,8 @@ class Grading:
             return await self._grader.score(graded), None
         except RewardFailed as failure:
             return None, f"the answer was not graded: {failure.message}"
+
+
+def _tags(score: Score | None) -> list[str]:
+    """The tag of an answer that rule and second opinion grade differently."""
+    return [DISPUTED] if score is not None and score.measures.get(AGREES) == 0 else []

@@ -128,6 +128,7 @@ def _benchmark_spec(
         system_prompt=request.system_prompt,
         keep_reasoning=request.keep_reasoning,
         prediction=request.prediction,
+        judge=request.judge,
         max_samples=request.max_samples,
         samples_per_item=request.samples_per_item,
     )

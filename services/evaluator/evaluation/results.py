@@ -11,7 +11,7 @@ The file is an `AppendLog` of `ResultRow`, readable while it is written:
 """
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ from services.contracts.evaluation_results import (
 )
 from services.datasets.append_log import read_records
 from services.evaluator.evaluation.tool_use import ToolUseTotals
-from services.metrics.measures import LOWER_IS_BETTER, Measures
+from services.metrics.measures import LOWER_IS_BETTER, Measures, mean_of_clusters
 from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
 
 RESULTS = "results.jsonl"
@@ -118,11 +118,11 @@ class RunningTotals:
     errors: int = 0
     unanswered: int = 0
     unparsable: int = 0
-    score_sum: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
     _parsing: Counter[ParsingOutcome] = field(default_factory=Counter)
+    _scores: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     _measures: Measures = field(default_factory=Measures)
     _tool_use: ToolUseTotals = field(default_factory=ToolUseTotals)
     _repeated: RepeatedSamples = field(init=False)
@@ -151,7 +151,8 @@ class RunningTotals:
             self.errors += 1
             self.unanswered += row.answer is None
         else:
-            self.score_sum += float(row.correct) if row.score is None else row.score
+            score = float(row.correct) if row.score is None else row.score
+            self._scores[row.index].append(score)
             self.unparsable += self.extracts and row.extracted is None
         self._tool_use.add(row)
         if row.parsing is not None:
@@ -162,6 +163,7 @@ class RunningTotals:
     def metrics(self) -> EvaluationMetrics:
         """The outcome; needs at least one sample."""
         share, majority = self._repeated.accuracy(), None
+        score = mean_of_clusters(self._scores) if self._scores else None
         pass_at_k: dict[str, ItemEstimate] | None = None
         if self.samples_per_item > 1:
             pass_at_k = {
@@ -183,7 +185,9 @@ class RunningTotals:
             majority=_on_the_wire(majority) if majority else None,
             tool_use=self._tool_use.metrics(),
             accuracy=share.mean,
-            mean_score=self.score_sum / self.answered if self.answered else None,
+            mean_score=score.mean if score else None,
+            mean_score_stderr=score.stderr if score else None,
+            mean_score_ci95=score.ci95 if score else None,
             stderr=share.stderr,
             ci95=share.ci95,
             prompt_tokens=self.prompt_tokens,

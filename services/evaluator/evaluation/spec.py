@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.evaluations import declared_metric
+from services.contracts.graders import JudgeModel
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import JsonPrediction, Sampling
@@ -66,8 +68,19 @@ class BenchmarkSpec(_Strict):
     )
     keep_reasoning: bool = Field(default=False, description="Grade the reasoning, too.")
     prediction: JsonPrediction | None = Field(default=None, description="Grade JSON alone.")
+    judge: JudgeModel | None = Field(default=None, description="Sees what the rule called wrong.")
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     samples_per_item: int = Field(default=1, ge=1)
+
+    @property
+    def answer_range(self) -> tuple[int, int] | None:
+        """What an answer to the benchmark lies between."""
+        return None if self.benchmark is None else self.benchmark.answer_range
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether lower scores of the benchmark are better."""
+        return declared_metric(self.benchmark)[1] == "minimize"
 
 
 class EvaluationSpec(_Strict):

@@ -1,9 +1,12 @@
 """The paired comparison that accepts or rejects a model."""
 
 import pytest
+from pydantic import ValidationError
 
 from services.campaigns.acceptance import compare
 from services.contracts.campaign_acceptance import AcceptancePolicy, AcceptBy
+from services.contracts.campaigns import CreateCampaign
+from tests.support.campaign_run import REQUEST
 
 
 def scores(right: int, of: int = 40) -> dict[int, float]:
@@ -78,3 +81,45 @@ def test_a_mean_accepts_what_may_be_chance() -> None:
 
     assert compare(scores(11), scores(10), higher_is_better=True, policy=policy).improves
     assert not compare(scores(11), scores(10), higher_is_better=False, policy=policy).improves
+
+
+def test_a_benchmark_of_which_less_is_better_sets_the_direction() -> None:
+    distance = {"grader": {"type": "exact"}, "metric": "mean_score", "direction": "minimize"}
+    asked = CreateCampaign.model_validate({**REQUEST, "benchmark": distance})
+    assert not asked.higher_is_better
+    # A stored request is read again.
+    assert CreateCampaign.model_validate(asked.model_dump(mode="json")) == asked
+
+    lower = compare(scores(10), scores(30), higher_is_better=asked.higher_is_better)
+    assert lower.improves
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        (
+            {"metric": "mean_score", "direction": "minimize", "higher_is_better": True},
+            "benchmark.direction says what is better",
+        ),
+        ({"metric": "majority"}, "benchmark.metric: majority is not that of single items"),
+    ],
+)
+def test_a_benchmark_and_a_campaign_agree_on_what_is_better(
+    fields: dict[str, object], why: str
+) -> None:
+    own = {name: value for name, value in fields.items() if name != "higher_is_better"}
+    rest = {name: value for name, value in fields.items() if name == "higher_is_better"}
+    with pytest.raises(ValidationError, match=why):
+        CreateCampaign.model_validate(
+            {**REQUEST, "benchmark": {"grader": {"type": "exact"}, **own}, **rest}
+        )
+
+
+def test_a_campaign_counts_right_answers_where_its_benchmark_does() -> None:
+    def asked(**own: object) -> CreateCampaign:
+        benchmark = {"grader": {"type": "token_f1"}, **own}
+        return CreateCampaign.model_validate({**REQUEST, "benchmark": benchmark})
+
+    assert asked(metric="accuracy").compares_correctness
+    assert not asked(metric="mean_score").compares_correctness
+    assert not asked().compares_correctness

@@ -290,3 +290,35 @@ def test_the_mean_of_several_benchmarks_or_why_there_is_none(
     ):
         assert main(["evals", "show", name]) == 0
         assert text in capsys.readouterr().out
+
+
+def test_disputed_answers_have_a_table_of_their_own(tmp_path: Path, server: ScriptedServer) -> None:
+    disputed = row(1, "408/2", correct=False) | {"tags": ["disputed"]}
+    page = {"object": "list", "data": [row(0, "gold 0", correct=True), disputed], "has_more": False}
+    server.on("/v1/evaluations/eval-1/results", JSONResponse(page))
+    assert main(["evals", "report", "eval-1", "-o", "report.xlsx"]) == 0
+
+    book = openpyxl.load_workbook(tmp_path / "report.xlsx")
+    rows = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Disputed"])]
+    assert [(each["row"], each["outcome"], each["answer"]) for each in rows] == [
+        (1, "wrong", "408/2")
+    ]
+
+
+def test_the_main_metric_is_shown_with_the_values_that_are_better(
+    tmp_path: Path, server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = {"grader": {"type": "numeric"}, "metric": "mean_score", "direction": "minimize"}
+    shown = evaluation("eval-1", "base", "f", 0.5, benchmark=benchmark)
+    assert shown.metrics is not None
+    shown.metrics.mean_score = 3.5
+    server.on("/v1/evaluations/eval-1", JSONResponse(shown.model_dump(mode="json")))
+    assert main(["evals", "report", "eval-1", "-o", "report.xlsx"]) == 0
+
+    book = openpyxl.load_workbook(tmp_path / "report.xlsx")
+    (summary,) = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Summary"])]
+    found = summary["main metric"], summary["better"], summary["value"]
+    assert found == ("mean_score", "lower", 3.5)
+
+    assert main(["evals", "show", "eval-1"]) == 0
+    assert "mean_score 3.5000, lower is better" in capsys.readouterr().out

@@ -61,12 +61,13 @@ def test_json_names_the_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["filename"] for each in document["benchmarks"]] == ["deleted"]
     (model,) = document["models"]
     assert (model["model"], model["mean"]) == ("base", 0.5)
-    assert model["results"] == [
-        {
-            **{"evaluation": "e-2", "accuracy": 0.5, "stderr": 0.1},
-            **{"ci95": [0.0, 1.0], "errors": 0},
-        }
-    ]
+    (result,) = model["results"]
+    main = result.pop("main_metric")
+    assert (main["name"], main["mean"], main["direction"]) == ("accuracy", 0.5, "maximize")
+    assert result == {
+        **{"evaluation": "e-2", "accuracy": 0.5, "stderr": 0.1},
+        **{"ci95": [0.0, 1.0], "errors": 0},
+    }
 
 
 def test_benchmarks_of_one_name_are_told_apart(
@@ -97,3 +98,20 @@ def test_the_mean_of_several_benchmarks_has_its_interval(
     assert run("--json") == 0
     (model,) = json.loads(capsys.readouterr().out)["models"]
     assert model["mean_stderr"] == pytest.approx(0.1 / 2**0.5)
+
+
+def test_the_heading_tells_the_metric_and_an_asterisk_the_best_model(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = {"grader": {"type": "numeric"}, "metric": "mean_score", "direction": "minimize"}
+    models = []
+    for name, score in (("far", 3.5), ("near", 0.5)):
+        one = evaluation(name, name, "f", 0.5, benchmark=benchmark)
+        assert one.metrics is not None
+        one.metrics.mean_score = score
+        models.append(one)
+    serve(server, *models)
+    assert run("--markdown") == 0
+    heading, _, *rows = capsys.readouterr().out.splitlines()
+    assert "(numeric, mean_score, lower is better, 10)" in heading
+    assert rows == ["| near | 0.5000 * | 0.5000 |", "| far | 3.5000 | 3.5000 |"]

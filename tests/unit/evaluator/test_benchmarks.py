@@ -358,6 +358,22 @@ def test_a_name_sets_the_grader_and_survives_storage() -> None:
     assert CreateEvaluation.model_validate(body.model_dump(mode="json")) == body
 
 
+def test_a_judge_goes_with_rules_for_integers_and_with_their_benchmark_alone() -> None:
+    judge = {"base_url": "http://127.0.0.1:9/v1", "model": "judge"}
+    assert request(benchmark="aime25", judge=judge).judge is not None
+    with pytest.raises(ValidationError, match="judge is for aime24, aime25"):
+        request(benchmark="gsm8k", judge=judge)
+
+    several = [
+        {"benchmark": "aime25", "file": "f", "judge": judge},
+        {"benchmark": "gsm8k", "file": "g"},
+    ]
+    asked = CreateEvaluation.model_validate({"model": "m", "benchmarks": several}).by_benchmark()
+    assert [each.judge is not None for each in asked.values()] == [True, False]
+    with pytest.raises(ValidationError, match="give it in benchmarks"):
+        CreateEvaluation.model_validate({"model": "m", "benchmarks": several, "judge": judge})
+
+
 def test_an_unknown_name_lists_those_there_are() -> None:
     with pytest.raises(ValidationError, match="no benchmark 'mmlv'; there are aime24, aime25, arc"):
         request(benchmark="mmlv")

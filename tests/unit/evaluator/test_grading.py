@@ -224,3 +224,19 @@ def test_a_row_has_its_prompt_and_its_tags_with_and_without_an_answer() -> None:
     assert [(row.prompt, row.tags) for row in asyncio.run(rows())] == [
         ("Capital?", ["geography"])
     ] * 2
+
+
+def test_where_lower_scores_are_better_a_low_one_passes_and_a_missing_value_never_does() -> None:
+    async def run(text: str) -> ResultRow:
+        async with AsyncExitStack() as stack:
+            factory = RewardFactory(OperatorEnvironment(attempts=1), stack)
+            component = await factory.component(_GRADER.validate_python(ALIKE), "grader")
+            prediction = JsonPrediction(path="label")
+            grading = Grading(component, 0.5, prediction=prediction, lower_is_better=True)
+            return await grading.row(SAMPLE, Answer(text, "stop", 1, 1, 1, 0.1))
+
+    rows = [
+        asyncio.run(run(text)) for text in ('{"label": "xyz"}', '{"label": "Paris"}', "no JSON")
+    ]
+    assert [(row.score, row.correct) for row in rows] == [(0.0, True), (1.0, False), (None, None)]
+    assert rows[2].error == "the answer has no value at prediction.path"

@@ -174,3 +174,16 @@ def test_missing_answers_and_missing_grades_are_counted_apart() -> None:
 
     assert (metrics.errors, metrics.unanswered, metrics.unparsable) == (2, 1, 1)
     assert (metrics.accuracy, metrics.pass_at_k, metrics.majority) == (0.25, None, None)
+
+
+def test_the_mean_score_has_an_error_over_items() -> None:
+    totals = RunningTotals(samples_per_item=2)
+    for index, scores in enumerate([(0.0, 1.0), (1.0, 2.0), (4.0, 4.0)]):
+        for score in scores:
+            totals.add(row(index, correct=False).model_copy(update={"score": score}))
+    totals.add(unanswered(2))
+    metrics = totals.metrics()
+    # Means of items 0.5, 1.5 and 4 around 2: sqrt((1.5^2 + 0.5^2 + 2^2) / 2 / 3)
+    assert metrics.mean_score == pytest.approx(2)
+    assert metrics.mean_score_stderr == pytest.approx((6.5 / 6) ** 0.5)
+    assert metrics.mean_score_ci95 == pytest.approx((2 - 2.040, 2 + 2.040), abs=1e-3)

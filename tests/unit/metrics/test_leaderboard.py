@@ -1,5 +1,7 @@
 """Leaderboards: which evaluations are compared, and in what order models stand."""
 
+from typing import Any
+
 import pytest
 
 from services.metrics.leaderboard import Leaderboard, leaderboard
@@ -120,3 +122,55 @@ def test_a_mean_over_the_same_rows_graded_twice_has_no_interval() -> None:
     exact = evaluation("x", "m", "f", 0.5, grader={"type": "exact"})
     (row,) = leaderboard([exact, evaluation("y", "m", "f", 0.75)]).rows
     assert (row.mean, row.interval) == (0.625, None)
+
+
+def measured(name: str, model: str, score: float, direction: str = "minimize") -> Any:
+    """An evaluation whose main metric is the mean score, such as a distance."""
+    benchmark = {"grader": {"type": "numeric"}, "metric": "mean_score", "direction": direction}
+    one = evaluation(name, model, "distances", 0.5, benchmark=benchmark)
+    assert one.metrics is not None
+    one.metrics.mean_score, one.metrics.mean_score_stderr = score, 0.1
+    one.metrics.mean_score_ci95 = (score - 0.2, score + 0.2)
+    return one
+
+
+def test_where_lower_is_better_the_lowest_model_stands_first() -> None:
+    board = leaderboard([measured("a", "far", 3.5), measured("b", "near", 0.5)])
+    assert shown(board) == [("near", ["b"], 0.5), ("far", ["a"], 3.5)]
+    near, far = board.rows
+    (column,) = board.benchmarks
+    assert (column.metric, column.direction) == ("mean_score", "minimize")
+    assert board.is_best(near, column)
+    assert not board.is_best(far, column)
+
+
+def test_without_a_common_scale_models_stand_by_rank_and_have_no_mean() -> None:
+    board = leaderboard(
+        [
+            *(measured("a", "far", 3.5), measured("b", "near", 0.5), measured("c", "middle", 1.0)),
+            *(evaluation(name, name, "f", 0.5) for name in ("far", "near", "middle")),
+        ]
+    )
+    assert [(row.model, row.mean, row.interval) for row in board.rows] == [
+        ("near", None, None),
+        ("middle", None, None),
+        ("far", None, None),
+    ]
+
+
+def test_another_direction_is_another_benchmark() -> None:
+    lower, higher = measured("a", "m", 0.5), measured("b", "m", 0.5, "maximize")
+    assert len(leaderboard([lower, higher]).benchmarks) == 2
+
+
+def test_tasks_of_panorama_stand_by_their_published_score() -> None:
+    def patents(name: str, score: float, accuracy: float) -> Any:
+        grader = {"type": "panorama", "task": "noc4pc"}
+        one = evaluation(name, name, "f", accuracy, grader=grader).model_dump()
+        estimate = {"mean": score, "samples": 10, "stderr": 0.1, "ci95": [0.0, 1.0]}
+        one["metrics"]["measures"] = {"noc4pc": {"macro_f1": estimate}}
+        return evaluation(name, name, "f", accuracy, grader=grader, metrics=one["metrics"])
+
+    board = leaderboard([patents("accurate", 0.25, 0.9), patents("scored", 0.75, 0.1)])
+    assert shown(board) == [("scored", ["scored"], 0.75), ("accurate", ["accurate"], 0.25)]
+    assert board.benchmarks[0].metric == "macro_f1"

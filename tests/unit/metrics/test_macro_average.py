@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from services.contracts.evaluation_results import ItemEstimate, MacroAverage
 from services.contracts.evaluations import BenchmarkOutcome
-from services.metrics.macro_average import macro_average, mean_of_independent
+from services.metrics.macro_average import macro_average
+from services.metrics.main_metric import mean_of_independent
 from services.metrics.repeated import bounded_mean
 from tests.support.evaluation_view import metrics_of
 
@@ -86,13 +87,43 @@ def test_tasks_of_panorama_count_by_their_published_score() -> None:
     assert mean.mean.mean == pytest.approx(0.7)
 
 
+def test_molecules_count_by_the_published_score_of_each_subtask() -> None:
+    def share(mean: float) -> dict[str, Any]:
+        return {"mean": mean, "samples": 10, "stderr": 0.03, "ci95": [mean - 0.06, mean + 0.06]}
+
+    chemistry = {"type": "chemistry", "tasks": ["mol_edit"]}
+    edits = {
+        "mol_edit/add": {"correct_rate": share(0.5), "valid": share(1.0)},
+        "mol_edit/sub": {"correct_rate": share(0.3), "valid": share(1.0)},
+    }
+    mean = found(outcome("edit", 0.1, chemistry, measures=edits), outcome("b", 0.8))
+    assert mean.metrics == {"edit": "correct_rate", "b": "accuracy"}
+    assert mean.mean is not None
+    assert mean.mean.mean == pytest.approx(0.6)  # of 0.4 and 0.8
+
+    reactions = {
+        "reaction/fs": {"exact_match": share(0.2), "bleu": share(0.9)},
+        "reaction/mechsel": {"accuracy": share(0.6)},
+    }
+    mean = found(outcome("r", 0.1, chemistry, measures=reactions), outcome("b", 0.8))
+    assert mean.metrics["r"] == "accuracy and exact_match"
+    assert mean.mean is not None
+    assert mean.mean.mean == pytest.approx(0.6)
+
+    counts = {"mol_und/fg_count": {"absolute_error": share(0.5) | {"lower_is_better": True}}}
+    mean = found(outcome("und", 0.1, chemistry, measures=counts), outcome("b", 0.8))
+    assert (mean.mean, mean.missing) == (
+        None,
+        "und: its sub-tasks have errors and shares, which have no mean: absolute_error",
+    )
+
+
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
         (
             outcome("molecules", 0.5, {"type": "chemistry", "tasks": ["mol_und"]}),
-            "molecules has a measure for each sub-task: differences, errors and shares have no "
-            "mean",
+            "molecules: a sub-task has too few graded answers for the error of its score",
         ),
         (outcome("same", 0.5, file="file-a"), "a and same have the same items"),
         (

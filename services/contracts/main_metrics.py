@@ -1,0 +1,28 @@
+"""The main metric of a benchmark: one number that stands for it, and which values are better."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from services.contracts.base import Resource
+
+MetricName = Literal["accuracy", "mean_score", "majority", "pass_at_k"]
+"""What a benchmark of one's own can name: the share of correct answers, the mean of the grader's
+scores, maj@n, and pass@k with as many samples as an item has."""
+
+Direction = Literal["maximize", "minimize"]
+"""Whether more of a metric is better, or less."""
+
+
+class MainMetric(Resource):
+    """What stands for a benchmark in leaderboards, comparisons and means."""
+
+    name: str
+    direction: Direction = "maximize"
+    mean: float | None = Field(default=None, description="Null: nothing was graded.")
+    stderr: float | None = Field(default=None, description="Over items; null with one item.")
+    ci95: tuple[float, float] | None = None
+    not_averaged: str | None = Field(
+        default=None,
+        description="Why it is in no mean over benchmarks, which is over shares alone.",
+    )
