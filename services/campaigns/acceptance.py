@@ -40,7 +40,7 @@ def compare(
     shares: bool = False,
     policy: AcceptancePolicy = BY_INTERVAL,
 ) -> Comparison:
-    """Compare scores by item with those of the best model, as evaluations are compared.
+    """Compare per-item scores with the best model's, as evaluations are compared.
 
     The model improves as far as the policy has it; by default, if the whole interval of the mean
     difference is above zero. An item without a score counts as the worst score of both models.

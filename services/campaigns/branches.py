@@ -1,4 +1,4 @@
-"""Loops that run at once: each goes on in a thread of its own until it must wait.
+"""Loops that run concurrently, each in its own thread until it must wait.
 
 A campaign waits when all of them do. Which loops there are, and how far each is, follows from
 the steps in the database: a worker that takes the campaign up goes on with the same ones.

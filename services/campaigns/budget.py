@@ -64,7 +64,7 @@ class Budget:
 
     @property
     def seconds_left(self) -> float | None:
-        """The time until the hours end, at least 0; None without such a limit."""
+        """Time until the budget's hours end, at least 0; None without a limit."""
         if self._limits.hours is None or self._started_at is None:
             return None
         return max(0.0, self._started_at + self._limits.hours * HOUR_SECONDS - self.now())

@@ -1,4 +1,4 @@
-"""What is asked of a campaign while a worker takes its steps, and the lease that is kept meanwhile.
+"""Pause, cancel and shutdown of a campaign while a worker takes its steps, and its lease.
 
 The branches of a campaign share it.
 """
@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 
 class Control:
-    """Looks whether a claimed campaign may go on; ``stopping`` is set when its worker ends."""
+    """Checks whether a claimed campaign may continue; ``stopping`` is set when its worker ends."""
 
     def __init__(self, lease: Lease, stopping: threading.Event) -> None:
         self._lease = lease
@@ -33,7 +33,7 @@ class Control:
         self._abandoned.set()
 
     def check(self, *, pausing: bool = False) -> None:
-        """Keep the lease; raise `Interrupted` for what was asked of the campaign meanwhile.
+        """Keep the lease; raise `Interrupted` if a user or a limit has stopped the campaign.
 
         A pause waits for the end of an effect (``pausing``).
         """

@@ -100,7 +100,7 @@ class JobTime:
 
 
 def time_of_jobs(session: Session, campaign_id: str, place: Place | None = None) -> JobTime:
-    """The time of a campaign's jobs, or of those of one step; also of jobs that still run.
+    """The time of the jobs of a campaign, or of one step, including running jobs.
 
     A job that names no number of GPUs counts as one.
     """

@@ -57,7 +57,7 @@ class Gateway:
 
     async def _send(self, method: str, path: str, key: str, **content: object) -> str:
         headers = {**self._headers, "Idempotency-Key": key}
-        # The operator's own service: no proxy of the environment lies between.
+        # The operator's own service: bypass the environment's proxies.
         async with httpx.AsyncClient(
             base_url=self._url, timeout=TIME_LIMIT, trust_env=False, verify=certificates()
         ) as http:

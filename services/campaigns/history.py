@@ -1,4 +1,4 @@
-"""What earlier loops tried and learned, for the prompts: nothing of the final part is in it."""
+"""What earlier loops tried and learned, for prompts; never includes the final part."""
 
 from dataclasses import dataclass
 

@@ -52,7 +52,7 @@ def lengths_of_file(run: CampaignRun, name: str, file: str) -> TokenStatistics |
 
 
 def rows_made(run: CampaignRun, key: str, rows: Rows) -> MadeRows:
-    """All rows that a script made, those that hold items of the benchmark included."""
+    """All rows that a script made, including those that contain benchmark items."""
     return MadeRows(
         rows=len(rows.made),
         duplicates=rows.duplicates(),

@@ -34,7 +34,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class _EndlessAnswer(TemperError):
-    """The endpoint went on answering; what came is worth nothing, and the LLM is asked again."""
+    """The answer exceeded its limit and is discarded; the LLM is asked again."""
 
 
 class Conversation:

@@ -138,7 +138,7 @@ def _llms(asking: Asking) -> dict[str, CampaignLlm]:
 
 
 def _chat(body: bytes) -> ProxiedChat:
-    """Read a body; raises `ValueError` saying what is wrong with it."""
+    """Read a body; raises `ValueError` with the reason if it is invalid."""
     try:
         value: Any = json.loads(body)
     except RecursionError:

@@ -30,7 +30,7 @@ class LogFolder:
     def __init__(self, job_folder: Path, created_at: float, *, conversations: bool = True) -> None:
         self._conversations = conversations
         root = job_folder / "log"
-        # One that was begun is kept, even if the time zone has changed since.
+        # An existing folder is reused, even if the time zone has changed.
         begun = sorted(root.glob("*")) if root.exists() else []
         stamp = datetime.fromtimestamp(created_at).strftime("%Y-%m-%d_%H-%M-%S-%f")  # noqa: DTZ006
         self.path = begun[0] if begun else root / stamp
@@ -45,7 +45,7 @@ class LogFolder:
         return (self._folder(place) / OUTPUT).exists()
 
     def write_progress(self, place: Place, effects: Mapping[str, Effect]) -> None:
-        """Write what a step that is under way has done so far."""
+        """Write the progress of a running step."""
         _write(self._folder(place) / PAGE, _page(place, None, effects, self._conversations))
 
     def write_step(self, place: Place, output: JsonObject, effects: Mapping[str, Effect]) -> None:

@@ -34,13 +34,13 @@ class _ResultRow(BaseModel):
 
 
 def parts_of(run: CampaignRun) -> Parts:
-    """Both parts of the benchmark, always divided alike."""
+    """Both parts of the benchmark; the split is deterministic."""
     request = run.request
     return divide(read_items(run.artifacts.file(request.file), request), request)
 
 
 def begin_measurement(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> dict[str, str]:
-    """Create the evaluations of a model once, of which `measure` waits for; return their ids."""
+    """Create the evaluations of a model, at most once, for `measure` to wait for; return ids."""
     return {
         name: _create(run, name, model, items, seed)
         for name, items in ((SEARCH, parts.search), (FINAL, parts.final))

@@ -1,4 +1,4 @@
-"""What the LLM is told."""
+"""Prompts for the LLM that proposes recipes."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from services.datasets.record import Problem
 
 ROW_CHARACTERS = 1000
 LESSONS = 20
-"""Loops that are told of, newest last."""
+"""Number of past loops in a prompt, newest last."""
 
 
 def system_prompt(request: CreateCampaign) -> str:

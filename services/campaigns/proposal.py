@@ -39,7 +39,7 @@ class _Known(Resource):
 
     best: int
     parent: int
-    tried: list[int] = Field(description="Loops with a verdict, of which the LLM is told.")
+    tried: list[int] = Field(description="Loops with a verdict, described to the LLM.")
     under_way: list[int] = Field(description="Loops without one that have a proposal.")
 
 

@@ -32,7 +32,7 @@ class SeedMeasurement(Resource):
 class Measurement(Resource):
     """Scores of a model by item of each part; with several seeds, the means of their models.
 
-    ``model`` and the wrong samples are those of the first seed.
+    ``model`` and the wrong samples belong to the first seed.
     """
 
     model: str
@@ -80,7 +80,7 @@ class Code(Resource):
 
 
 class MadeRows(Resource):
-    """The rows that a script made, also those that were removed: the LLM is told of them."""
+    """The rows that a script made, including removed ones: the LLM is told about them."""
 
     rows: int
     duplicates: int

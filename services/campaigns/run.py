@@ -103,7 +103,7 @@ class CampaignRun:
         return self.steps.has_begun(0, StepName.BASE)
 
     def _complete_log(self, steps: Sequence[CampaignStepRow]) -> None:
-        """Write what a worker that was killed may have left out."""
+        """Write what a killed worker may have left unwritten."""
         self.log.begin(self._claim.job.request)
         for row in steps[-self.request.branches :]:  # each loop under way may lack one
             place = Place(self.id, row.loop, StepName(row.name))
@@ -287,7 +287,7 @@ class CampaignRun:
             return time_of_jobs(session, self.id, self._place)
 
     def gpu_seconds_left(self) -> float | None:
-        """What is left of the GPU hours; None without such a limit."""
+        """Remaining GPU hours; None without a limit."""
         limit = self.request.budget.gpu_hours
         if limit is None:
             return None

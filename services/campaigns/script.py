@@ -154,7 +154,7 @@ def _kept(run: CampaignRun, program: ScriptProgram) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A whole copy, or none: the worker may be killed meanwhile, and another loop copy too."""
+    """Copy atomically: the worker may be killed, and another loop may copy concurrently."""
     partial = target.with_suffix(f".{secrets.token_hex(4)}.partial")
     shutil.copyfile(source, partial)
     partial.replace(target)

@@ -68,7 +68,7 @@ def _make_passable(folder: Path) -> None:
 
 
 def _remove_ended(run: CampaignRun, root: Path) -> None:
-    """Remove folders of ended campaigns, and what a worker that was killed had copied for them."""
+    """Remove folders of ended campaigns, including partial copies of killed workers."""
     for each in list(root.iterdir()):
         campaign = each.name.removeprefix(".").partition(".")[0]
         try:

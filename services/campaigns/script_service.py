@@ -29,7 +29,7 @@ class ScriptService:
         headers = {SCRIPT_KEY_HEADER: script_key.get_secret_value() if script_key else ""}
         if key is not None:
             headers["Authorization"] = f"Bearer {key.get_secret_value()}"
-        # The operator's own service: no proxy of the environment lies between.
+        # The operator's own service: bypass the environment's proxies.
         self._http = httpx.AsyncClient(
             base_url=settings.campaign_script_url or settings.sandbox_url,
             headers=headers,
@@ -54,7 +54,7 @@ class ScriptService:
         await self._ask("PUT", script_id, json=request.model_dump(mode="json"))
 
     async def get(self, script_id: str) -> Script | None:
-        """Where a script stands; None if the sandbox does not know it."""
+        """The state of a script; None if the sandbox does not know it."""
         answer = await self._ask("GET", script_id)
         return None if answer is None else Script.model_validate_json(answer.content)
 

@@ -16,7 +16,7 @@ def script_token(settings: CampaignSettings, script_id: str) -> str:
 
 
 def script_of(settings: CampaignSettings, token: str) -> str | None:
-    """The id of the script whose token this is; None if it is none of ours."""
+    """The id of the script whose token this is; None for an unknown token."""
     script_id, _, mark = token.partition(".")
     expected = _mark(settings, script_id).encode()
     return script_id if hmac.compare_digest(mark.encode(), expected) else None

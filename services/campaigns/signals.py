@@ -31,7 +31,7 @@ class Waiting(Exception):
 
 
 class OutOfTurn(Waiting):
-    """Other loops take the step that this one is to begin; ``changes`` are those of the steps."""
+    """Another loop must take its step first; ``changes`` is the number of step changes seen."""
 
     def __init__(self, reason: str, changes: int) -> None:
         super().__init__(reason)

@@ -135,7 +135,7 @@ class CampaignWorker:
             move_job(session, job, to, "The benchmark is valid", phase=None, losses=0)
 
     def _take_step(self, claim: Claim, before: float) -> None:
-        """Go on with a campaign until it must wait, and record where it stands."""
+        """Advance a campaign until it must wait, and record its state."""
         try:
             run = CampaignRun(
                 claim,

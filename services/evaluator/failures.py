@@ -30,7 +30,7 @@ class RequestFailure:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the endpoint would refuse every request alike."""
+        """Whether the endpoint would refuse every request."""
         return self.status_code in _REFUSALS
 
     @property

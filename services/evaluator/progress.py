@@ -41,7 +41,7 @@ class Totals(Protocol):
 class GenerationProgress:
     """Reports the progress of one attempt and keeps the clock of the totals.
 
-    Rates are those of this attempt; ``generation_seconds`` continues from earlier ones.
+    Rates cover this attempt only; ``generation_seconds`` continues from earlier ones.
     """
 
     def __init__(self, reporter: Reporter, totals: Totals, total: int) -> None:

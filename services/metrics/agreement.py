@@ -31,8 +31,7 @@ class Agreement:
 
 
 def agreement(rated: Iterable[tuple[str, str]]) -> Agreement:
-    """Compare the labels of the first rater with those of the second; raises `ValueError` for no
-    items."""
+    """Compare the labels of two raters; raises `ValueError` without items."""
     pairs = Counter(rated)
     items = pairs.total()
     if not items:

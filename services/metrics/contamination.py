@@ -168,5 +168,5 @@ def words_of(text: str) -> Gram:
 
 
 def grams_of(words: Gram, length: int = N) -> Iterator[Gram]:
-    """All sequences of so many tokens."""
+    """All n-grams of the given length in tokens."""
     return (words[start : start + length] for start in range(len(words) - length + 1))

@@ -63,7 +63,7 @@ class EvaluationReport:
     """Evaluations that succeeded, the first of which is the baseline of ``comparison``.
 
     ``rows`` are the first rows of each of its benchmarks, in the order of the file; ``has_more``
-    says that there are others. ``conversations`` are those of the first of ``rows`` with tools.
+    says that there are others. ``conversations`` belong to the first of ``rows`` with tools.
     """
 
     evaluations: Sequence[Evaluation]

@@ -43,7 +43,7 @@ def _check_independent(outcomes: Iterable[BenchmarkOutcome]) -> None:
 
 
 def _averaged(outcome: BenchmarkOutcome) -> tuple[str, ItemEstimate]:
-    """The name and the value of the main metric: a share, of which more is better."""
+    """The name and the value of the main metric: a fraction, higher is better."""
     found = main_metric(outcome)
     if found is None or (estimate := estimate_of(found)) is None:
         metric = "its main metric" if found is None else found.name

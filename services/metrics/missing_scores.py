@@ -30,7 +30,7 @@ def compare_scores(
 ) -> PairedDifference:
     """Compare scores of the same items in the same order, in the direction of improvement.
 
-    A missing score counts as the worst of both runs; the means are those of the filled scores.
+    A missing score counts as the worst of both runs; means are taken over the filled scores.
     ``shares`` says that each score is the share of 0/1 samples.
     """
     given = [score for score in (*baseline, *candidate) if score is not None]

@@ -78,7 +78,7 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
 
 
 def shown_k(samples: int) -> list[int]:
-    """The k of which pass@k is reported: powers of two below ``samples``, and ``samples``."""
+    """The k for which pass@k is reported: powers of two below ``samples``, and ``samples``."""
     powers = [2**power for power in range(samples.bit_length()) if 2**power < samples]
     return [*powers, samples]
 

@@ -39,7 +39,7 @@ class Report:
     all_rows: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The document that ``--json`` prints. Averages are those of tools where not named."""
+        """The document that ``--json`` prints. Averages are over tools unless named otherwise."""
         tools, parameters = self.metrics.tools, self.metrics.parameters
         document: dict[str, Any] = {
             "tools": {name: _entry(each) for name, each in _sorted(tools)},

@@ -4,7 +4,7 @@ A sample has two lists of calls, its label and a prediction. Calls are compared 
 order of samples and calls does not matter, and a repeated call counts as often as it occurs. With
 TP the occurrences in both, per sample, precision is TP / predicted, recall TP / labeled and F1
 their harmonic mean; 0/0 is 0. Micro averages pool the counts, macro averages are unweighted means
-over tools or parameters, those that occur in predictions only included.
+over tools or parameters, including those that occur only in predictions.
 """
 
 import json
@@ -35,7 +35,7 @@ Calls = Sequence[ToolCall]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The calls that a sample needs, and those that were predicted."""
+    """The expected and the predicted calls of a sample."""
 
     label: Calls
     prediction: Calls
@@ -185,7 +185,7 @@ def measure(samples: Iterable[Sample], comparison: Comparison) -> ToolCallMetric
 
 
 def important(table: Table, names: Collection[str]) -> dict[str, Counts]:
-    """The entries of some tools: theirs, and those of their parameters."""
+    """The entries of some tools and of their parameters."""
     prefixes = tuple(f"{name}-" for name in names)
     return {key: each for key, each in table.items() if key in names or key.startswith(prefixes)}
 

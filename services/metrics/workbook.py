@@ -18,7 +18,7 @@ MAX_CELL = 32_767
 def write_workbook(path: Path, sheets: Iterable[Sheet]) -> None:
     """Write sheets with a bold, frozen first row; fractions are shown with four decimals.
 
-    Texts stay texts, also those that begin with ``=``; characters that XML cannot hold become
+    Texts stay texts, even if they begin with ``=``; characters that XML cannot hold become
     U+FFFD.
     """
     book = Workbook(write_only=True)

@@ -37,7 +37,7 @@ class Course:
     told: Mapping[int, JsonObject] = field(default_factory=dict)
 
     def following(self, step: Step) -> Cleared:
-        """A step and those that follow from it."""
+        """A step and its dependents."""
         first: dict[int, StepName] = {}
         left = [step]
         while left:

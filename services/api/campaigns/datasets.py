@@ -1,4 +1,4 @@
-"""The data sets of a campaign, with the files of those that are registered."""
+"""The data sets of a campaign, with the files of registered ones."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ MAX_DATASETS = 50
 
 
 def datasets_of(session: Session, body: CreateCampaign) -> list[CampaignDataset]:
-    """The data sets with their files: those that are named, or all registered ones."""
+    """The named data sets, or all registered ones, with their files."""
     if body.datasets:
         return [_registered(session, number, each) for number, each in enumerate(body.datasets)]
     found = [CampaignDataset(name=row.name) for row in list_datasets(session)]

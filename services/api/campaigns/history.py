@@ -29,7 +29,7 @@ REWINDABLE = frozenset({JobStatus.QUEUED, JobStatus.PAUSED})
 
 
 def fork_campaign(session: Session, job_id: str, body: ForkCampaign, settings: ApiSettings) -> Job:
-    """Create a campaign that has the steps of another but one and those that follow from it.
+    """Create a campaign that shares another's steps, except one and its dependents.
 
     Steps that are under way in the other one are the new one's to take, too. The other campaign
     stays as it is. The new one's account begins at zero, and it reads no cached answers, since
@@ -67,7 +67,7 @@ def fork_campaign(session: Session, job_id: str, body: ForkCampaign, settings: A
 
 
 def rewind_campaign(session: Session, job_id: str, body: RewindCampaign) -> tuple[Job, Cleared]:
-    """Clear a step and those that follow from it, whose unfinished jobs are cancelled.
+    """Clear a step and its dependents, and cancel their unfinished jobs.
 
     Other steps stay, also those under way, and their jobs go on. What the cleared steps have used
     still counts. Returns the campaign and the cleared steps. Raises `Conflict` for a campaign that
@@ -133,7 +133,7 @@ def _step_of(row: CampaignStepRow | CampaignEffectRow) -> Step:
 def _following(
     session: Session, job_id: str, steps: Mapping[Step, CampaignStepRow], body: RewindCampaign
 ) -> Cleared:
-    """The step and those that follow from it; raises `InvalidRequest` for one that was not
+    """The step and its dependents; raises `InvalidRequest` for one that was not
     reached."""
     first = (body.loop, body.step)
     before = steps.get(_step_before(first))

@@ -115,7 +115,7 @@ def best(gateway: Gateway, _principal: Principal, job_id: str) -> CampaignLoop:
     responses=documented_errors(InvalidRequest, PermissionDenied, NotFound, Conflict),
 )
 def fork(gateway: Gateway, creation: Creation, job_id: str, body: ForkCampaign) -> Campaign:
-    """Start a campaign that shares all steps but this one and those that follow from it."""
+    """Start a campaign that shares all steps except this one and its dependents."""
     return creation.create(
         f"campaigns/{job_id}/fork",
         body,

@@ -20,9 +20,9 @@ def create_check(session: Session, body: CreateCheck, settings: ApiSettings) -> 
     require_training_file(session, request.training_file, "training_file")
     if request.model is not None:
         require_loadable(session, request.model, settings)
-    # Arguments about evaluations are none of a check's business.
+    # A check ignores arguments about evaluations.
     check_hyperparameters(_method(request), has_validation=True)
-    # Behind its validation a check needs no device, and must not wait for those that train.
+    # A check needs no device after validation, and must not wait for training jobs.
     return create_job(session, NewJob.of(JobKind.CHECK, "check", CHECK, request, REMOTE_SLOT))
 
 

@@ -13,7 +13,7 @@ from services.datasets.token_counts.counter import TokensNotCounted
 
 
 async def dataset_with_tokens(gateway: GatewayContext, name: str, model: str | None) -> Dataset:
-    """A data set; its tokens are those of ``model``, or estimates with the reason for that.
+    """A data set; tokens are counted with ``model``, or estimated and the reason given.
 
     Raises `NotFound` for an unknown data set or model.
     """

@@ -33,9 +33,9 @@ from services.rollouts.chat.examples import Example, ExampleReader, load_tokeniz
 from services.rollouts.chat.hub import TokenizerUnavailable, fetch_chat_files
 
 PAGE_BYTES = 4 << 20
-"""A page ends behind the row with which it is larger; a row itself may be larger."""
+"""A page ends after the row that exceeds this size; a single row may exceed it."""
 PAGE_SECONDS = 5.0
-"""And behind the row after which it has taken longer."""
+"""A page ends after the row that exceeds this time."""
 MEMORY_BYTES = 4 << 30
 ROWS_TO_DETECT = 1000
 

@@ -46,7 +46,7 @@ def read_expiry(parts: Mapping[str, bytes]) -> ExpiresAfter | None:
 
 
 class FileExpiry:
-    """Deletes files whose time is over; one that an unfinished job needs stays until that ends."""
+    """Deletes expired files; a file that an unfinished job needs stays until the job ends."""
 
     def __init__(self, artifacts: Artifacts) -> None:
         self._artifacts = artifacts

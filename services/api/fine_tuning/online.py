@@ -53,7 +53,7 @@ def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSe
 
 
 def online_warnings(request: CreateFineTuningJob) -> list[str]:
-    """Settings of online training that are valid but rarely what was meant."""
+    """Settings of online training that are valid but rarely intended."""
     if request.method is None or request.method.online is None:
         return []
     settings = request.method.online.hyperparameters

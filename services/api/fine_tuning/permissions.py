@@ -26,7 +26,7 @@ from services.core.web.paging import After, Limit, page_of
 MAX_PERMISSIONS = 1000
 """Of one checkpoint."""
 
-# Names of fine-tuned models hold colons, and those of their bases slashes.
+# Names of fine-tuned models contain colons, names of base models slashes.
 router = APIRouter(
     prefix="/v1/fine_tuning/checkpoints/{checkpoint:path}/permissions",
     tags=["fine-tuning"],

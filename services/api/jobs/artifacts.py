@@ -79,7 +79,7 @@ def find_artifacts(folder: Path) -> list[Artifact]:
             path = Path(parent, name)
             try:
                 status = path.lstat()
-            except FileNotFoundError:  # the job replaced it meanwhile
+            except FileNotFoundError:  # replaced by the job
                 continue
             if stat.S_ISREG(status.st_mode) and not name.startswith("."):
                 relative = path.relative_to(folder).as_posix()

@@ -61,7 +61,7 @@ def curves(gateway: Gateway, _principal: Principal, job_id: str, points: Points 
 
 
 class CurveFile:
-    """The thinned metrics of a file that grows, of which each `read` takes in what is new."""
+    """The thinned metrics of a growing file; each `read` adds its new lines."""
 
     def __init__(self, path: Path, points: int) -> None:
         self._path = path
@@ -90,7 +90,7 @@ class CurveFile:
         return Curves(metrics=curves)
 
     def _goes_on(self, file: BinaryIO) -> bool:
-        """Whether the file is the one that was read, with more behind its end at most."""
+        """Whether the file is the one already read, unchanged or appended to."""
         if os.fstat(file.fileno()).st_ino != self._inode:
             return False
         file.seek(self._end - len(self._last))
@@ -130,7 +130,7 @@ class CurveFile:
 
 
 class CurveFiles:
-    """The latest files asked for, so that nobody who opens a long job again waits for its past."""
+    """The most recently read files, so that reopening a long job does not reread it."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -59,7 +59,7 @@ def list_all(
     return page_of(models, has_more)
 
 
-# Names of models hold slashes and colons, as those of hubs and of fine-tunes do.
+# Model names contain slashes (hubs) and colons (fine-tunes).
 @router.get("/{model_id:path}", summary="Show a model", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, model_id: str) -> Model:
     """Show one model, with its lineage when it was trained here."""

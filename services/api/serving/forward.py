@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.25
 RESENDS = 2
-"""A request that an engine has begun is sent again at most so often: it may be what kills it."""
+"""Maximum resends of a request that an engine has started: the request may be what kills it."""
 
 
 class Inference:
@@ -107,7 +107,9 @@ class Inference:
                 reply.close()
             self._locator.forget(route)
             if resends > RESENDS:
-                raise BadGateway(f"the engine of {asked.model!r} died {resends} times meanwhile")
+                raise BadGateway(
+                    f"the engine of {asked.model!r} died {resends} times in this request"
+                )
             if loop.time() >= deadline:
                 raise not_ready(asked.model, "its engine is gone, and its worker may be too")
             await asyncio.sleep(PAUSE_SECONDS)

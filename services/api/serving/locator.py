@@ -25,7 +25,7 @@ class _Remembered:
 
 
 def not_ready(model: str, reason: str) -> Unavailable:
-    """The answer to a request whose model's engine is not up in time."""
+    """The error for a request whose engine did not start in time."""
     message = f"{model!r} is not ready: {reason}"
     return Unavailable(message, retry_after=RETRY_AFTER, code="model_not_ready")
 
@@ -71,7 +71,7 @@ class Locator:
             raise not_ready(model, lookup.reason) from None
 
     def forget(self, route: Route) -> None:
-        """Look again before the next request: the route leads nowhere."""
+        """Forget a dead route, so that the next request looks it up again."""
         known = self._known.get(route.model)
         if known is not None and known.route == route:
             del self._known[route.model]

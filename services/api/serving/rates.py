@@ -60,7 +60,7 @@ class RateLimits:
                 bucket.level -= tokens
 
     def headers(self, principal: str) -> Mapping[str, str]:
-        """OpenAI's headers of each limit: the limit, what is left, and the time until all is."""
+        """OpenAI's rate-limit headers: limit, remaining, and time until reset."""
         found = {}
         for bucket in self._filled(principal):
             found[f"x-ratelimit-limit-{bucket.name}"] = str(bucket.limit)

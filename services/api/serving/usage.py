@@ -58,7 +58,7 @@ class UsageLog:
             await self._write()
 
     async def _write(self) -> None:
-        """Write what was counted; what cannot be written is tried again the next time."""
+        """Write the counts; counts that cannot be written are retried next time."""
         counted = {
             place: (requests, self._prompt_tokens[place], self._completion_tokens[place])
             for place, requests in self._requests.items()

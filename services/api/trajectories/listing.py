@@ -30,7 +30,7 @@ MAX_STEP = 2**31 - 1
 
 @dataclass(frozen=True)
 class TrajectorySelection:
-    """Which trajectories of a job: those of a training step, or of all."""
+    """Which trajectories of a job: of one training step, or all."""
 
     where: TrajectoryFilter
     step: int | None

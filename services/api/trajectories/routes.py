@@ -1,4 +1,4 @@
-"""The routes of trajectories below those of the jobs that produce them."""
+"""The trajectory routes, nested below the jobs that produce trajectories."""
 
 from typing import Annotated
 
@@ -100,7 +100,7 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
         start: Start = 0,
         limit: Count = 1000,
     ) -> TrajectoryTokens:
-        """List the tokens of prompt and response, with what is known of each.
+        """List the tokens of prompt and response with their known values.
 
         Their text is that of the tokenizer of the job's model.
         """

@@ -7,7 +7,7 @@ from services.datasets.messages import text_of
 
 MOST_SCANNED = 2000
 MOST_BYTES = 64 << 20
-"""What one request reads at most; a search goes on with the next page."""
+"""Maximum bytes read per request; a search continues on the next page."""
 
 
 def contains(trajectory: Trajectory, text: str) -> bool:

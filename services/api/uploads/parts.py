@@ -139,7 +139,7 @@ class UploadParts:
         )
 
     def cancel(self, state: UploadState) -> UploadState:
-        """Accept no more parts, and remove those that there are."""
+        """Accept no more parts, and remove the existing ones."""
         return self._end(state.model_copy(update={"cancelled": True}))
 
     def complete(self, state: UploadState) -> UploadState:
@@ -192,12 +192,12 @@ class UploadParts:
 
 @contextmanager
 def _unchanged(state: UploadState) -> Iterator[None]:
-    """Raise `Conflict` when parts vanish because the upload is completed or cancelled meanwhile."""
+    """Raise `Conflict` if parts vanish because the upload was completed or cancelled."""
     try:
         yield
     except FileNotFoundError as error:
         raise Conflict(
-            f"upload {state.id} was completed or cancelled meanwhile", code="upload_changed"
+            f"upload {state.id} was completed or cancelled concurrently", code="upload_changed"
         ) from error
 
 

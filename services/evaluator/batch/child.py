@@ -28,7 +28,7 @@ from services.inference.clients.json_service import FailureKind, ServiceFailed
 
 
 class Sending:
-    """Sends requests until all have ended; those that the deadline finds unanswered expire."""
+    """Sends requests until all have ended; requests unanswered at the deadline expire."""
 
     def __init__(
         self, server: BatchServer, outputs: Outputs, watch: FailureWatch, expires_at: float
@@ -124,7 +124,7 @@ async def send_batch(spec: BatchSpec, context: ChildContext) -> BatchResult:
 async def _send_rest(
     spec: BatchSpec, context: ChildContext, outputs: Outputs, totals: BatchTotals
 ) -> bool:
-    """Send the requests without an answer; returns whether the batch expired meanwhile."""
+    """Send the unanswered requests; returns whether the batch expired."""
     watch = FailureWatch(answered=totals.completed)
     left = (
         request

@@ -1,4 +1,4 @@
-"""Batches as the job machine sees them: their children, and what is kept of their result."""
+"""Batches as jobs: their child processes and stored results."""
 
 import sys
 from pathlib import Path

@@ -22,7 +22,7 @@ class BatchFileSpec(ValidationSpec):
 
 
 class BatchSpec(BaseModel):
-    """One batch: its requests, who answers them, and until when (seconds since the epoch)."""
+    """One batch: its requests, its model, and its deadline (seconds since the epoch)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

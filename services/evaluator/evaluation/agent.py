@@ -56,7 +56,7 @@ class Agent:
         return ToolConversations(rollouts, self._store, spec.sampling.seed)
 
     async def watch(self) -> None:
-        """Raise once the model is permanently gone; meanwhile, make conversations durable."""
+        """Sync conversations to disk until the model is permanently gone, then raise."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._store.sync_forever())
             await self._model.ends()
@@ -144,6 +144,6 @@ def _key(variables: ChatTemplateKwargs) -> str:
 
 
 def rollout_sampling(sampling: Sampling) -> RolloutSampling:
-    """The settings that both have; what is not set is off."""
+    """The settings shared by both; unset ones are off."""
     given = sampling.model_dump(include=set(RolloutSampling.model_fields), exclude_none=True)
     return RolloutSampling.model_validate(given)

@@ -25,7 +25,7 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
         raise RowError(f"{benchmark.question} is {shown(question)}, not a text")
     if not question.strip():
         raise RowError(f"{benchmark.question} is empty")
-    # The keys of questions and golds are those of evaluation files, which a row may not repeat.
+    # Questions and golds use the keys of evaluation files, which a row may not repeat.
     taken = {"messages", "prompt", "question", "problem", "gold", "answer"}
     extra = {key: value for key, value in row.items() if key not in taken}
     gold = _at(row, benchmark.answer) if benchmark.answer is not None else None

@@ -20,11 +20,11 @@ _STATUS = {
     FinishReason.PROMPT_REFUSED: HTTPStatus.BAD_REQUEST,
     FinishReason.INTERNAL_ERROR: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
-"""Failures of conversations whose model was not asked, as those of an endpoint."""
+"""Failures before the model was asked, reported like failures of an endpoint."""
 
 
 class ConversationStore:
-    """The conversations of an evaluation, kept in the job's folder under names of their own."""
+    """The conversations of an evaluation, stored in the job's folder under separate file names."""
 
     def __init__(self, log: IndexedLog, job_dir: Path, monitor: ToolMonitor) -> None:
         self._log = log
@@ -48,7 +48,7 @@ class ConversationStore:
         return trajectory
 
     async def sync_forever(self) -> None:
-        """Make what is kept durable, until cancelled."""
+        """Sync stored conversations periodically, until cancelled."""
         await self._log.sync_forever()
 
 
@@ -109,6 +109,6 @@ def outcome_of(trajectory: Trajectory) -> Answer | Unanswered:
 
 
 def final_answer(trajectory: Trajectory) -> str:
-    """The model's last turn; empty if it called a tool in it, whose arguments are no answer."""
+    """The model's last turn; empty if it called a tool: arguments are not an answer."""
     last = trajectory.turns[-1] if trajectory.turns else None
     return "" if last is None or last.calls else without_turn_end(last.text)

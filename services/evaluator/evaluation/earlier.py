@@ -52,7 +52,7 @@ from services.evaluator.models import RUNTIME
 
 SAME_FILE = 500
 OTHER_FILES = 20
-"""Earlier evaluations to compare with: those of a file with the same content, else of any."""
+"""Earlier evaluations to compare with: of a file with the same content, else of any file."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _JUDGES = ScoreModelGrader | LabelModelGrader | PairwiseJudgeReward
 

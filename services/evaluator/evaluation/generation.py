@@ -33,7 +33,7 @@ class ChatModel(Protocol):
     async def ask(
         self, messages: Sequence[JsonObject], sample: EvaluationSample
     ) -> Answer | Unanswered:
-        """Answer ``messages``: those of ``sample``, perhaps behind a system prompt."""
+        """Answer ``messages``: the sample's, possibly after a system prompt."""
 
 
 class Engine(Protocol):
@@ -65,7 +65,7 @@ class Generation:
         self._system_prompt = system_prompt
 
     async def ask(self, sample: EvaluationSample) -> RequestFailure | None:
-        """Ask a sample, grade the answer and keep its row; the failure if there is no answer."""
+        """Send a sample, grade the answer and store its row; returns the failure, if any."""
         outcome = await self._model.ask(self._conversation(sample), sample)
         if isinstance(outcome, Unanswered):
             self._keep(self._grading.unanswered_row(sample, outcome))
@@ -91,7 +91,7 @@ async def generate(
 ) -> None:
     """Ask every sample, at most ``concurrency`` at a time, reading ``asked`` lazily.
 
-    ``background`` tasks run meanwhile. The first error cancels everything.
+    ``background`` tasks run concurrently. The first error cancels everything.
     """
     try:
         async with asyncio.TaskGroup() as group:

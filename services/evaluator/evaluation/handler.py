@@ -1,4 +1,4 @@
-"""Evaluation as the job machine sees it: its children, and what is kept of their result."""
+"""Evaluations as jobs: their child processes and stored results."""
 
 import sys
 from pathlib import Path

@@ -43,7 +43,7 @@ _SHOWN = 5
 
 
 def request_parts(request: CreateEvaluation) -> dict[str, JsonValue]:
-    """The parts that the request tells, those of each of several benchmarks behind its name."""
+    """The parts given by the request; with several benchmarks, each prefixed with its name."""
     parts: dict[str, JsonValue] = {}
     for name, each in request.by_benchmark().items():
         parts |= _flat(_fields(each), "" if name is None else f"{name}.")

@@ -12,7 +12,7 @@ from services.metrics.contamination import find_contamination
 
 MAX_FILE_BYTES = 256 << 20
 MAX_ITEMS = 20_000
-"""Items that are compared; their n-grams are held in memory."""
+"""Maximum number of compared items; their n-grams are kept in memory."""
 
 
 async def training_overlaps(

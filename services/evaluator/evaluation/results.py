@@ -40,7 +40,7 @@ class ResultRow(SampleResult):
 
 
 class Answered:
-    """Which samples of a benchmark have a grade: those of its first ``rows`` rows."""
+    """Which samples in the first ``rows`` rows of a benchmark have a grade."""
 
     def __init__(self, rows: int, samples_per_item: int = 1) -> None:
         self._rows = rows

@@ -46,7 +46,7 @@ class EvaluationSample:
         return self.rows_before + self.index
 
     def prompt(self, most: int) -> str:
-        """The first ``most`` characters of what is asked, with the roles of several messages."""
+        """The first ``most`` characters of the prompt, with roles if it has several messages."""
         texts = [text_of(message) for message in self.messages]
         if len(texts) > 1:
             roles = (message.get("role") for message in self.messages)
@@ -136,7 +136,7 @@ def parse_sample(
 
 
 def _tags(row: JsonValue, benchmark: Benchmark | None) -> tuple[str, ...]:
-    """The texts at ``tag``, ``tags`` and the paths of the sub-task; other values are no tags."""
+    """The texts at ``tag``, ``tags`` and the paths of the sub-task; other values are ignored."""
     found: list[JsonValue] = []
     for path in ("tag", "tags", *(benchmark.subtasks if benchmark else ())):
         try:

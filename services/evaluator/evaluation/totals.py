@@ -1,4 +1,4 @@
-"""The totals of an evaluation over its benchmarks, whose samples one engine answers."""
+"""Totals of an evaluation over its benchmarks, which share one engine."""
 
 from collections.abc import Mapping
 

@@ -56,7 +56,7 @@ class Unanswered(Exception):
 
 
 class _Lane:
-    """One endpoint, with what is known of its state."""
+    """One endpoint and its known state."""
 
     def __init__(
         self, endpoint: PromptEndpoint, service: JsonService, limit: AdaptiveLimit

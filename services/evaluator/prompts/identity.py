@@ -1,4 +1,4 @@
-"""What makes two runs of ``temper batch`` the same batch, so that one may go on with the other."""
+"""Identity of a run of ``temper batch``: a run with the same identity can resume it."""
 
 import fcntl
 import hashlib

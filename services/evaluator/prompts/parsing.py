@@ -13,7 +13,7 @@ from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_pa
 class Predictions:
     """Adds an outcome and a prediction to rows, and counts the outcomes.
 
-    A prediction is null where there is no JSON, or nothing at the path. Rows with several texts
+    A prediction is null without JSON or without a value at the path. Rows with several texts
     have lists of both; rows without an answer have nulls.
     """
 

@@ -43,7 +43,7 @@ class PromptRow(BaseModel):
 
     @property
     def is_settled(self) -> bool:
-        """Whether asking again cannot help: there is an answer, or the request was rejected."""
+        """Whether a retry is pointless: there is an answer, or the request was rejected."""
         if self.error is None:
             return True
         return RequestFailure(self.status_code, self.error).is_of_the_sample
@@ -73,7 +73,7 @@ class PromptRows:
         self._stack.__exit__(*error)
 
     def is_settled(self, index: int) -> bool:
-        """Whether a record is not asked again when the batch goes on."""
+        """Whether a resumed batch skips the record."""
         return bool(self._settled[index])
 
     def has_answer(self, index: int) -> bool:

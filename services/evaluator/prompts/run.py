@@ -1,4 +1,4 @@
-"""Answers a prompt batch: every record without a settled row is rendered, asked and kept."""
+"""Runs a prompt batch: renders, sends and stores every record without a settled row."""
 
 import asyncio
 import time

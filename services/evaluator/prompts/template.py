@@ -1,4 +1,4 @@
-"""Turns records into messages with a template of Jinja2, kept in YAML."""
+"""Renders records as messages with a Jinja2 template from a YAML file."""
 
 import json
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class PromptTemplate:
     """
 
     def __init__(self, prompting: Prompting) -> None:
-        """Raises InvalidRequest naming the file and what is wrong with it."""
+        """Raises InvalidRequest with the file and the reason if it is invalid."""
         path = prompting.template
         file = _read(path)
         self._variables = {**file.vars, **prompting.variables}

@@ -37,7 +37,7 @@ class WatchedEngine:
     """Wraps an engine and detects when further requests are pointless.
 
     ``context_length`` bounds prompt and response together, if it is known;
-    ``stop_token_ids`` end a turn in addition to those of the chat template.
+    ``stop_token_ids`` end a turn in addition to the chat template's.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Rollouts as the job machine sees them: their children, and what is kept of their result."""
+"""Rollouts as jobs: their child processes and stored results."""
 
 import json
 import sys
@@ -94,7 +94,7 @@ class RolloutHandler:
         return RolloutResult.model_validate(result).model_dump(mode="json")
 
     def _tokenizer(self, session: Session, request: CreateRollout) -> ModelSource:
-        """The tokenizer is stored with the weights, for an adapter with those of its base."""
+        """The tokenizer is stored with the weights; an adapter's is its base model's."""
         name = request.tokenizer or str(request.model)
         return self._resolve(session, name).weights
 

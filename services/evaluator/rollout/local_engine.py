@@ -23,7 +23,7 @@ from services.inference.token_engine.vllm import TURN_TIMEOUT
 from services.inference.vllm.server import VllmFailed
 
 MAX_REPLACEMENTS = 3
-"""Per attempt; a server that dies more often ends it, and the next attempt plays what is left."""
+"""Per attempt; a server that dies more often ends it, and the next attempt continues."""
 DEATH_SECONDS = 60.0
 """How long a turn that got no answer waits for its server to be found dead."""
 LOCAL_RETRIES = model_retries(attempts=3, deadline_seconds=2 * TURN_TIMEOUT, first_wait_seconds=0.1)

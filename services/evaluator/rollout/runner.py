@@ -54,7 +54,7 @@ class RolloutRunner:
         *background: Coroutine[Any, Any, None],
     ) -> None:
         """Play every sample, at most ``concurrency`` at a time, reading ``samples`` as they are
-        needed. As many more are rewarded meanwhile: a slow reward leaves no engine idle.
+        needed. As many again may wait for rewards, so that a slow reward leaves no engine idle.
 
         ``background`` runs as long. The first error of anything ends everything.
         """

@@ -1,4 +1,4 @@
-"""What the children of a rollout job are told: files in their job directories."""
+"""Specifications of a rollout job's children: files in their job directories."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ class _Strict(BaseModel):
 
 
 class RolloutSpec(_Strict):
-    """One job: who plays what, how, and how it is rewarded."""
+    """One job: model, prompts, sampling, tools and rewards."""
 
     model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
     tokenizer: ModelSource

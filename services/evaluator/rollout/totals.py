@@ -9,7 +9,7 @@ from services.contracts.trajectories import CallOutcome, ToolCallRecord, Traject
 from services.evaluator.statistics import reward_spread, spread
 
 UNKNOWN_TOOLS = "(unknown)"
-"""Counts all names that the model invented, whose number is unbounded."""
+"""One counter for all tool names that the model invented, whose number is unbounded."""
 
 
 @dataclass

@@ -76,7 +76,7 @@ async def _until_leaving(
     reported, report_at = spec.answered, loop.time()
     while not await activity.leaving(LOOK_SECONDS):
         if activity.answered > reported and loop.time() >= report_at:
-            # Counts as progress: deaths of the engine weeks apart are no failure of the job.
+            # Counts as progress: engine crashes weeks apart must not fail the job.
             reported, report_at = activity.answered, loop.time() + REPORT_SECONDS
             reporter.progress(reported, 0)
         reason = reason_to_leave(activity.idle_seconds, spec.idle_seconds, job_dir)
@@ -86,7 +86,7 @@ async def _until_leaving(
 
 
 def reason_to_leave(idle: float, limit: float, job_dir: Path) -> str | None:
-    """Why a serving ends that was idle for so many seconds; None: it stays."""
+    """Why a serving ends after this many idle seconds; None if it continues."""
     if is_kept_warm(job_dir):
         return None
     if idle >= limit:

@@ -1,4 +1,4 @@
-"""Servings as the job machine sees them: their child, and what is kept of their result."""
+"""Servings as jobs: their child process and stored result."""
 
 import sys
 from pathlib import Path
@@ -78,4 +78,4 @@ class ServeHandler:
                 return 0
             return adapter_rank(model.adapter)
         except (InvalidRequest, NotFound):
-            return 0  # the request that asks for it is told
+            return 0  # reported to the request that asks for it

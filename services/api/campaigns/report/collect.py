@@ -34,7 +34,7 @@ Outputs = dict[int, dict[StepName, dict[str, Any]]]
 
 
 def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
-    """The report of a campaign as it stands; ``curl`` makes the commands that repeat it."""
+    """The current report of a campaign; ``curl`` makes the commands that repeat it."""
     request = CreateCampaign.model_validate(job.request)
     outputs = outputs_of(session, job.id)
     jobs = _jobs_of(session, job.id)
@@ -66,12 +66,12 @@ def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
 
 
 def tree_order(loops: Sequence[CampaignLoop]) -> list[tuple[int, int]]:
-    """Numbers of loops and their depths, every loop before those that started from it."""
+    """Loop numbers and depths, every loop before the loops that started from it."""
     known = {loop.loop for loop in loops}
     children: dict[int | None, list[int]] = defaultdict(list)
     for loop in loops:
         parent = loop.parent if loop.parent in known else None
-        # An attempt whose proposal is under way hangs on the base model until it has a parent.
+        # An attempt is shown under the base model until its proposal names a parent.
         children[0 if parent is None and loop.loop else parent].append(loop.loop)
     order: list[tuple[int, int]] = []
     left = [(number, 0) for number in reversed(children[None])]
