@@ -1,7 +1,4 @@
-"""vLLM's own route for tokens, POST /inference/v1/generate (0.32, with --enable-scale-out).
-
-What clients of vLLM's routes share is here too.
-"""
+"""vLLM servers as token engines: our own by its route for tokens, any other by /v1/completions."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
@@ -34,14 +31,19 @@ LARGEST_ANSWER = 256 * 2**20
 """Bytes; a teacher's top-k alternatives for ten thousand tokens take this much."""
 LEAST_LOG_PROB = -9000.0
 """vLLM reports -9999 for a log-probability of NaN."""
-ROUTE = "/inference/v1/generate"
+GENERATE = "/inference/v1/generate"
+"""Of vLLM 0.32, with --enable-scale-out."""
+COMPLETIONS = "/completions"
 UNNAMED = "default"
 """vLLM's name for the initial weight version."""
 
 
-class ServedEngine(JsonService):
-    """One model of a server, as an async context manager. ``timeout`` applies to one attempt; at
-    most ``max_connections`` requests are in flight."""
+class _VllmClient(JsonService):
+    """One model of a server, at most ``max_connections`` requests in flight. ``root`` is the part
+    of its base URL that routes do not start with."""
+
+    root = ""
+    max_connections = 1024
 
     def __init__(
         self,
@@ -49,17 +51,16 @@ class ServedEngine(JsonService):
         api_key: str | None,
         model: str,
         *,
-        timeout: float = TURN_TIMEOUT,
         retries: Retries = TURN_RETRIES,
-        max_connections: int = 1024,
+        max_connections: int | None = None,
         policy_version: int = 0,
     ) -> None:
         super().__init__(
-            base_url.rstrip("/"),
+            base_url.rstrip("/").removesuffix(self.root),
             api_key,
-            timeout=timeout,
+            timeout=TURN_TIMEOUT,
             retries=retries,
-            connections=max_connections,
+            connections=max_connections or self.max_connections,
             largest_answer=LARGEST_ANSWER,
         )
         self._model = model
@@ -75,35 +76,16 @@ class ServedEngine(JsonService):
             raise EngineFailed(error.message) from error
 
 
-class VllmTokenEngine(ServedEngine):
+class VllmTokenEngine(_VllmClient):
     """Samples from our own server, started with `Routes.tokens`; an async context manager.
 
     ``base_url`` includes /v1; ``model`` is a name that the server knows. Tokens carry the weight
-    version last set on the server, ``policy_version`` before the first. ``timeout`` applies to one
-    attempt; a paused server does not answer until it is resumed. At most ``max_connections``
-    requests are in flight.
+    version last set on the server, ``policy_version`` before the first. A paused server does not
+    answer until it is resumed.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        api_key: str | None,
-        model: str,
-        *,
-        timeout: float = TURN_TIMEOUT,
-        retries: Retries = TURN_RETRIES,
-        max_connections: int = 4096,
-        policy_version: int = 0,
-    ) -> None:
-        super().__init__(
-            base_url.rstrip("/").removesuffix("/v1"),
-            api_key,
-            model,
-            timeout=timeout,
-            retries=retries,
-            max_connections=max_connections,
-            policy_version=policy_version,
-        )
+    root = "/v1"
+    max_connections = 4096
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
         """Sample a continuation of ``token_ids``; raises `EngineFailed`."""
@@ -118,7 +100,7 @@ class VllmTokenEngine(ServedEngine):
             return _Answer.model_validate_json(reply).choices[0].sampled(policy_version)
 
         fields = {
-            **sampling_fields(sampling),
+            **_sampling_fields(sampling),
             "logprobs": 0,
             "detokenize": bool(sampling.stop),  # only stop strings need the text
         }
@@ -134,7 +116,7 @@ class VllmTokenEngine(ServedEngine):
 
         def read(reply: bytes) -> PromptLogProbs:
             places = _Answer.model_validate_json(reply).prompt_logprobs
-            return read_prompt(token_ids, places, top_k)
+            return _read_prompt(token_ids, places, top_k)
 
         fields = {"max_tokens": 1, "prompt_logprobs": top_k, "detokenize": False}
         return await self._ask(model or self._model, token_ids, fields, read)
@@ -147,17 +129,63 @@ class VllmTokenEngine(ServedEngine):
         read: Callable[[bytes], Read],
     ) -> Read:
         payload = {"model": model, "token_ids": list(token_ids), "sampling_params": fields}
-        return await self._ask_server(ROUTE, payload, read)
+        return await self._ask_server(GENERATE, payload, read)
 
 
-class Alternative(BaseModel):
+class CompletionsTokenEngine(_VllmClient):
+    """Samples from an external server with fixed weights.
+
+    ``base_url`` includes /v1. Log-probabilities follow the server's --logprobs-mode: by default at
+    temperature 1, without top_p and top_k. All tokens have version ``policy_version``.
+
+    The server must be a vLLM that returns token ids (0.10.2 or newer): with another, requests
+    fail with the code ``engine_without_token_ids``. Use it as an async context manager.
+    """
+
+    async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+        """Sample a continuation of ``token_ids``; raises `EngineFailed`."""
+
+        def read(reply: bytes) -> SampledTokens:
+            choice = _Completions.model_validate_json(reply).choices[0]
+            if choice.token_ids is None or choice.logprobs is None:
+                raise _without_token_ids()
+            log_probs = _checked(choice.token_ids, choice.logprobs.token_logprobs)
+            versions = (self._policy_version,) * len(log_probs)
+            return SampledTokens(tuple(choice.token_ids), log_probs, versions, choice.finish_reason)
+
+        fields = {**_sampling_fields(sampling), "logprobs": 0, "return_token_ids": True}
+        return await self._ask(token_ids, fields, read)
+
+    async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int = 1) -> PromptLogProbs:
+        """Log-probabilities of ``token_ids`` and of the top-k tokens at each position.
+
+        ``top_k`` is at most the server's --max-logprobs (default 20). Raises `EngineFailed`.
+        """
+
+        def read(reply: bytes) -> PromptLogProbs:
+            places = _Completions.model_validate_json(reply).choices[0].prompt_logprobs
+            if places is None:
+                raise _without_token_ids()
+            return _read_prompt(token_ids, places, top_k)
+
+        fields: JsonObject = {"max_tokens": 1, "prompt_logprobs": top_k}
+        return await self._ask(token_ids, fields, read)
+
+    async def _ask(
+        self, token_ids: Sequence[int], fields: JsonObject, read: Callable[[bytes], Read]
+    ) -> Read:
+        payload = {"model": self._model, "prompt": list(token_ids), **fields}
+        return await self._ask_server(COMPLETIONS, payload, read)
+
+
+class _Alternative(BaseModel):
     """A candidate at a prompt position; ``rank`` 1 is the most probable."""
 
     logprob: float
     rank: int | None = None
 
 
-PromptPlaces = list[dict[int, Alternative] | None]
+PromptPlaces = list[dict[int, _Alternative] | None]
 """Per prompt token: itself and the most probable ones, by id; None for the first."""
 
 
@@ -188,7 +216,7 @@ class _Choice(BaseModel):
         content = self.logprobs.content if self.logprobs else []
         return SampledTokens(
             tuple(self.token_ids),
-            checked(self.token_ids, [token.logprob for token in content]),
+            _checked(self.token_ids, [token.logprob for token in content]),
             self._versions(policy_version),
             self.finish_reason,
         )
@@ -210,7 +238,22 @@ class _Answer(BaseModel):
     prompt_logprobs: PromptPlaces | None = None
 
 
-def sampling_fields(sampling: TurnSampling) -> JsonObject:
+class _CompletionLogProbs(BaseModel):
+    token_logprobs: list[float | None]
+
+
+class _Completion(BaseModel):
+    finish_reason: FinishReason
+    token_ids: list[TokenId] | None = None
+    logprobs: _CompletionLogProbs | None = None
+    prompt_logprobs: PromptPlaces | None = None
+
+
+class _Completions(BaseModel):
+    choices: list[_Completion] = Field(min_length=1)
+
+
+def _sampling_fields(sampling: TurnSampling) -> JsonObject:
     """All sampling parameters: vLLM takes missing ones from the model's generation config."""
     fields: JsonObject = {
         "max_tokens": sampling.max_tokens,
@@ -228,7 +271,7 @@ def sampling_fields(sampling: TurnSampling) -> JsonObject:
     return fields
 
 
-def checked(token_ids: list[int], log_probs: list[float | None]) -> tuple[float, ...]:
+def _checked(token_ids: list[int], log_probs: list[float | None]) -> tuple[float, ...]:
     """The log-probability of each token; raises ValueError if one is missing."""
     if len(log_probs) != len(token_ids):
         raise ValueError(f"{len(token_ids)} tokens with {len(log_probs)} log-probabilities")
@@ -238,7 +281,7 @@ def checked(token_ids: list[int], log_probs: list[float | None]) -> tuple[float,
     return known
 
 
-def read_prompt(
+def _read_prompt(
     token_ids: Sequence[int], places: PromptPlaces | None, top_k: int
 ) -> PromptLogProbs:
     """Arrange a server's answer; raises ValueError if it does not match ``token_ids``."""
@@ -255,3 +298,11 @@ def read_prompt(
         top_ids[row] = [each for each, _ in best]
         top_log_probs[row] = [known.logprob for _, known in best]
     return PromptLogProbs(tokens, top_ids, top_log_probs)
+
+
+def _without_token_ids() -> EngineFailed:
+    return EngineFailed(
+        "the server returns text only: rollouts need a vLLM that returns token ids and "
+        "log-probabilities (return_token_ids, since 0.10.2)",
+        code="engine_without_token_ids",
+    )
