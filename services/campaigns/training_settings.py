@@ -10,7 +10,8 @@ from services.contracts.adaptation import TrainingType
 from services.contracts.base import JsonObject
 from services.contracts.campaigns import Failure
 from services.contracts.errors import InvalidRequest
-from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused, check_arguments
+from services.contracts.llamafactory import ArgumentRefused, check_arguments
+from services.contracts.llamafactory_closed import ArgumentProblem
 from services.contracts.offline import SupervisedHyperparameters
 from services.contracts.yaml_text import parse_yaml
 

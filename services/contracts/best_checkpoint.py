@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
+from services.contracts.llamafactory import ArgumentRefused
+from services.contracts.llamafactory_closed import ArgumentProblem
 from services.contracts.stages import Stage
 
 METRIC = "metric_for_best_model"

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.idle_arguments import idle
-from services.contracts.llamafactory import catalogue, check_arguments, check_template, refusal
+from services.contracts.llamafactory import catalogue, check_arguments, check_template
+from services.contracts.llamafactory_closed import refusal
 from services.contracts.mixing import Mixing
 from services.contracts.offline import (
     DpoHyperparameters,

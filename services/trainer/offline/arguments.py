@@ -15,7 +15,8 @@ from services.contracts.best_checkpoint import (
     times_of_checkpoints,
 )
 from services.contracts.fine_tuning import TRAINING_DATASET
-from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
+from services.contracts.llamafactory import ArgumentRefused
+from services.contracts.llamafactory_closed import ArgumentProblem
 from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.core.training_memory import fitting_rows

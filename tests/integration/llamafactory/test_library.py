@@ -11,6 +11,7 @@ import pytest
 from services.contracts import llamafactory as contract
 from services.contracts.adaptation import TrainingType
 from services.contracts.idle_arguments import idle
+from services.contracts.llamafactory_closed import refusal
 from services.contracts.stages import Stage
 
 from .training_job import DEADLINE, Job, runtime_environment
@@ -119,7 +120,7 @@ def test_the_committed_catalog_matches_the_installed_version(python: str, tmp_pa
 def test_every_argument_is_accepted_exactly_in_the_stages_that_read_it(python: str) -> None:
     (library,) = Path(python).parents[1].glob("lib/python3*/site-packages/llamafactory")
     known = contract.catalogue().arguments
-    readers = _readers(library, [name for name in known if contract.refusal(name) is None])
+    readers = _readers(library, [name for name in known if refusal(name) is None])
 
     for name, stages in readers.items():
         loss = "simpo" if name == "simpo_gamma" else "sigmoid"
@@ -164,7 +165,7 @@ def test_every_argument_is_accepted_exactly_with_the_training_types_that_read_it
     )
     walked = set()
     for name, argument in contract.catalogue().arguments.items():
-        if argument.group != "finetuning" or contract.refusal(name) is not None:
+        if argument.group != "finetuning" or refusal(name) is not None:
             continue
         read = re.compile(rf"finetuning_args\.{name}\b")
         types = {kind for kind in TrainingType if read.search(bodies[f"_setup_{kind}_tuning"])}

@@ -1,6 +1,7 @@
 import pytest
 
-from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
+from services.contracts.llamafactory import ArgumentRefused
+from services.contracts.llamafactory_closed import ArgumentProblem
 from services.datasets.record import UnreadableFile
 from services.trainer.errors import Diverged, JobFailure, TrainingFailure, explain
 

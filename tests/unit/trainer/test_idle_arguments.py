@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from services.contracts.adaptation import TrainingType
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.llamafactory import ArgumentProblem, catalogue, check_arguments, refusal
+from services.contracts.llamafactory import catalogue, check_arguments
+from services.contracts.llamafactory_closed import ArgumentProblem, refusal
 from services.contracts.offline import (
     DpoHyperparameters,
     KtoHyperparameters,

@@ -1,15 +1,15 @@
 import pytest
 from pydantic import JsonValue
 
+from services.contracts import llamafactory_closed
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory import (
-    ArgumentProblem,
     ArgumentRefused,
     catalogue,
     check_arguments,
     check_template,
-    refusal,
 )
+from services.contracts.llamafactory_closed import ArgumentProblem, refusal
 from services.contracts.stages import Stage
 
 
@@ -114,10 +114,8 @@ def test_an_unknown_template_suggests_the_closest_known_one() -> None:
 
 
 def test_closed_arguments_exist_in_the_catalog() -> None:
-    from services.contracts import llamafactory
-
     known = catalogue().arguments
-    tables = (llamafactory._PLATFORM_OWNED, llamafactory._UNSAFE)
+    tables = (llamafactory_closed._PLATFORM_OWNED, llamafactory_closed._UNSAFE)
     names = {name for table in tables for group in table.values() for name in group}
 
     gone = {
