@@ -1,10 +1,12 @@
 """Molecules from SMILES, their similarity, scaffolds, and edits of functional groups."""
 
+from functools import cache
+
 from rdkit import Chem, DataStructs
 from rdkit.Chem import MACCSkeys, rdFingerprintGenerator
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
-from services.rewards.chemistry.groups import count_group
+from services.rewards.chemistry.smarts import SMARTS
 
 RADIUS, BITS = 2, 1024
 _MORGAN = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
@@ -65,3 +67,14 @@ def is_edited(source: Chem.Mol, target: Chem.Mol, added: str | None, removed: st
         for name, change in changes
         if name is not None
     )
+
+
+def count_group(molecule: Chem.Mol, name: str) -> int:
+    """How often a group of `SMARTS` occurs; sulfides are counted less the disulfides."""
+    number = len(molecule.GetSubstructMatches(_pattern(name)))
+    return number - count_group(molecule, "disulfide") if name == "sulfide" else number
+
+
+@cache
+def _pattern(name: str) -> Chem.Mol:
+    return Chem.MolFromSmarts(SMARTS[name])

@@ -14,7 +14,7 @@ from services.contracts.offline import (
     SupervisedHyperparameters,
 )
 from services.contracts.sharding import Sharding
-from services.trainer.offline.sharding import sharding_arguments
+from services.trainer.offline.arguments import sharding_arguments
 
 METHODS = [
     SupervisedHyperparameters,
