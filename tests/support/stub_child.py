@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from services.core.process.pause_request import pause_requested
+from services.core.process.child_signals import pause_requested
 from services.core.process.reporter import Reporter
 
 STEPS = 5

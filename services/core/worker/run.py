@@ -18,9 +18,12 @@ from services.core.jobs.deadline import is_overdue
 from services.core.jobs.events import Draft, append_events
 from services.core.jobs.job import Job, LeaseLost
 from services.core.jobs.others import jobs_wait_for
+from services.core.process.child_signals import (
+    request_pause_of,
+    tell_that_others_wait,
+    withdraw_pause,
+)
 from services.core.process.memory import job_memory
-from services.core.process.others_wait import tell_that_others_wait
-from services.core.process.pause_request import request_pause_of, withdraw_pause
 from services.core.process.reporter import RESULT, Reporter
 from services.core.process.runtimes import child_environment
 from services.core.process.supervised import (

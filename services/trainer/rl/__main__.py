@@ -18,7 +18,7 @@ from typing import Any
 from services.contracts.errors import TemperError
 from services.core.artifacts import write_stop_tokens
 from services.core.operator_environment import OperatorEnvironment
-from services.core.process.pause_request import pause_requested
+from services.core.process.child_signals import pause_requested
 from services.core.process.reporter import Reporter, succeeded_before
 from services.inference.vllm.server import VllmFailed
 from services.rollouts.chat import open_chat_tokens

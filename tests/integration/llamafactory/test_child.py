@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.core.process.pause_request import request_pause_of, withdraw_pause
+from services.core.process.child_signals import request_pause_of, withdraw_pause
 from services.core.process.reporter import METRICS, REPORTS, RESULT
 
 from .training_job import Job

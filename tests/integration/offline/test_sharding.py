@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file
 
 from services.contracts.stages import Stage
-from services.core.process.pause_request import request_pause_of, withdraw_pause
+from services.core.process.child_signals import request_pause_of, withdraw_pause
 from tests.support.compiler import needs_compiler
 from tests.support.offline import OfflineJob
 
