@@ -40,7 +40,10 @@ SAMPLES = 8
 OF_STEP = 1024  # trajectories
 BEST = 9.5  # the largest reward
 METRICS = ("loss", "reward", "kl", "entropy", "grad_norm", "length", "step_seconds")
-PARTS = {"rollout_seconds": 6.0, "update_seconds": 3.0, "sync_seconds": 0.5}
+PARTS = {
+    **{"generate_seconds": 5.0, "tools_seconds": 1.0, "update_seconds": 3.0},
+    **{"sync_seconds": 0.5, "waiting_seconds": 0.5},
+}
 PAINTED = """(selector) => new Promise((resolve) => {
     const look = () => {
         if (!document.querySelector(selector)) requestAnimationFrame(look);

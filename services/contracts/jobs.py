@@ -140,6 +140,9 @@ class Curves(Resource):
 
     object: Literal["job.metrics"] = "job.metrics"
     metrics: dict[str, Curve]
+    complete: bool = Field(
+        default=True, description="Whether every step of those asked for is there."
+    )
 
 
 class Artifact(Resource):

@@ -16,6 +16,7 @@ from services.contracts.trajectories import (
 )
 from services.core.ids import new_id
 from services.inference.token_engine.base import EngineFailed
+from services.rollouts.activity import Activity, Phase
 from services.rollouts.models.base import Conversation, ConversationModel
 from services.rollouts.parsers import ParsedCall
 from services.rollouts.prompts import Prompt
@@ -26,12 +27,20 @@ _log = logging.getLogger(__name__)
 
 
 class Rollouts:
-    """Plays conversations of a model with tools, many concurrently."""
+    """Plays conversations of a model with tools, many concurrently; ``activity`` is told what they
+    are doing."""
 
-    def __init__(self, model: ConversationModel, toolbox: Toolbox, settings: MultiTurn) -> None:
+    def __init__(
+        self,
+        model: ConversationModel,
+        toolbox: Toolbox,
+        settings: MultiTurn,
+        activity: Activity | None = None,
+    ) -> None:
         self._model = model
         self._toolbox = toolbox
         self._settings = settings
+        self._activity = activity or Activity()
         self._schemas = toolbox.schemas if settings.multi_turn_enable else ()
 
     async def play(
@@ -70,7 +79,8 @@ class Rollouts:
 
     async def _turn(self, conversation: Conversation, recording: Recording) -> RolloutEnd | None:
         """One turn of the model and its calls; None while the conversation continues."""
-        said = await conversation.turn()
+        with self._activity.during(Phase.GENERATE):
+            said = await conversation.turn()
         turn, calls = said.turn, said.calls
         if turn.finish_reason == "abort":
             return RolloutEnd(FinishReason.ENGINE_FAILED, "the engine aborted the turn")
@@ -97,8 +107,9 @@ class Rollouts:
     ) -> RolloutEnd | None:
         """Execute calls concurrently and insert their replies for the model to read."""
         begun = recording.clock()
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._call(call, recording.clock)) for call in calls]
+        with self._activity.during(Phase.TOOLS):
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._call(call, recording.clock)) for call in calls]
         runs = [task.result() for task in tasks]
         recording.add_tool_time(recording.clock() - begun)
         turn.calls += (run.record for run in runs)

@@ -8,8 +8,10 @@ import typer
 from pydantic import ValidationError
 
 from services.contracts.checks import Check, CreateCheck, ValidationReport
+from services.contracts.file_rows import MAX_EXAMPLE_ROWS, ShowExamples
 from services.contracts.files import File, FilePurpose
 from services.contracts.fine_tuning import Method, MethodType
+from temper.cli.example_text import example_lines
 from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
@@ -113,6 +115,46 @@ def rows(
         out.note(page.problem, "red")
     if page.has_more:
         out.note(f"more with: temper files rows {file_id} --after {page.last_id}", "dim")
+
+
+@app.command()
+def examples(
+    file_id: FileId,
+    model: Annotated[str, typer.Option("--model", help="Model that is to be trained.")],
+    method: Annotated[
+        MethodType, typer.Option("--method", "-m", help="The method that is to train on it.")
+    ] = MethodType.SUPERVISED,
+    hyperparameters: Annotated[
+        str, typer.Option("--hyperparameters", help="Those of the method, as JSON.")
+    ] = "{}",
+    after: Annotated[
+        str | None, typer.Option("--after", help="Number of the row to begin behind.")
+    ] = None,
+    most: Annotated[
+        int, typer.Option("-n", min=1, max=MAX_EXAMPLE_ROWS, help="Maximum number of rows.")
+    ] = 5,
+    as_json: JsonOption = False,
+) -> None:
+    """Show rows as training reads them, a token a line; 1 marks those with a loss."""
+    out = Output(as_json)
+    try:
+        given = {"hyperparameters": json.loads(hyperparameters)}
+        asked = Method.model_validate({"type": method, method.value: given})
+        body = ShowExamples(model=model, method=asked, after=after, limit=most)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    with connect() as client:
+        page = client.files.examples(file_id, body)
+    if as_json:
+        out.document(page)
+        return
+    for row in page.data:
+        for line in example_lines(row):
+            out.line(line)
+    if page.problem:
+        out.note(page.problem, "red")
+    if page.has_more:
+        out.note(f"more behind --after {page.last_id}", "dim")
 
 
 @app.command()

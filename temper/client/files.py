@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page
-from services.contracts.file_rows import MAX_ROWS_LIMIT, FileRows
+from services.contracts.file_rows import MAX_ROWS_LIMIT, ExampleRows, FileRows, ShowExamples
 from services.contracts.files import File, FilePurpose
 from temper.client import pages
 from temper.client.errors import UnexpectedAnswer
@@ -62,6 +62,11 @@ class Files:
         query = {"limit": str(min(most, MAX_ROWS_LIMIT)), **({"after": after} if after else {})}
         path = f"{PATH}/{quote(file_id, safe='')}/rows"
         return self._transport.get(path, FileRows, query)
+
+    def examples(self, file_id: str, asked: ShowExamples) -> ExampleRows:
+        """Return rows as training reads them: tokens, and which of them have a loss."""
+        path = f"{PATH}/{quote(file_id, safe='')}/examples"
+        return self._transport.post(path, ExampleRows, asked)
 
     def download(self, file_id: str, target: Path, progress: Progress | None = None) -> None:
         """Write a file's content to ``target``, which appears once complete."""

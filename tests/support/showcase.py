@@ -288,8 +288,8 @@ SEARCH = {
     "queries": [{"query": HOSTILE, "found": 2, "passages": [PASSAGE, PASSAGE]}] * 2,
 }
 STEP_TIMES = {
-    **{"step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2, "sync_seconds": 1},
-    **{"rollout_model_seconds": 3, "rollout_tool_seconds": 1, "version": 1},
+    **{"step_seconds": 10, "generate_seconds": 4, "tools_seconds": 1, "reward_seconds": 1},
+    **{"update_seconds": 2, "sync_seconds": 1, "waiting_seconds": 1, "version": 1},
 }
 
 

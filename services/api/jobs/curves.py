@@ -3,22 +3,22 @@
 import json
 import math
 import os
+import re
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, BinaryIO
 
-import numpy as np
 from fastapi import APIRouter, Query
 
 from services.api.context import Gateway
 from services.api.jobs.artifacts import open_artifact
+from services.api.jobs.thinned_curves import POINTS_OF_BUCKET, Record, ThinnedCurves
 from services.contracts.errors import AuthenticationFailed, NotFound
-from services.contracts.jobs import Curve, Curves
+from services.contracts.jobs import Curves
 from services.core.jobs.store import get_job
 from services.core.process.reporter import METRICS
 from services.core.web.auth import Principal
@@ -30,34 +30,48 @@ router = APIRouter(
     responses=documented_errors(AuthenticationFailed),
 )
 
-POINTS_OF_BUCKET = 4
 MAX_LINE_BYTES = 1 << 16
 KEPT_FILES = 4
 KEPT_POINTS = 50_000
 BLOCK = 5000  # records that are taken in at once
-MAX_METRICS = 1000
 MAX_STEP = 2**53
 MAX_VALUE = sys.float_info.max
 MAX_TIME = 2.0**40
 _NOT_METRICS = frozenset({"step", "time"})
+_STEP = re.compile(rb'"step"\s*:\s*(\d{1,17})')
 
 Points = Annotated[
     int, Query(ge=POINTS_OF_BUCKET, le=10_000, description="Most points of each metric.")
+]
+FirstStep = Annotated[int, Query(ge=0, le=MAX_STEP, description="The first step to show.")]
+LastStep = Annotated[
+    int | None, Query(ge=0, le=MAX_STEP, description="The last step to show; null: the latest.")
 ]
 
 
 @router.get(
     "", summary="Show a job's metrics over its steps", responses=documented_errors(NotFound)
 )
-def curves(gateway: Gateway, _principal: Principal, job_id: str, points: Points = 1000) -> Curves:
-    """The metrics that a job has reported so far, with the extremes of every stretch of steps."""
+def curves(
+    gateway: Gateway,
+    _principal: Principal,
+    job_id: str,
+    points: Points = 1000,
+    from_step: FirstStep = 0,
+    to_step: LastStep = None,
+) -> Curves:
+    """The metrics that a job has reported so far, with the extremes of every stretch of steps. Of
+    fewer steps there are finer points."""
     with gateway.database.read() as session:
         get_job(session, job_id)
     try:
         path = open_artifact(gateway.artifacts.job(job_id), METRICS)
     except NotFound:  # nothing has been reported yet
         return Curves(metrics={})
-    return _files.read(path, points)
+    if from_step == 0 and to_step is None:
+        return _files.read(path, points)
+    last = MAX_STEP if to_step is None else to_step
+    return read_range(path, points, range(from_step, last + 1))
 
 
 class CurveFile:
@@ -70,10 +84,9 @@ class CurveFile:
         self._inode = 0
         self._end = 0
         self._last = b""  # line before the end, by which a file that was replaced is noticed
-        self._thinned: dict[str, ThinnedCurve] = {}
+        self._thinned = ThinnedCurves(points)
 
-    @property
-    def count(self) -> int:
+    def __len__(self) -> int:
         """The number of metrics."""
         return len(self._thinned)
 
@@ -82,12 +95,11 @@ class CurveFile:
         with self._lock, open(self._path, "rb") as file:
             if not self._goes_on(file):
                 self._inode, self._end, self._last = os.fstat(file.fileno()).st_ino, 0, b""
-                self._thinned = {}
+                self._thinned = ThinnedCurves(self._points)
             file.seek(self._end)
             while block := list(islice(self._records(file), BLOCK)):
-                self._take_in(block)
-            curves = {name: curve.result() for name, curve in sorted(self._thinned.items())}
-        return Curves(metrics=curves)
+                self._thinned.take_in(block)
+            return self._thinned.result()
 
     def _goes_on(self, file: BinaryIO) -> bool:
         """Whether the file is the one already read, unchanged or appended to."""
@@ -96,37 +108,15 @@ class CurveFile:
         file.seek(self._end - len(self._last))
         return file.read(len(self._last)) == self._last
 
-    def _records(self, file: BinaryIO) -> Iterator["_Record"]:
+    def _records(self, file: BinaryIO) -> Iterator[Record]:
         """The metrics of each readable line; a child may be writing the last one."""
         while line := file.readline(MAX_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
                 return
             self._end += len(line)
             self._last = line
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            step = record.get("step") if isinstance(record, dict) else None
-            if type(step) is int and 0 <= step <= MAX_STEP:
-                yield _Record(step, _time(record), _finite(record))
-
-    def _take_in(self, block: Sequence["_Record"]) -> None:
-        columns: dict[str, tuple[list[int], list[float], list[float]]] = {}
-        for record in block:
-            for name, value in record.values.items():
-                if name not in columns:
-                    columns[name] = [], [], []
-                steps, column, times = columns[name]
-                steps.append(record.step)
-                column.append(value)
-                times.append(record.time)
-        for name, (steps, column, times) in columns.items():
-            if name not in self._thinned:
-                if len(self._thinned) == MAX_METRICS:
-                    continue
-                self._thinned[name] = ThinnedCurve(self._points)
-            self._thinned[name].extend(steps, column, times)
+            if (record := _record(line)) is not None:
+                yield record
 
 
 class CurveFiles:
@@ -145,7 +135,7 @@ class CurveFiles:
             if len(self._files) > KEPT_FILES:
                 self._files.popitem(last=False)
         curves = file.read()
-        if file.count * points > KEPT_POINTS:
+        if len(file) * points > KEPT_POINTS:
             with self._lock:
                 self._files.pop(key, None)
         return curves
@@ -154,93 +144,37 @@ class CurveFiles:
 _files = CurveFiles()
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """The metrics of a step, and when they were reported; NaN where that is unknown."""
-
-    step: int
-    time: float
-    values: dict[str, float]
-
-
-_Point = tuple[int, float, float]
-"""A step, a value, and when it was reported."""
+def read_range(path: Path, points: int, steps: range) -> Curves:
+    """The thinned metrics of these steps of a file; raises `FileNotFoundError`."""
+    thinned = ThinnedCurves(points)
+    with open(path, "rb") as file:
+        records = _records_of(file, steps)
+        while block := list(islice(records, BLOCK)):
+            thinned.take_in(block)
+    return thinned.result()
 
 
-@dataclass(slots=True)
-class _Bucket:
-    """First, lowest, highest and last point of some steps."""
-
-    first: _Point
-    low: _Point
-    high: _Point
-    last: _Point
-
-    def merge(self, other: "_Bucket") -> None:
-        """Take in another bucket; of two points at one step the other's counts."""
-        self.first = min(other.first, self.first, key=lambda point: point[0])
-        self.low = min(other.low, self.low, key=lambda point: point[1])
-        self.high = max(other.high, self.high, key=lambda point: point[1])
-        self.last = max(other.last, self.last, key=lambda point: point[0])
+def _records_of(file: BinaryIO, steps: range) -> Iterator[Record]:
+    """The metrics of these steps; the other lines are not parsed."""
+    while line := file.readline(MAX_LINE_BYTES):
+        found = _STEP.search(line)
+        if found is None or int(found[1]) not in steps:
+            continue
+        record = _record(line)
+        if record is not None and record.step in steps:
+            yield record
 
 
-class ThinnedCurve:
-    """At most ``points`` points of a metric: M4, which draws the same line as all points at one
-    bucket a pixel (U. Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation",
-    PVLDB 7(10), 2014).
-
-    A bucket's width in steps doubles whenever there are too many.
-    """
-
-    def __init__(self, points: int) -> None:
-        self._most = points // POINTS_OF_BUCKET
-        self._width = 1
-        self._buckets: dict[int, _Bucket] = {}
-
-    def extend(self, steps: Sequence[int], values: Sequence[float], times: Sequence[float]) -> None:
-        """Take in points in the order in which they were reported; an unknown time is NaN."""
-        # Of several values of a step the latest counts.
-        order, at = np.unique(np.array(steps[::-1], np.int64), return_index=True)
-        points = np.array(values[::-1], np.float64)[at]
-        reported = np.array(times[::-1], np.float64)[at]
-        while len(np.unique(order // self._width)) > self._most:
-            self._widen()
-        buckets, begins = np.unique(order // self._width, return_index=True)
-        ends = [*begins[1:].tolist(), len(order)]
-        for index, begin, end in zip(buckets.tolist(), begins.tolist(), ends, strict=True):
-            part = points[begin:end]
-            kept = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
-            places = [begin + n for n in kept]
-            bucket = ((int(order[n]), float(points[n]), float(reported[n])) for n in places)
-            self._put(index, _Bucket(*bucket))
-        while len(self._buckets) > self._most:
-            self._widen()
-
-    def _widen(self) -> None:
-        self._width *= 2
-        buckets, self._buckets = self._buckets, {}
-        for index, bucket in buckets.items():
-            self._put(index // 2, bucket)
-
-    def _put(self, index: int, bucket: _Bucket) -> None:
-        if index in self._buckets:
-            self._buckets[index].merge(bucket)
-        else:
-            self._buckets[index] = bucket
-
-    def result(self) -> Curve:
-        """The kept points in the order of their steps."""
-        kept: dict[int, _Point] = {}
-        for bucket in self._buckets.values():
-            # An earlier attempt's value of a step may be an extreme; the latest one counts.
-            points = (bucket.low, bucket.high, bucket.first, bucket.last)
-            kept |= {point[0]: point for point in points}
-        steps = sorted(kept)
-        return Curve(
-            steps=steps,
-            values=[kept[step][1] for step in steps],
-            times=[_known(kept[step][2]) for step in steps],
-        )
+def _record(line: bytes) -> Record | None:
+    """The metrics of a line; None if it is not readable."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    step = record.get("step") if isinstance(record, dict) else None
+    if type(step) is not int or not 0 <= step <= MAX_STEP:
+        return None
+    return Record(step, _time(record), _finite(record))
 
 
 def _time(record: dict[str, Any]) -> float:
@@ -248,10 +182,6 @@ def _time(record: dict[str, Any]) -> float:
     if isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time <= MAX_TIME:
         return math.nan
     return float(time)
-
-
-def _known(time: float) -> float | None:
-    return None if math.isnan(time) else round(time, 3)
 
 
 def _finite(record: dict[str, Any]) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Filters, orders and pages of trajectories, without reading them."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -88,15 +89,13 @@ class Listing:
         Ties are in order of completion, reversed if ``descending``. Raises `LookupError` if
         ``after`` is unknown.
         """
-        matching = np.flatnonzero(self._matches(where))
-        if descending:
-            matching = matching[::-1]
+        matching = _positions(self._matches(where), descending=descending)
         keys = self._keys(order, descending=descending)
         if after is not None:
             position = self._position(after)
             if position is None:
                 raise LookupError(after)
-            matching = _behind(matching, position, keys, descending=descending)
+            matching = (_behind(block, position, keys, descending=descending) for block in matching)
         found = _first(matching, keys, limit + 1)
         return [self._place(int(each)) for each in found[:limit]], len(found) > limit
 
@@ -171,6 +170,15 @@ class Keys:
         return np.negative(values, out=values) if self.is_negated else values
 
 
+def _positions(matches: npt.NDArray[np.bool_], *, descending: bool) -> Iterator[Positions]:
+    """The positions that match, in blocks: a page is shown while others are made, and each would
+    need as much memory as positions of all."""
+    begins = range(0, len(matches), BLOCK)
+    for begin in reversed(begins) if descending else begins:
+        block = np.flatnonzero(matches[begin : begin + BLOCK]) + begin
+        yield block[::-1] if descending else block
+
+
 def _behind(positions: Positions, after: int, keys: Keys | None, *, descending: bool) -> Positions:
     """Those of ``positions`` that come behind the position ``after``, ties in their order."""
     is_later = positions < after if descending else positions > after
@@ -185,15 +193,16 @@ def _behind(positions: Positions, after: int, keys: Keys | None, *, descending: 
     return behind
 
 
-def _first(positions: Positions, keys: Keys | None, count: int) -> Positions:
+def _first(blocks: Iterable[Positions], keys: Keys | None, count: int) -> Positions:
     """The first ``count`` positions by their keys, ties in the order given, without ordering all:
-    of a million trajectories a page shows a hundred. In blocks, for little memory."""
-    if keys is None:
-        return positions[:count]
-    first = positions[:0]
-    for begin in range(0, len(positions), BLOCK):
-        block = positions[begin : begin + BLOCK]
-        first = _first_of_block(np.concatenate([first, block]), keys, count)
+    of a million trajectories a page shows a hundred."""
+    first: Positions = np.zeros(0, np.intp)
+    for block in blocks:
+        longer = np.concatenate([first, block])
+        if keys is not None:
+            first = _first_of_block(longer, keys, count)
+        elif len(first := longer[:count]) == count:
+            break
     return first
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from services.contracts.online import OnlineSettings
 from services.core.process.reporter import Reporter
+from services.rollouts.activity import Activity
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from services.trainer.rl.batch import TokenValues
@@ -62,6 +63,7 @@ class Training:
     reporter: Reporter
     job_dir: Path
     first_probes: Sequence[Sequence[int]]
+    activity: Activity
     pass_threshold: float | None
     evaluation: PolicyEvaluation | None = None
     sleeps: bool = False
@@ -74,7 +76,7 @@ class Training:
             self.reporter.metrics(0, **await self.evaluation.metrics())
         clock = StepClock()
         while position.step < self.settings.steps:
-            groups = await clock.time("rollout", self._groups_unless_paused())
+            groups = await clock.wait_for_rollouts(self.activity, self._groups_unless_paused())
             if groups is None:
                 if position.step:  # before the first step there is nothing to save
                     await self._checkpoint(position)
@@ -131,16 +133,18 @@ class Training:
         """Update the policy with groups, and the engine with the policy."""
         batch = await clock.time("batch", self.batches.of(groups))
         path = self.job_dir / f"batch-{position.step}.npz"
-        await asyncio.to_thread(batch.save, path)
+        await clock.time("batch", asyncio.to_thread(batch.save, path))
         if self.sleeps:
-            await self.engine.sleep()
+            await clock.time("sync", self.engine.sleep())
         probes = probes_of(groups)
         previous = await clock.time("probe", self.learner.probe(probes))
         metrics = await clock.time("update", self.learner.update(position.step, path))
         path.unlink()
-        await asyncio.to_thread(self._log_update, position.step + 1, groups, TokenValues.take(path))
+        values = TokenValues.take(path)
+        logged = asyncio.to_thread(self._log_update, position.step + 1, groups, values)
+        await clock.time("update", logged)
         if self.sleeps:
-            await self.engine.wake()
+            await clock.time("sync", self.engine.wake())
         report = await clock.time("sync", self._load(position.version + 1, probes, previous))
         await self.scheduler.advance_version()
         return {

@@ -1,11 +1,12 @@
 """The metrics of a step, and warnings about tools that keep failing."""
 
-import time
+import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from statistics import fmean, pstdev
 from typing import TypeVar
 
 from services.contracts.trajectories import Trajectory
+from services.rollouts.activity import Activity
 from services.trainer.rl.groups import TRUNCATED, BatchBuilder, Group
 from services.trainer.rl.scheduler import RolloutStats
 
@@ -16,26 +17,55 @@ class StepClock:
     """Splits the wall-clock time of a step into its parts."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self._begun = _now()
         self._parts: dict[str, float] = {}
+        self._rollouts = 0.0
 
     async def time(self, part: str, work: Awaitable[Result]) -> Result:
         """Await a part of the step and record its time."""
-        begun = time.monotonic()
+        begun = _now()
         try:
             return await work
         finally:
-            self._parts[part] = self._parts.get(part, 0.0) + time.monotonic() - begun
+            self._add(part, _now() - begun)
+
+    async def wait_for_rollouts(self, activity: Activity, work: Awaitable[Result]) -> Result:
+        """Await rollouts, and record as parts what they were doing meanwhile."""
+        begun, before = _now(), activity.seconds()
+        try:
+            return await work
+        finally:
+            self._rollouts += _now() - begun
+            for phase, seconds in activity.seconds().items():
+                self._add(phase.value, seconds - before[phase])
 
     @property
     def seconds(self) -> float:
         """Seconds since the step began."""
-        return time.monotonic() - self._begun
+        return _now() - self._begun
 
     def metrics(self) -> dict[str, float]:
-        """Seconds of each part, and of the step."""
+        """Seconds of each part, of waiting, and of the step, which is the sum of these; beside them
+        ``rollout_seconds``, the whole wait for rollouts.
+
+        Waiting is the time in which nothing was recorded: the learner had nothing to do, and no
+        rollout was generated, called a tool or was scored.
+        """
+        step = self.seconds
         parts = {f"{part}_seconds": seconds for part, seconds in self._parts.items()}
-        return {**parts, "step_seconds": self.seconds}
+        return {
+            **parts,
+            "waiting_seconds": max(0.0, step - sum(parts.values())),
+            "rollout_seconds": self._rollouts,
+            "step_seconds": step,
+        }
+
+    def _add(self, part: str, seconds: float) -> None:
+        self._parts[part] = self._parts.get(part, 0.0) + seconds
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def rollout_metrics(stats: RolloutStats, pass_threshold: float | None) -> dict[str, float]:

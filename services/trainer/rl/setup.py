@@ -140,6 +140,7 @@ async def open_training(
             reporter=reporter,
             job_dir=job_dir,
             first_probes=_first_probes(rows, context),
+            activity=context.activity,
             pass_threshold=pass_threshold(online),
             evaluation=_evaluation(
                 context, sources.samples, reporter, DivergenceEvaluation(batches, learner, job_dir)

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.contracts.base import JsonObject
@@ -20,6 +20,7 @@ from services.inference.token_engine.base import TokenEngine
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
 from services.rewards.scorer import Scorer, open_scorer
+from services.rollouts.activity import Activity, Phase
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
@@ -49,10 +50,13 @@ def prompt_seed(seed: int, draw: SampledPrompt) -> int:
 class RolloutSource:
     """Rolls out prompts and, given a scorer, scores the result."""
 
-    def __init__(self, rollouts: Rollouts, scorer: Scorer | None, seed: int) -> None:
+    def __init__(
+        self, rollouts: Rollouts, scorer: Scorer | None, seed: int, activity: Activity | None = None
+    ) -> None:
         self._rollouts = rollouts
         self._scorer = scorer
         self._seed = seed
+        self._activity = activity or Activity()
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """One scored rollout."""
@@ -64,7 +68,8 @@ class RolloutSource:
         )
         if self._scorer is None:
             return trajectory
-        return await self._scorer.score(trajectory)
+        with self._activity.during(Phase.REWARD):
+            return await self._scorer.score(trajectory)
 
 
 class DemonstrationSource:
@@ -178,6 +183,7 @@ class RolloutContext:
     toolbox: Toolbox
     job_dir: Path
     devices: Devices
+    activity: Activity = field(default_factory=Activity)
 
     @property
     def settings(self) -> OnlineSettings:
@@ -204,7 +210,7 @@ class RolloutContext:
             stop_token_ids=self.spec.stop_token_ids,
             context_length=context_length,
         )
-        return Rollouts(model, self.toolbox, self.settings.multi_turn)
+        return Rollouts(model, self.toolbox, self.settings.multi_turn, self.activity)
 
 
 @asynccontextmanager
@@ -218,7 +224,9 @@ async def open_sources(
         if not isinstance(online, DistillationMethod):
             scorer = await stack.enter_async_context(open_scorer(rewards_of(online), rewards))
             yield Sources(
-                RolloutSource(context.rollouts(policy, policy.context_length), scorer, seed)
+                RolloutSource(
+                    context.rollouts(policy, policy.context_length), scorer, seed, context.activity
+                )
             )
             return
         settings = online.hyperparameters

@@ -14,13 +14,14 @@ LEFT, RIGHT = 0.0, 1.0
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">\u202e"
 
 
-def measured(gateway: GatewayClient, seconds: float) -> str:
-    """A job that has reported a step every so many seconds."""
+def measured(gateway: GatewayClient, seconds: float, steps: int = STEPS, **values: float) -> str:
+    """A job that has reported a step every so many seconds, with the same values beside others."""
     job_id = gateway.submit("succeed")
     job: dict[str, Any] = gateway.wait_until(job_id, "succeeded")
     lines = [
         {"step": step, "time": job["started_at"] + step * seconds, "loss": 1 / step, HOSTILE: step}
-        for step in range(1, STEPS + 1)
+        | values
+        for step in range(1, steps + 1)
     ]
     path = gateway.home / "jobs" / job_id / "metrics.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -132,3 +133,17 @@ def test_a_zoom_stays_while_a_job_reports(page: Page, gateway: GatewayClient) ->
     expect(page).to_have_url(re.compile(r"\?axis=time&smoothing=0.5&scale=log$"))
     expect(told_at(chart(page, "loss"), RIGHT)).to_have_text(re.compile("s$"))
     gateway.cancel(job_id)
+
+
+def test_steps_of_a_range_are_asked_for_by_rest(gateway: GatewayClient) -> None:
+    path = f"/v1/jobs/{measured(gateway, 60, steps=2000)}/metrics"
+    everything = gateway.http.get(path, params={"points": 100}).json()
+    part = {"points": 100, "from_step": 1001, "to_step": 1020}
+    found = gateway.http.get(path, params=part).json()
+
+    assert (everything["complete"], found["complete"]) == (False, True)
+    assert len(everything["metrics"]["loss"]["steps"]) <= 100
+    assert found["metrics"]["loss"]["steps"] == list(range(1001, 1021))
+    assert found["metrics"]["loss"]["values"] == [1 / step for step in range(1001, 1021)]
+    assert gateway.http.get(path, params={"from_step": -1}).status_code == 400
+    assert gateway.http.get(path, params={"from_step": 5, "to_step": 4}).json()["metrics"] == {}

@@ -146,8 +146,14 @@ def test_the_time_of_each_step_is_divided_into_its_parts(
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
     steps = [
-        {"step": 6, "step_seconds": 10, "rollout_seconds": 6, "update_seconds": 2},
-        {"step": 7, "step_seconds": 10, "rollout_seconds": 5, "update_seconds": 5},
+        {
+            **{"step": 6, "step_seconds": 10, "generate_seconds": 4, "reward_seconds": 2},
+            **{"update_seconds": 2, "waiting_seconds": 2},
+        },
+        {
+            **{"step": 7, "step_seconds": 10, "generate_seconds": 5, "reward_seconds": 0},
+            **{"update_seconds": 5, "waiting_seconds": 0},
+        },
         {"step": 8, "step_seconds": 10, "update_seconds": 5},  # a thinned curve
     ]
     with (gateway.home / "jobs" / job_id / "metrics.jsonl").open("a") as metrics:
@@ -157,10 +163,10 @@ def test_the_time_of_each_step_is_divided_into_its_parts(
     bars = page.get_by_role("list", name="Steps 6 to 7; the longest took 10s.")
     expect(bars).to_be_visible()
     label = bars.get_attribute("aria-label") or ""
-    assert label.endswith("generating, with tools and rewards 55 %, update 35 %, other 10 %")
+    assert label.endswith("generating 45 %, rewards 10 %, update 35 %, waiting 10 %")
     heights = [piece.bounding_box() for piece in bars.locator(".stack").first.locator("span").all()]
-    rollout, update, other = (box["height"] for box in heights if box)
-    assert (round(rollout / other), round(update / other)) == (3, 1)
+    generate, reward, update, waiting = (box["height"] for box in heights if box)
+    assert [round(part / waiting) for part in (generate, reward, update)] == [2, 1, 1]
 
 
 def test_the_timeline_marks_policy_versions_and_leads_to_a_step(
@@ -168,20 +174,25 @@ def test_the_timeline_marks_policy_versions_and_leads_to_a_step(
 ) -> None:
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
-    means = {"rollout_model_seconds": 3, "rollout_tool_seconds": 1}
     steps = [
-        {"step": 6, "step_seconds": 10, "rollout_seconds": 8, "update_seconds": 2, "version": 6},
-        {"step": 7, "step_seconds": 5, "rollout_seconds": 4, "update_seconds": 1, "version": 7},
+        {
+            **{"step": 6, "step_seconds": 10, "generate_seconds": 5, "tools_seconds": 2},
+            **{"update_seconds": 2, "waiting_seconds": 1, "version": 6},
+        },
+        {
+            **{"step": 7, "step_seconds": 5, "generate_seconds": 4, "tools_seconds": 0},
+            **{"update_seconds": 1, "waiting_seconds": 0, "version": 7},
+        },
     ]
     with (gateway.home / "jobs" / job_id / "metrics.jsonl").open("a") as metrics:
-        metrics.writelines(f"{json.dumps(step | means)}\n" for step in steps)
+        metrics.writelines(f"{json.dumps(step)}\n" for step in steps)
     open_view(page, gateway, f"/ui/jobs/{job_id}")
 
     timeline = page.get_by_role("list", name="The latest steps one after another")
     expect(timeline.get_by_role("listitem")).to_have_text(["6 v6", "7 v7"])
     first = timeline.get_by_role("link").first
     assert first.get_attribute("aria-label") == (
-        "step 6: 10 s, then policy version 6\ngenerating 6 s\ntools 2 s\nupdate 2 s"
+        "step 6: 10 s, then policy version 6\ngenerating 5 s\ntools 2 s\nupdate 2 s\nwaiting 1 s"
     )
     widths = [
         box["width"] for each in timeline.get_by_role("link").all() if (box := each.bounding_box())

@@ -11,6 +11,7 @@ from services.contracts.multi_turn import MultiTurn
 from services.contracts.online import ReinforcementMethod
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
+from services.rollouts.activity import Activity
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from services.rollouts.loop import Rollouts
@@ -54,10 +55,12 @@ def questions(count: int) -> list[TrainingPrompt]:
 class JudgingScorer:
     """Rewards what a function says; None is a reward that failed."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, seconds: float = 0.0) -> None:
         self._judge = judge
+        self._seconds = seconds
 
     async def score(self, trajectory: Trajectory) -> Trajectory:
+        await asyncio.sleep(self._seconds)
         reward = self._judge(trajectory)
         error = "no judge" if reward is None else None
         components = {} if reward is None else {"judge": reward}
@@ -80,6 +83,7 @@ class Run:
     engine: SteadyEngine
     rows: Sequence[TrainingPrompt]
     judge: Judge = by_sample
+    judge_seconds: float = 0.0
     learner: CountingLearner = field(default_factory=CountingLearner)
     sleeps: bool = False
     held_out: Sequence[TrainingPrompt] = ()
@@ -98,8 +102,9 @@ class Run:
         truncate_metrics(self.folder, position.step)
         chat = CharacterChat()
         model = TokenModel(self.engine, chat, MultiTurn(), settings.sampling)
-        rollouts = Rollouts(model, FunctionToolbox({}), MultiTurn())
-        source = RolloutSource(rollouts, JudgingScorer(self.judge), seed=0)
+        activity = Activity()
+        rollouts = Rollouts(model, FunctionToolbox({}), MultiTurn(), activity)
+        source = RolloutSource(rollouts, JudgingScorer(self.judge, self.judge_seconds), 0, activity)
 
         def length_of(prompt: Prompt) -> int:
             return len(chat.prompt(prompt.messages, ()))
@@ -146,6 +151,7 @@ class Run:
                 reporter=reporter,
                 job_dir=self.folder,
                 first_probes=[[1, 2, 3]],
+                activity=activity,
                 pass_threshold=1.0,
                 evaluation=evaluation if self.held_out else None,
                 sleeps=self.sleeps,

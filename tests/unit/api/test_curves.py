@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.api.jobs.curves import CurveFile, CurveFiles, ThinnedCurve
+from services.api.jobs.curves import CurveFile, CurveFiles, read_range
+from services.api.jobs.thinned_curves import ThinnedCurve
 from services.contracts.jobs import Curve
 
 VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -123,3 +125,43 @@ def test_a_file_that_was_written_again_is_read_from_its_beginning(
     path.write_text('{"step": 1, "kl": 3}\n{"step": 2, "kl": 2}\n{"step": 3, "kl": 1}\n')
 
     assert set(files.read(path, 100).metrics) == {"kl"}
+
+
+@given(
+    values=st.lists(VALUES, min_size=1, max_size=300),
+    bounds=st.tuples(st.integers(0, 320), st.integers(0, 320)),
+)
+def test_a_range_has_the_points_of_its_steps_alone(
+    values: list[float], bounds: tuple[int, int]
+) -> None:
+    steps = range(min(bounds), max(bounds) + 1)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "metrics.jsonl"
+        lines = [{"step": step, "loss": value} for step, value in enumerate(values)]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        found = read_range(path, 40, steps)
+
+    inside = {step: values[step] for step in steps if step < len(values)}
+    if not inside:
+        assert found.metrics == {}
+        return
+    loss = found.metrics["loss"]
+    shown = dict(zip(loss.steps, loss.values, strict=True))
+    assert shown.items() <= inside.items()
+    assert len(shown) <= 40
+    assert not found.complete or shown == inside
+    assert {min(inside), max(inside)} <= shown.keys()
+    for extreme in (min, max):
+        assert extreme(shown.values()) == extreme(inside.values())
+
+
+def test_thinned_curves_are_not_complete_and_a_range_of_them_is(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = [{"loss": step / 7, "step": step} for step in range(1000)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    assert not CurveFile(path, 100).read().complete
+    found = read_range(path, 100, range(500, 520))
+    assert found.complete
+    steps = list(range(500, 520))
+    assert found.metrics == {"loss": untimed(steps, [step / 7 for step in steps])}

@@ -4,7 +4,9 @@ import pytest
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
+from services.contracts.file_rows import ShowExamples
 from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import Method
 from temper.client import ApiError, Temper, UnexpectedAnswer
 from temper.client.files import sha256_of
 from tests.unit.cli.conftest import ScriptedServer
@@ -113,3 +115,13 @@ def test_a_rejected_download_leaves_no_file(
         client.files.download("file-1", tmp_path / "got")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_are_asked_for_as_training_reads_them(client: Temper, server: ScriptedServer) -> None:
+    row = {"id": "2", "row": 2, "examples": []}
+    page = {"data": [row], "has_more": False, "first_id": "2", "last_id": "2"}
+    server.on("/v1/files/file-1/examples", JSONResponse(page))
+    asked = ShowExamples(model="qwen", method=Method(), limit=3)
+
+    assert [each.row for each in client.files.examples("file-1", asked).data] == [2]
+    assert ShowExamples.model_validate_json(server.received[0].body) == asked

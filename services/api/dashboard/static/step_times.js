@@ -7,21 +7,19 @@ import { duration, number } from "./format.js";
 const SHOWN_STEPS = 60;
 const ON_TIMELINE = 12;
 const PARTS = {
-  rollout: "generating, with tools and rewards",
   generate: "generating",
   tools: "tools",
+  reward: "rewards",
   batch: "batch",
   probe: "log-probabilities before the update",
   update: "update",
   sync: "weight sync",
   evaluation: "evaluation",
   checkpoint: "checkpoint",
-  other: "other",
+  waiting: "waiting",
 };
-// Of a step; rollouts are divided by the shares of model and tools in their time.
-const MEASURED = ["rollout", "batch", "probe", "update", "sync", "evaluation", "checkpoint"];
 // A thinned curve may lack a step; without one of these a bar would not add up.
-const IN_EVERY_STEP = ["step", "rollout", "update"];
+const IN_EVERY_STEP = ["step", "generate", "update", "waiting"];
 
 /**
  * Bars and a timeline of the latest steps of a job's Metrics; a step leads to `addressOf` it. Its
@@ -72,12 +70,8 @@ export class StepTimes {
     const seconds = (name, step) => series(`${name}_seconds`).get(step) ?? 0;
     const complete = [...series("step_seconds").keys()].filter((step) => IN_EVERY_STEP.every((part) => series(`${part}_seconds`).has(step)));
     return complete.sort((a, b) => a - b).slice(-SHOWN_STEPS).map((step) => {
-      const measured = Object.fromEntries(MEASURED.map((part) => [part, seconds(part, step)]));
-      const known = Object.values(measured).reduce((sum, each) => sum + each, 0);
-      const total = Math.max(seconds("step", step), known);
-      const parts = { ...divided(measured.rollout, seconds("rollout_model", step), seconds("rollout_tool", step)), ...measured, other: total - known };
-      if (parts.generate) delete parts.rollout;
-      return { step, total, parts, version: series("version").get(step) };
+      const parts = Object.fromEntries(Object.keys(PARTS).map((part) => [part, seconds(part, step)]));
+      return { step, total: seconds("step", step), parts, version: series("version").get(step) };
     });
   }
 
@@ -111,11 +105,6 @@ function replaceItems(list, items) {
   const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   list.replaceChildren(...items);
   if (focused !== null) [...list.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
-}
-
-/** The time of rollouts, by the shares of the model and of tools in it. */
-function divided(seconds, model, tools) {
-  return model > 0 ? { generate: (seconds * model) / (model + tools), tools: (seconds * tools) / (model + tools) } : {};
 }
 
 function spentOf({ parts }) {

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
+from services.rollouts.log import listing
+from services.rollouts.log.columns import BLOCK
 from services.rollouts.log.index import errors_of
 from services.rollouts.log.listing import TrajectoryFilter
 from services.rollouts.log.log import IndexedLog, open_listing, read_places
@@ -127,6 +129,7 @@ def test_a_page_after_an_unknown_id_is_refused(folder: Path) -> None:
     order=st.sampled_from(TrajectoryOrder),
     descending=st.booleans(),
     limit=st.integers(1, 5),
+    block=st.sampled_from([2, 3, BLOCK]),
 )
 def test_pagination_shows_every_trajectory_once(
     tmp_path_factory: pytest.TempPathFactory,
@@ -134,12 +137,17 @@ def test_pagination_shows_every_trajectory_once(
     order: TrajectoryOrder,
     descending: bool,
     limit: int,
+    block: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("pages")
     with IndexedLog(folder) as log:
         for index, reward in enumerate(rewards):
             log.append(trajectory(index, reward=reward, tokens=index % 3))
 
-    found = prompts(folder, order, descending=descending, limit=limit)
+    whole = prompts(folder, order, descending=descending, limit=100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "BLOCK", block)
+        found = prompts(folder, order, descending=descending, limit=limit)
 
+    assert found == whole
     assert sorted(found) == list(range(len(rewards)))

@@ -22,6 +22,10 @@ from tests.support.rl.virtual import run
 from tests.support.rollouts import END_TEXT
 
 SHORT, LONG = "ok" + END_TEXT, "x" * 40 + END_TEXT
+PARTS = [
+    *("generate_seconds", "reward_seconds", "update_seconds", "waiting_seconds", "tools_seconds"),
+    *("batch_seconds", "probe_seconds", "sync_seconds", "evaluation_seconds", "checkpoint_seconds"),
+]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -91,6 +95,26 @@ def test_rollouts_run_ahead_during_updates(tmp_path: Path) -> None:
         seconds[staleness] = run(timed())
     assert seconds[0] == pytest.approx(10 * 20)
     assert seconds[1] == pytest.approx(10 * 10 + 10)
+
+
+def test_the_parts_of_a_step_add_up_to_its_time(tmp_path: Path) -> None:
+    for staleness in (0, 1):
+        folder = tmp_path / str(staleness)
+        folder.mkdir()
+        online = method(max_staleness=staleness, steps=5, checkpoint_steps=2)
+        engine = SteadyEngine(lambda _: "x" * 9 + END_TEXT)
+        learner = CountingLearner(seconds=15.0)
+        run(Run(folder, online, engine, questions(8), judge_seconds=2.0, learner=learner).play())
+
+        steps = lines(folder / METRICS)
+        assert len(steps) == 5
+        for step in steps:
+            whole = step.pop("step_seconds")
+            assert sum(step[part] for part in PARTS if part in step) == pytest.approx(whole)
+        # Rollouts that ran ahead during an update take no time of the next step.
+        expected = [0.0, 0.0, 15.0, 0.0] if staleness else [10.0, 2.0, 15.0, 0.0]
+        for step in steps[1:]:
+            assert [step[part] for part in PARTS[:4]] == pytest.approx(expected)
 
 
 def test_the_values_of_each_update_are_logged_with_its_trajectories(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""Curves thinned to as many points as a plot can show."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from services.contracts.jobs import Curve, Curves
+
+POINTS_OF_BUCKET = 4
+MAX_METRICS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The metrics of a step, and when they were reported; NaN where that is unknown."""
+
+    step: int
+    time: float
+    values: Mapping[str, float]
+
+
+class ThinnedCurves:
+    """At most ``points`` points of each of `MAX_METRICS` metrics."""
+
+    def __init__(self, points: int) -> None:
+        self._points = points
+        self._curves: dict[str, ThinnedCurve] = {}
+
+    def __len__(self) -> int:
+        """The number of metrics."""
+        return len(self._curves)
+
+    def take_in(self, records: Sequence[Record]) -> None:
+        """Take in records in the order in which they were reported."""
+        columns: dict[str, tuple[list[int], list[float], list[float]]] = {}
+        for record in records:
+            for name, value in record.values.items():
+                if name not in columns:
+                    columns[name] = [], [], []
+                steps, column, times = columns[name]
+                steps.append(record.step)
+                column.append(value)
+                times.append(record.time)
+        for name, (steps, column, times) in columns.items():
+            if name not in self._curves:
+                if len(self._curves) == MAX_METRICS:
+                    continue
+                self._curves[name] = ThinnedCurve(self._points)
+            self._curves[name].extend(steps, column, times)
+
+    def result(self) -> Curves:
+        """The curves by name."""
+        curves = sorted(self._curves.items())
+        return Curves(
+            metrics={name: curve.result() for name, curve in curves},
+            complete=all(curve.is_complete for _, curve in curves),
+        )
+
+
+_Point = tuple[int, float, float]
+"""A step, a value, and when it was reported."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """First, lowest, highest and last point of some steps."""
+
+    first: _Point
+    low: _Point
+    high: _Point
+    last: _Point
+
+    def merge(self, other: "_Bucket") -> None:
+        """Take in another bucket; of two points at one step the other's counts."""
+        self.first = min(other.first, self.first, key=lambda point: point[0])
+        self.low = min(other.low, self.low, key=lambda point: point[1])
+        self.high = max(other.high, self.high, key=lambda point: point[1])
+        self.last = max(other.last, self.last, key=lambda point: point[0])
+
+
+class ThinnedCurve:
+    """At most ``points`` points of a metric: M4, which draws the same line as all points at one
+    bucket a pixel (U. Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation",
+    PVLDB 7(10), 2014).
+
+    A bucket's width in steps doubles whenever there are too many.
+    """
+
+    def __init__(self, points: int) -> None:
+        self._most = points // POINTS_OF_BUCKET
+        self._width = 1
+        self._buckets: dict[int, _Bucket] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no step was left out."""
+        return self._width == 1
+
+    def extend(self, steps: Sequence[int], values: Sequence[float], times: Sequence[float]) -> None:
+        """Take in points in the order in which they were reported; an unknown time is NaN."""
+        # Of several values of a step the latest counts.
+        order, at = np.unique(np.array(steps[::-1], np.int64), return_index=True)
+        points = np.array(values[::-1], np.float64)[at]
+        reported = np.array(times[::-1], np.float64)[at]
+        while len(np.unique(order // self._width)) > self._most:
+            self._widen()
+        buckets, begins = np.unique(order // self._width, return_index=True)
+        ends = [*begins[1:].tolist(), len(order)]
+        for index, begin, end in zip(buckets.tolist(), begins.tolist(), ends, strict=True):
+            part = points[begin:end]
+            kept = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
+            places = [begin + n for n in kept]
+            bucket = ((int(order[n]), float(points[n]), float(reported[n])) for n in places)
+            self._put(index, _Bucket(*bucket))
+        while len(self._buckets) > self._most:
+            self._widen()
+
+    def _widen(self) -> None:
+        self._width *= 2
+        buckets, self._buckets = self._buckets, {}
+        for index, bucket in buckets.items():
+            self._put(index // 2, bucket)
+
+    def _put(self, index: int, bucket: _Bucket) -> None:
+        if index in self._buckets:
+            self._buckets[index].merge(bucket)
+        else:
+            self._buckets[index] = bucket
+
+    def result(self) -> Curve:
+        """The kept points in the order of their steps."""
+        kept: dict[int, _Point] = {}
+        for bucket in self._buckets.values():
+            # An earlier attempt's value of a step may be an extreme; the latest one counts.
+            points = (bucket.low, bucket.high, bucket.first, bucket.last)
+            kept |= {point[0]: point for point in points}
+        steps = sorted(kept)
+        return Curve(
+            steps=steps,
+            values=[kept[step][1] for step in steps],
+            times=[_known(kept[step][2]) for step in steps],
+        )
+
+
+def _known(time: float) -> float | None:
+    return None if math.isnan(time) else round(time, 3)

@@ -1,0 +1,48 @@
+"""What the rollouts in flight are doing, as shares of the wall-clock time."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """What a rollout in flight is doing."""
+
+    GENERATE = "generate"
+    TOOLS = "tools"
+    REWARD = "reward"
+
+
+class Activity:
+    """Divides the time in which rollouts are in flight among their phases: each moment goes in
+    equal shares to the rollouts that are in a phase, and to no phase while there are none."""
+
+    def __init__(self) -> None:
+        self._active = dict.fromkeys(Phase, 0)
+        self._seconds = dict.fromkeys(Phase, 0.0)
+        self._counted_until = 0.0
+
+    @contextmanager
+    def during(self, phase: Phase) -> Iterator[None]:
+        """A rollout is in this phase for the duration of the block."""
+        self._count_time()
+        self._active[phase] += 1
+        try:
+            yield
+        finally:
+            self._count_time()
+            self._active[phase] -= 1
+
+    def seconds(self) -> Mapping[Phase, float]:
+        """The seconds of each phase so far; together at most the time that has passed."""
+        self._count_time()
+        return dict(self._seconds)
+
+    def _count_time(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if active := sum(self._active.values()):
+            share = (now - self._counted_until) / active
+            for phase, count in self._active.items():
+                self._seconds[phase] += count * share
+        self._counted_until = now

@@ -1,0 +1,25 @@
+"""Rows as training reads them, as text for a terminal."""
+
+import json
+from collections.abc import Iterator
+
+from services.contracts.file_rows import ExampleRow, TrainingExample
+from temper.cli.trajectory_text import escaped
+
+
+def example_lines(row: ExampleRow) -> Iterator[str]:
+    """A row and its examples, a token a line: 1 with a loss, its id, its text as JSON."""
+    label = {None: "", True: " (desirable)", False: " (undesirable)"}[row.label]
+    yield f"row {row.row}{label}{f': {escaped(row.problem)}' if row.problem else ''}"
+    for example in row.examples:
+        yield f"  {_heading(example)}"
+        tokens = zip(example.mask, example.token_ids, example.texts, strict=True)
+        for mask, token, text in tokens:
+            yield f"  {mask} {token:>6} {escaped(json.dumps(text, ensure_ascii=False))}"
+
+
+def _heading(example: TrainingExample) -> str:
+    cut = f", {example.cut_tokens} cut off" if example.cut_tokens else ""
+    more = f", {example.more_tokens} not shown" if example.more_tokens else ""
+    total = len(example.token_ids) + example.more_tokens
+    return f"{example.part}: {total} tokens, {sum(example.mask)} with a loss{cut}{more}"

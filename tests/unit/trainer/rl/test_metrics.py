@@ -1,0 +1,52 @@
+"""Where the time of a step goes."""
+
+import asyncio
+
+import pytest
+
+from services.rollouts.activity import Activity, Phase
+from services.trainer.rl.metrics import StepClock
+from tests.support.virtual_time import run_in_virtual_time
+
+
+async def roll_out(activity: Activity) -> None:
+    """Generates, then nothing for two seconds, then calls a tool."""
+    with activity.during(Phase.GENERATE):
+        await asyncio.sleep(6.0)
+    await asyncio.sleep(2.0)
+    with activity.during(Phase.TOOLS):
+        await asyncio.sleep(3.0)
+
+
+def test_waiting_is_the_time_of_a_step_in_which_nothing_was_done() -> None:
+    async def step() -> dict[str, float]:
+        activity = Activity()
+        clock = StepClock()
+        await clock.wait_for_rollouts(activity, roll_out(activity))
+        await clock.time("update", asyncio.sleep(4.0))
+        await asyncio.sleep(0.5)
+        await clock.time("update", asyncio.sleep(1.0))
+        return clock.metrics()
+
+    assert run_in_virtual_time(step()) == pytest.approx(
+        {
+            **{"generate_seconds": 6.0, "tools_seconds": 3.0, "reward_seconds": 0.0},
+            **{"update_seconds": 5.0, "waiting_seconds": 2.5},
+            **{"rollout_seconds": 11.0, "step_seconds": 16.5},
+        }
+    )
+
+
+def test_rollouts_beside_an_update_take_no_time_of_the_step() -> None:
+    async def step() -> dict[str, float]:
+        activity = Activity()
+        ahead = asyncio.create_task(roll_out(activity))
+        clock = StepClock()
+        await clock.time("update", asyncio.sleep(5.0))
+        await clock.wait_for_rollouts(activity, ahead)
+        return clock.metrics()
+
+    metrics = run_in_virtual_time(step())
+    assert metrics["generate_seconds"] == pytest.approx(1.0)
+    assert metrics["waiting_seconds"] == pytest.approx(2.0)
+    assert metrics["rollout_seconds"] == pytest.approx(6.0)
