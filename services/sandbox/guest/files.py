@@ -52,8 +52,7 @@ def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> N
     They are created below the current folder, which is empty. Raises OSError.
     """
     for name, size, executable in files:
-        path = Path(name)
-        with _with_space(partial(_create, path)) as file:
+        with _with_space(partial(_create, name)) as file:
             left = size
             while left:
                 chunk = memoryview(frames.exactly(channel, min(left, _CHUNK)))
@@ -61,7 +60,7 @@ def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> N
                 while chunk:  # a full disk takes a part before it fails
                     chunk = chunk[_with_space(partial(file.write, chunk)) :]
         if executable:
-            path.chmod(0o755)
+            Path(name).chmod(0o755)
 
 
 def make_links(links: list[tuple[str, str]]) -> None:
@@ -70,9 +69,10 @@ def make_links(links: list[tuple[str, str]]) -> None:
         Path(name).symlink_to(target)
 
 
-def _create(path: Path) -> FileIO:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("xb", buffering=0)
+def _create(name: str) -> FileIO:
+    if "/" in name:  # rare, and the first use of a path copies dozens of pages
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+    return FileIO(name, "x")
 
 
 def _with_space(step: Callable[[], Result]) -> Result:

@@ -4,11 +4,9 @@ On the wire: header length (4 bytes) and body length (8 bytes), both big-endian,
 the body. Descriptors travel with the first byte.
 """
 
-import contextlib
 import json
 import socket
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 PREFIX = struct.Struct(">IQ")
@@ -19,6 +17,8 @@ CANCEL = bytes(PREFIX.size)
 
 Header = dict[str, Any]
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 
 class ChannelClosed(Exception):
     """The other end is closed."""
@@ -26,7 +26,7 @@ class ChannelClosed(Exception):
 
 def encode(header: Header, *, body_length: int = 0) -> bytes:
     """Encode a message up to its body."""
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _ENCODER.encode(header).encode()
     return PREFIX.pack(len(text), body_length) + text
 
 
@@ -52,7 +52,7 @@ def receive(channel: socket.socket) -> tuple[Header, list[int]]:
 
     Returns the header and the descriptors that came along; raises `ChannelClosed`.
     """
-    with _noticing_reset():
+    with _noticing_reset:
         data, descriptors, _, _ = socket.recv_fds(channel, PREFIX.size, MOST_DESCRIPTORS)
     if not data:
         raise ChannelClosed
@@ -60,7 +60,7 @@ def receive(channel: socket.socket) -> tuple[Header, list[int]]:
     header_length, _ = PREFIX.unpack(data)
     if header_length > LARGEST_HEADER:
         raise ChannelClosed
-    return json.loads(exactly(channel, header_length)), list(descriptors)
+    return json.loads(exactly(channel, header_length).decode()), list(descriptors)
 
 
 def is_request_next(channel: socket.socket) -> bool:
@@ -68,7 +68,7 @@ def is_request_next(channel: socket.socket) -> bool:
 
     A late cancellation, of a run that has already ended, is dropped.
     """
-    with _noticing_reset():
+    with _noticing_reset:
         prefix = channel.recv(PREFIX.size, socket.MSG_PEEK | socket.MSG_WAITALL)
     if not prefix:
         raise ChannelClosed
@@ -88,7 +88,7 @@ def exactly(channel: socket.socket, length: int) -> bytearray:
     data = bytearray(length)
     view, filled = memoryview(data), 0
     while filled < length:
-        with _noticing_reset():
+        with _noticing_reset:
             read = channel.recv_into(view[filled:])
         if not read:
             raise ChannelClosed
@@ -96,9 +96,18 @@ def exactly(channel: socket.socket, length: int) -> bytearray:
     return data
 
 
-@contextlib.contextmanager
-def _noticing_reset() -> Iterator[None]:
-    try:
-        yield
-    except ConnectionResetError:  # the other end closed with unread data
-        raise ChannelClosed from None
+class _NoticingReset:
+    """Raises `ChannelClosed` where the other end closed with unread data.
+
+    Not a generator, whose every use would run, and copy, much more of the zygote's memory.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
+        if isinstance(error, ConnectionResetError):
+            raise ChannelClosed from None
+
+
+_noticing_reset = _NoticingReset()

@@ -19,6 +19,17 @@ _NUMBER, _FAMILY = 0, 16  # offsets in struct seccomp_data
 _LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _ASK = 0x7FFF_0000, 0x7FC0_0000
 _INSTRUCTION = struct.Struct("=HBBI")
+_ASKING_FILTER = b"".join(
+    _INSTRUCTION.pack(*one)
+    for one in (
+        (_LOAD, 0, 0, _NUMBER),
+        (_JUMP_EQUAL, 0, 3, _SOCKET.get(platform.machine(), 0)),
+        (_LOAD, 0, 0, _FAMILY),
+        (_JUMP_EQUAL, 1, 0, _AF_UNIX),
+        (_RETURN, 0, 0, _ASK),
+        (_RETURN, 0, 0, _ALLOW),
+    )
+)
 
 _RECEIVE, _ANSWER = 0xC050_2100, 0xC018_2101
 _NOTIFICATION_BYTES = 80
@@ -87,15 +98,7 @@ def watch_sockets() -> int | None:
     not offer it, as below another supervisor. Must come before the filter of system calls, which
     alone decides whether a call is allowed.
     """
-    program = (
-        (_LOAD, 0, 0, _NUMBER),
-        (_JUMP_EQUAL, 0, 3, _SOCKET[platform.machine()]),
-        (_LOAD, 0, 0, _FAMILY),
-        (_JUMP_EQUAL, 1, 0, _AF_UNIX),
-        (_RETURN, 0, 0, _ASK),
-        (_RETURN, 0, 0, _ALLOW),
-    )
     try:
-        return syscalls.install_asking_filter(b"".join(_INSTRUCTION.pack(*one) for one in program))
+        return syscalls.install_asking_filter(_ASKING_FILTER)
     except OSError:
         return None

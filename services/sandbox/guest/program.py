@@ -127,7 +127,8 @@ def _execute_request(request: frames.Header, descriptors: list[int]) -> NoReturn
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     syscalls.close_from(len(descriptors))
-    os.environ.update(request["environment"])
+    for name, value in request["environment"].items():  # `update` looks up abstract base classes
+        os.environ[name] = value
     arguments = request["arguments"]
     match request["kind"]:
         case "executable":

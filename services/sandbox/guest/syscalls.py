@@ -9,6 +9,9 @@ import time
 # PyDLL keeps the GIL: a clone must not return in a child that waits for it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+# Looked up once: the first look-up of a function is slow, and every program would make it anew.
+_mount, _umount2, _unshare, _setns = _libc.mount, _libc.umount2, _libc.unshare, _libc.setns
+_prctl, _sethostname = _libc.prctl, _libc.sethostname
 
 _NUMBERS = {
     "x86_64": {"clone": 56, "capset": 126, "pivot_root": 155, "sched": 314, "seccomp": 317},
@@ -64,6 +67,12 @@ _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 
 
+class _FilterProgram(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
 def _checked(result: int, what: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
@@ -79,7 +88,7 @@ def fork() -> int:
     to signal threads and own locks.
     """
     noted = ctypes.c_void_p()
-    known = _libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(noted), 0, 0, 0) == 0
+    known = _prctl(_PR_GET_TID_ADDRESS, ctypes.byref(noted), 0, 0, 0) == 0
     flags = _CHILD_SIGNAL | (_CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID if known else 0)
     # The order of the last two arguments depends on the architecture; the TLS one is ignored.
     return _checked(_libc.syscall(_CALLS["clone"], flags, 0, 0, noted, noted), "fork")
@@ -87,23 +96,23 @@ def fork() -> int:
 
 def unshare(namespaces: int) -> None:
     """Move this process into new namespaces."""
-    _checked(_libc.unshare(namespaces), "unshare")
+    _checked(_unshare(namespaces), "unshare")
 
 
 def enter_pid_namespace(descriptor: int) -> None:
     """Let future children start in this pid namespace."""
-    _checked(_libc.setns(descriptor, CLONE_NEWPID), "setns")
+    _checked(_setns(descriptor, CLONE_NEWPID), "setns")
 
 
 def enter_network(descriptor: int) -> None:
     """Move this process into this network namespace."""
-    _checked(_libc.setns(descriptor, CLONE_NEWNET), "setns")
+    _checked(_setns(descriptor, CLONE_NEWNET), "setns")
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Mount ``source`` on ``target``."""
     arguments = (source.encode(), target.encode(), kind.encode())
-    done = _libc.mount(*arguments, ctypes.c_ulong(flags), options.encode())
+    done = _mount(*arguments, ctypes.c_ulong(flags), options.encode())
     _checked(done, f"mount {target}")
 
 
@@ -118,7 +127,7 @@ def restrict_mount(target: str, attributes: int) -> None:
 
 def detach(target: str) -> None:
     """Detach a mount from the tree; open descriptors keep it alive."""
-    _checked(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
+    _checked(_umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
 
 def pivot_root(folder: str) -> None:
@@ -131,7 +140,7 @@ def pivot_root(folder: str) -> None:
 
 def set_host_name(name: str) -> None:
     """Set the host name of this UTS namespace."""
-    _checked(_libc.sethostname(name.encode(), len(name)), "sethostname")
+    _checked(_sethostname(name.encode(), len(name)), "sethostname")
 
 
 def bring_up_loopback() -> None:
@@ -145,22 +154,22 @@ def bring_up_loopback() -> None:
 
 def die_with_parent() -> None:
     """Have the kernel send SIGKILL when the parent dies."""
-    _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "PR_SET_PDEATHSIG")
+    _checked(_prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "PR_SET_PDEATHSIG")
 
 
 def set_dumpable(dumpable: bool) -> None:
     """Set whether processes of the same user may inspect this one."""
-    _checked(_libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0), "PR_SET_DUMPABLE")
+    _checked(_prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def adopt_orphans() -> None:
     """Become the parent of orphaned descendants."""
-    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
+    _checked(_prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
 
 
 def renounce_privileges() -> None:
     """Drop all capabilities, and set no_new_privs."""
-    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
+    _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
     header, none = struct.pack("Ii", _CAPABILITY_VERSION, 0), bytes(24)
     _checked(_libc.syscall(_CALLS["capset"], header, none), "capset")
 
@@ -182,8 +191,7 @@ def install_asking_filter(program: bytes) -> int:
 
 
 def _install(program: bytes, flags: int) -> int:
-    instructions = ctypes.create_string_buffer(program, len(program))
-    structure = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
+    structure = ctypes.byref(_FilterProgram(len(program) // 8, program))
     done = _libc.syscall(_CALLS["seccomp"], _SECCOMP_SET_MODE_FILTER, flags, structure)
     return _checked(done, "seccomp")
 

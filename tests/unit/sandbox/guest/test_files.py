@@ -66,11 +66,8 @@ class Slow(io.FileIO):
 def test_a_file_that_is_taken_in_parts_is_whole(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened(path: Path, *_: object, **__: object) -> Slow:
-        return Slow(path, "x")
-
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", opened)
+        patch.setattr(files, "FileIO", Slow)
         write(("a.txt", b"0123456789", False), ("b.txt", b"abc", False))
     assert (workspace / "a.txt").read_bytes() == b"0123456789"
     assert (workspace / "b.txt").read_bytes() == b"abc"
@@ -99,7 +96,7 @@ def test_a_file_waits_a_while_for_space(
     monkeypatch.setattr(files, "SPACE_SECONDS", seconds)
     monkeypatch.setattr(Full, "refusals", refusals)
     with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
-        patch.setattr(Path, "open", lambda path, *_, **__: Full(path, "x"))
+        patch.setattr(files, "FileIO", Full)
         if not is_whole:
             stack.enter_context(pytest.raises(OSError, match="No space left"))
         write(("a.txt", b"0123456789", False))
