@@ -36,12 +36,15 @@ class ResultFilter:
     text: str | None = None
     benchmark: str | None = None
     tag: str | None = None
+    row: int | None = None
 
     def accepts(self, result: SampleResult) -> bool:
         """Whether a result is wanted."""
         if self.outcome is not None and self.outcome != result.outcome:
             return False
         if self.benchmark is not None and self.benchmark != result.benchmark:
+            return False
+        if self.row is not None and self.row != result.index:
             return False
         if self.tag is not None and self.tag not in {*result.tags, result.group}:
             return False

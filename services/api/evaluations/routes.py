@@ -82,6 +82,9 @@ def results(
         str | None,
         Query(min_length=1, max_length=200, description="Only rows with this tag or sub-task."),
     ] = None,
+    row: Annotated[
+        int | None, Query(ge=0, description="Only the samples of this row of the file.")
+    ] = None,
     order: ResultOrder = "completion",
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
@@ -90,7 +93,7 @@ def results(
     of the benchmark, if there are several)."""
     with gateway.database.read() as session:
         get_job(session, job_id, KIND)
-    where = ResultFilter(outcome, text, benchmark, tag)
+    where = ResultFilter(outcome, text, benchmark, tag, row)
     return list_results(
         gateway.artifacts.job(job_id), after=after, limit=limit, where=where, order=order
     )

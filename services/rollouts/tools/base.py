@@ -75,14 +75,23 @@ SHOWN_CHARACTERS = 500
 
 
 class ToolError(Exception):
-    """A call failed. ``text`` is for the model, ``error`` for a person."""
+    """A call failed. ``text`` is for the model, ``error`` for a person; ``run`` is what the service
+    said of the program, if it answered."""
 
-    def __init__(self, outcome: CallOutcome, text: str, error: str, attempts: int) -> None:
+    def __init__(
+        self,
+        outcome: CallOutcome,
+        text: str,
+        error: str,
+        attempts: int,
+        run: ToolRun | None = None,
+    ) -> None:
         super().__init__(error)
         self.outcome = outcome
         self.text = text
         self.error = error
         self.attempts = attempts
+        self.run = run
 
 
 def bad_arguments(problem: str) -> ToolError:

@@ -77,10 +77,10 @@ class SandboxTool:
         except ServiceFailed as failed:
             raise service_error(failed) from failed
         response = answer.value
+        ran = _run_of(response, body, arguments)
         if response.status is RunStatus.SANDBOX_ERROR:
             text = f"Error: the code could not be run: {response.message[:500]}"
-            raise ToolError(CallOutcome.FAILED, text, response.message[:2000], answer.attempts)
-        ran = _run_of(response, body, arguments)
+            raise ToolError(CallOutcome.FAILED, text, response.message[:2000], answer.attempts, ran)
         return ToolResult(self._reply(response, timeout), answer.attempts, ran)
 
     async def probe(self) -> None:

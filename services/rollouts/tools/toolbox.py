@@ -92,7 +92,9 @@ class _Tools:
         try:
             result = await self._run(name, arguments)
         except ToolError as fault:
-            return _reply(fault.outcome, fault.text, sanitize(fault.error), fault.attempts, begun)
+            message = sanitize(fault.error)
+            failed = _reply(fault.outcome, fault.text, message, fault.attempts, begun)
+            return replace(failed, run=fault.run)
         except Exception as error:
             # A bug of ours fails this call only; the log has the traceback.
             logger.exception("tool %.100r", name)

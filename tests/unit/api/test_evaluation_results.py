@@ -206,3 +206,23 @@ def test_rows_are_found_by_tag_or_sub_task(tmp_path: Path) -> None:
     assert found("hard", "failed") == [2]
     assert found("mol_und/fg_count") == [1]
     assert found("har") == []
+
+
+def test_the_samples_of_one_row_are_found(tmp_path: Path) -> None:
+    rows = [
+        SampleResult(
+            id="", benchmark=name, index=index, sample=sample, gold=[], answer="a", correct=True
+        )
+        for name in ("sums", "words")
+        for index, sample in ((1, 0), (0, 0), (1, 1), (11, 0))
+    ]
+    lines = (row.model_dump_json(exclude={"id"}).encode() + b"\n" for row in rows)
+    write(tmp_path, b"".join(lines))
+
+    found = read_all(tmp_path, 1, ResultFilter(benchmark="sums", row=1))
+
+    assert [(row.benchmark, row.index, row.sample) for row in found] == [
+        ("sums", 1, 0),
+        ("sums", 1, 1),
+    ]
+    assert read_all(tmp_path, 1, ResultFilter(row=2)) == []

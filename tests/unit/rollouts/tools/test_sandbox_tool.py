@@ -6,6 +6,7 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
+from services.contracts.sandbox import RunStatus
 from services.contracts.tool_runs import KEPT_OUTPUT_CHARACTERS
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
@@ -126,6 +127,9 @@ def test_a_sandbox_error_fails_the_call(server: ScriptedServer) -> None:
     assert reply.outcome is CallOutcome.FAILED
     assert "lean is not installed" in reply.text
     assert reply.error == "lean is not installed"
+    assert reply.run is not None
+    assert reply.run.type == "program"
+    assert reply.run.status is RunStatus.SANDBOX_ERROR
 
 
 @pytest.mark.parametrize(
