@@ -8,7 +8,15 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, StrictInt, StringConstraints, model_validator
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    StrictInt,
+    StringConstraints,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.base import JsonObject, Number, Request
@@ -23,6 +31,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.graders import GoldGrader, StringCheckGrader, TextSimilarityGrader
 from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.models import ModelId
+from services.contracts.row_arguments import row_arguments
 from services.contracts.sharding import NOT_SHARDED, OWN_SETTINGS, Sharding
 from services.contracts.stages import Stage
 from services.contracts.training_rows import DataFormat, RowKind
@@ -61,6 +70,16 @@ class OfflineHyperparameters(Request):
         "helps on one GPU too.",
     )
     llamafactory: JsonObject = Field(default_factory=dict)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Names the arguments that decide on rows, for forms; all others are accepted as well."""
+        schema = handler(core)
+        arguments = handler.resolve_ref_schema(schema)["properties"]["llamafactory"]
+        arguments["properties"] = row_arguments(cls.stage)
+        return schema
 
     @property
     def stage_arguments(self) -> JsonObject:

@@ -135,6 +135,46 @@ def test_a_zoom_stays_while_a_job_reports(page: Page, gateway: GatewayClient) ->
     gateway.cancel(job_id)
 
 
+def test_a_zoom_into_a_long_job_loads_the_steps_that_were_left_out(
+    page: Page, gateway: GatewayClient
+) -> None:
+    job_id = measured(gateway, 60, steps=5000)
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    plot = page.get_by_role("group", name="loss over step: plus and minus zoom")
+    for _ in range(8):  # from 5,000 steps to 20
+        plot.press("+")
+
+    middle = chart(page, HOSTILE[:4])
+    told = middle.locator(".u-legend .u-value")
+    told_at(middle, 0.5)
+    expect(told).to_have_text([re.compile("^2,50[01]$")] * 2)
+    assert told.first.inner_text() == told.last.inner_text()
+    assert re.search(r"from_step=249\d&to_step=251\d$", asked[-1])
+    page.get_by_label("Axis").select_option("time since the start")
+    page.get_by_role("group", name="loss over time since the start").press("+")
+    expect(page).to_have_url(re.compile("axis=time&from="))
+    page.reload()
+    stretch = page.get_by_role("group", name="loss over time since the start")
+    with page.expect_response(lambda answer: "to_step=" in answer.url):
+        for _ in range(7):
+            stretch.press("+")
+    told_at(middle, 0.5)
+    expect(told.last).to_have_text(re.compile("^2,50[01]$"))
+
+
+def test_the_latest_steps_of_a_long_job_are_all_among_the_bars(
+    page: Page, gateway: GatewayClient
+) -> None:
+    parts = {"step_seconds": 9, "generate_seconds": 5, "update_seconds": 3, "waiting_seconds": 1}
+    job_id = measured(gateway, 60, steps=5000, **parts)
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    bars = page.get_by_role("list", name="Steps 4941 to 5000; the longest took 9s.")
+    expect(bars.get_by_role("listitem")).to_have_count(60)
+
+
 def test_steps_of_a_range_are_asked_for_by_rest(gateway: GatewayClient) -> None:
     path = f"/v1/jobs/{measured(gateway, 60, steps=2000)}/metrics"
     everything = gateway.http.get(path, params={"points": 100}).json()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -121,22 +122,56 @@ def test_tokens_with_a_loss_are_marked_as_the_settings_say(page: Page, data: Gat
     assert learned.endswith("2<|im_end|>")
     assert "1+1" not in learned
     expect(page.get_by_role("article").nth(1)).to_contain_text("messages")
-    settings = page.get_by_label("Hyperparameters of the method, as JSON")
-    settings.fill('{"llamafactory": {"train_on_prompt": true}}')
+    page.get_by_text("Hyperparameters that decide on the tokens").click()
+    page.get_by_text("llamafactory", exact=True).click()
+    page.get_by_label("train_on_prompt").select_option("true")
     page.get_by_role("button", name="Show", exact=True).click()
 
     expect(tokens.locator(":scope > :not(.learned)")).to_have_count(0)
     page.reload()
     expect(tokens.locator(".learned").first).to_be_visible()
     expect(tokens.locator(":scope > :not(.learned)")).to_have_count(0)
+    expect(page.get_by_label("train_on_prompt")).to_have_value("true")
 
 
-def test_settings_that_are_not_json_are_told(page: Page, data: GatewayClient) -> None:
+def test_the_form_has_the_settings_of_the_method_that_decide_on_tokens(
+    page: Page, data: GatewayClient
+) -> None:
+    settings = quote(json.dumps({"llamafactory": {"mask_history": True}}))
+    file = upload(data, lines(ROW))
+    look_at(page, data, f"/ui/data/{file}?show=training&model={MODEL}&settings={settings}")
+    expect(page.get_by_role("figure")).to_be_visible()
+    expect(page.get_by_label("mask_history")).to_have_value("true")
+    expect(page.get_by_label("n_epochs")).to_have_count(0)
+    page.get_by_label("mask_history").select_option("")
+    page.get_by_label("max_seq_length").fill("16")
+    page.get_by_role("button", name="Show", exact=True).click()
+
+    expect(page.get_by_role("figure")).to_contain_text("cut off")
+    shown = unquote(page.url)
+    assert 'settings={"max_seq_length":16}' in shown.replace(" ", "")
+    rows = page.get_by_role("heading", name="Rows").locator("..")
+    rows.get_by_text("The same by curl and command").click()
+    same = rows.locator(".same pre")
+    expect(same).to_contain_text('"max_seq_length": 16')
+    command = f"temper files examples {file} --model '{MODEL}' --method supervised"
+    expect(same).to_contain_text(command)
+    page.get_by_label("Method", exact=True).select_option("pretraining")
+
+    expect(page.get_by_label("mask_history")).to_have_count(0)
+    expect(page.get_by_label("max_seq_length")).to_have_value("16")
+
+
+def test_settings_that_cannot_be_read_are_told(page: Page, data: GatewayClient) -> None:
     file = upload(data, lines(ROW))
     look_at(page, data, f"/ui/data/{file}?show=training&model={MODEL}")
     expect(page.get_by_role("figure")).to_be_visible()
-    page.get_by_label("Hyperparameters of the method, as JSON").fill("{")
+    page.get_by_text("Hyperparameters that decide on the tokens").click()
+    page.get_by_label("max_seq_length").fill("many")
     page.get_by_role("button", name="Show", exact=True).click()
+
+    expect(page.get_by_text("max_seq_length: not a number")).to_be_visible()
+    page.goto(f"{page.url}&settings=%7B")
 
     expect(page.get_by_text("The hyperparameters are not JSON.")).to_be_visible()
     expect(page.get_by_role("figure")).to_have_count(0)

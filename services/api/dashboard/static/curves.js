@@ -23,6 +23,7 @@ export class Charts {
   constructor(query, onChange, signal) {
     this.runs = new Map();
     this.onChange = onChange;
+    this.signal = signal;
     this.axis = query.get("axis") === "time" ? "time" : "step";
     this.zoom = zoomOf(query);
     this.smoothing = Math.min(0.99, Math.max(0, Number(query.get("smoothing")) || 0));
@@ -65,7 +66,20 @@ export class Charts {
   tell() {
     this.everything.disabled = this.zoom === null;
     clearTimeout(this.telling);
-    this.telling = setTimeout(() => this.onChange(this.parameters()), TOLD_AFTER);
+    this.telling = setTimeout(() => {
+      this.onChange(this.parameters());
+      this.refine();
+    }, TOLD_AFTER);
+  }
+
+  /** Load finer points of what is zoomed in, of the runs of which steps were left out. */
+  refine() {
+    if (this.zoom === null) return;
+    for (const metrics of this.runs.values()) {
+      metrics.refine(this.axis, this.zoom, this.signal)
+        .then((isFiner) => { if (isFiner) this.update(); })
+        .catch(() => {}); // the coarser points stay
+    }
   }
 
   parameters() {
@@ -97,6 +111,7 @@ export class Charts {
       if (chart && chart.series.length === data.length) this.put(chart, data);
       else this.make(name, data);
     }
+    this.refine();
   }
 
   put(chart, data) {

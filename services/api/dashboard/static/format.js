@@ -46,6 +46,11 @@ export function json(value, indent) {
   return oneDirection(JSON.stringify(value, null, indent));
 }
 
+/** A text as one argument of a shell, which takes everything in single quotes as it is. */
+export function shellQuoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 /** How long a job has run, in seconds. */
 export function took(job) {
   return job.started_at === null ? null : (job.finished_at ?? Date.now() / 1000) - job.started_at;

@@ -58,7 +58,7 @@ export function holds(description, schema, value, complete = false) {
 function holdsFields(description, schema, value, complete) {
   const isMissing = complete && (schema.required ?? []).some((name) => !Object.hasOwn(value, name));
   return !isMissing && Object.entries(value).every(([name, item]) => {
-    if (!Object.hasOwn(schema.properties, name)) return false;
+    if (!Object.hasOwn(schema.properties, name)) return schema.additionalProperties === true;
     const field = resolve(description, schema.properties[name]);
     return !("const" in field) || field.const === item;
   });
@@ -75,6 +75,7 @@ function named(description, reference) {
   return reference.slice(2).split("/").reduce((place, part) => place[part.replaceAll("~1", "/").replaceAll("~0", "~")], description);
 }
 
-function isObject(value) {
+/** Whether a value is an object of JSON. */
+export function isObject(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }

@@ -5,7 +5,7 @@
 
 import { field, h } from "./dom.js";
 import { json } from "./format.js";
-import { holds, kindOf, nameOf, resolve, variants } from "./schema.js";
+import { holds, isObject, kindOf, nameOf, resolve, variants } from "./schema.js";
 
 const LONG_TEXT = 10_000;
 let hints = 0;
@@ -27,13 +27,32 @@ function fields(context, place, schema, value, required) {
     return [name, part(context, whole, name, schema.properties[name], value[name], needed.has(name))];
   });
 
+  const others = schema.additionalProperties === true ? otherFields(place, names, value) : null;
+
   function read(problems) {
     const given = parts.map(([name, each]) => [name, each.read(problems), each.isFixed]).filter(([, item]) => item !== undefined);
-    if (!required && given.every(([, , isFixed]) => isFixed)) return undefined;
-    return Object.fromEntries(given.map(([name, item]) => [name, item]));
+    const further = others?.read(problems);
+    if (!required && further === undefined && given.every(([, , isFixed]) => isFixed)) return undefined;
+    return { ...Object.fromEntries(given.map(([name, item]) => [name, item])), ...further };
   }
 
-  return { element: h("div", { class: "fields" }, parts.map(([, each]) => each.element)), read };
+  return { element: h("div", { class: "fields" }, parts.map(([, each]) => each.element), others?.element), read };
+}
+
+/** The fields of an open object that its schema does not name. */
+function otherFields(place, names, value) {
+  const rest = Object.entries(value).filter(([name]) => !names.includes(name));
+  const label = `others of ${place}`;
+  const control = anything({ place: label, label, hint: null, value: rest.length ? Object.fromEntries(rest) : undefined });
+
+  function read(problems) {
+    const found = control.read(problems);
+    if (found === undefined || isObject(found)) return found;
+    problems.push(`${label}: not an object`);
+    return undefined;
+  }
+
+  return { element: control.element, read };
 }
 
 /** A field of an object or an item of a list. */

@@ -2,7 +2,8 @@
 
 import { request, withQuery } from "../api.js";
 import { field, h, sameBy, select, whole } from "../dom.js";
-import { json, number } from "../format.js";
+import { json, number, shellQuoted } from "../format.js";
+import { rowSettings } from "../row_settings.js";
 import { tokensLegend, tokensOf } from "../tokens.js";
 import { METHODS } from "./file_check.js";
 
@@ -12,7 +13,8 @@ const SHOWS = { raw: "as they are", training: "as training reads them" };
 
 /**
  * The section with `load`, which shows the page that `state` names, and `jump`, which goes to a row.
- * `state` has `show`, `after`, `model`, `method` and `settings` as they are in the address.
+ * `state` has `show`, `after`, `model`, `method` and `settings`, the hyperparameters as JSON, as they
+ * are in the address.
  */
 export function rowsSection(file, state, keep, signal) {
   const problem = h("p", { class: "error", role: "alert" });
@@ -20,16 +22,49 @@ export function rowsSection(file, state, keep, signal) {
   const same = h("div");
   const known = h("datalist", { id: "known-models" });
   const model = h("input", { type: "text", list: "known-models", value: state.model ?? "", autocomplete: "off", required: true });
-  const method = select(METHODS, state.method ?? "supervised", () => {});
-  const settings = h("textarea", { rows: "2", spellcheck: "false", placeholder: '{"max_seq_length": 4096}' }, state.settings ?? "");
+  const method = select(METHODS, state.method ?? "supervised", () => setForm(read([])));
+  const settings = h("div");
   const training = h("form", { class: "ask", onsubmit: apply },
     h("div", { class: "row" }, field("Model", model), field("Method", method), h("button", { type: "submit" }, "Show")),
-    field("Hyperparameters of the method, as JSON", settings));
+    h("details", { open: Boolean(state.settings) }, h("summary", {}, "Hyperparameters that decide on the tokens"), settings));
   const from = h("input", { type: "number", min: "1", value: "1" });
   const next = h("button", { type: "button", onclick: () => go(last) }, "Next rows");
   const first = h("button", { type: "button", onclick: () => go("") }, "First rows");
   let last = "";
   let loads = 0;
+  let preparing = null;
+  let context = null;
+  let form = null;
+
+  /** The hyperparameters in the form; undefined without any. */
+  function read(problems) {
+    const found = form.read(problems);
+    return Object.keys(found).length ? found : undefined;
+  }
+
+  function setForm(value) {
+    form = rowSettings(context, method.value, value);
+    settings.replaceChildren(form.element);
+  }
+
+  /** The form, with what the address says, once it is needed. */
+  function prepare() {
+    preparing ??= makeForm().catch((error) => {
+      preparing = null;
+      throw error;
+    });
+    return preparing;
+  }
+
+  async function makeForm() {
+    const description = await request("/openapi.json", { signal });
+    context = { description, changed: () => {}, lists: {} };
+    try {
+      setForm(parsed(state.settings));
+    } catch {
+      setForm({}); // that the address cannot be read is told with the rows
+    }
+  }
 
   function go(after) {
     keep({ after });
@@ -49,7 +84,13 @@ export function rowsSection(file, state, keep, signal) {
 
   function apply(event) {
     event.preventDefault();
-    keep({ model: model.value, method: method.value, settings: settings.value.trim() });
+    const problems = [];
+    const found = read(problems);
+    if (problems.length) {
+      problem.textContent = problems.join("\n");
+      return undefined;
+    }
+    keep({ model: model.value, method: method.value, settings: found ? json(found) : "" });
     return load();
   }
 
@@ -57,8 +98,16 @@ export function rowsSection(file, state, keep, signal) {
     loads += 1;
     const mine = loads;
     const asTraining = state.show === "training";
-    training.hidden = !asTraining;
+    training.hidden = !asTraining || form === null;
     problem.textContent = "";
+    try {
+      if (asTraining) await prepare();
+    } catch (error) {
+      if (!signal.aborted) problem.textContent = error.message;
+      return;
+    }
+    if (mine !== loads) return;
+    training.hidden = !asTraining;
     if (asTraining && !state.model) {
       list.replaceChildren(h("p", { class: "quiet" }, "Choose the model that is to be trained."));
       return;
@@ -85,9 +134,11 @@ export function rowsSection(file, state, keep, signal) {
   function examples() {
     const type = state.method ?? "supervised";
     const given = state.settings ? { [type]: { hyperparameters: parsed(state.settings) } } : {};
+    const asked = [`--model ${shellQuoted(state.model)}`, `--method ${type}`, `-n ${PAGE}`, ...(state.after ? [`--after ${state.after}`] : [])];
+    if (state.settings) asked.push(`--hyperparameters ${shellQuoted(state.settings)}`);
     const body = { model: state.model, method: { type, ...given }, limit: PAGE, ...(state.after ? { after: state.after } : {}) };
     const path = `/v1/files/${file.id}/examples`;
-    same.replaceChildren(sameBy(path, null, json(body, 2)));
+    same.replaceChildren(sameBy(path, `temper files examples ${file.id} ${asked.join(" ")}`, json(body, 2)));
     return request(path, { method: "POST", body, signal });
   }
 
