@@ -139,6 +139,7 @@ class Showcase:
             SampleResult(
                 id="",
                 index=index,
+                tags=[HOSTILE],
                 gold=[HOSTILE, "2"],
                 answer=[HOSTILE, LONG][index % 2],
                 extracted=HOSTILE,

@@ -49,8 +49,29 @@ def test_two_evaluations_are_compared_on_the_same_items(
     expect(compared).to_contain_text(candidate)
     expect(compared).to_contain_text("+66.7 %")
     compared.get_by_text("7", exact=True).click()
-    expect(compared).to_contain_text("rows 2, 3, 4, 5, 6, 7, 8")
+    expect(compared.get_by_role("link", name="of the candidate")).to_have_count(7)
     expect(page).to_have_url(re.compile(f"compare={baseline}(,|%2C){candidate}"))
+
+
+@pytest.mark.parametrize(("direction", "row"), [("7", 2), ("1", 1)])
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_an_item_that_changed_leads_to_both_answers(
+    page: Page,
+    gateway: GatewayClient,
+    evaluations: tuple[str, str],
+    direction: str,
+    row: int,
+    side: str,
+) -> None:
+    open_view(page, gateway, f"/ui/evaluations?compare={','.join(evaluations)}")
+    compared = page.get_by_role("region", name="Paired on the same items")
+    compared.get_by_text(direction, exact=True).click()
+    compared.get_by_role("link", name=f"row {row} of the {side}", exact=True).click()
+
+    shown = evaluations[side == "candidate"]
+    expect(page).to_have_url(re.compile(rf"/{shown}/results\?row={row}$"))
+    expect(page.get_by_role("row")).to_have_count(2)
+    expect(page.get_by_text(f"question {row}").first).to_be_visible()
 
 
 def test_answers_are_shown_by_grade(
@@ -58,10 +79,29 @@ def test_answers_are_shown_by_grade(
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{evaluations[0]}/results")
 
-    expect(page.get_by_text("9 of the 9 answers loaded")).to_be_visible()
+    expect(page.get_by_text("9 answers", exact=True)).to_be_visible()
     page.get_by_label("Grade").select_option("failed")
-    expect(page.get_by_text("1 of the 9 answers loaded")).to_be_visible()
+    expect(page.get_by_text("1 answer", exact=True)).to_be_visible()
     expect(page.get_by_role("row")).to_have_count(2)
+    expect(page).to_have_url(re.compile("outcome=failed"))
+
+
+def test_answers_are_filtered_by_tag_and_text(
+    page: Page, gateway: GatewayClient, evaluations: tuple[str, str]
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{evaluations[0]}/results?outcome=wrong")
+
+    expect(page.get_by_text("6 answers", exact=True)).to_be_visible()
+    page.get_by_label("Tag").fill("odd")
+    page.get_by_label("Tag").press("Enter")
+    expect(page.get_by_text("3 answers", exact=True)).to_be_visible()
+    page.get_by_text("The same by curl and command").click()
+    command = f"temper evals show {evaluations[0]} --only 'wrong' --tag 'odd'"
+    expect(page.get_by_text(command)).to_be_visible()
+    page.get_by_label("Text of the answer").fill("it's <b>")
+    page.get_by_label("Text of the answer").press("Enter")
+    expect(page.get_by_text("No answer matches.")).to_be_visible()
+    expect(page.get_by_text("--text 'it'\\''s <b>'")).to_be_attached()
 
 
 def test_an_answer_with_tools_leads_to_its_conversation(

@@ -1,7 +1,7 @@
 // Evaluations with their intervals, and several of them compared with one.
 
-import { poll, request } from "../api.js";
-import { h, sameBy, show, table } from "../dom.js";
+import { poll, request, withQuery } from "../api.js";
+import { h, inline, sameBy, show, table } from "../dom.js";
 import { number, time } from "../format.js";
 import { status } from "./jobs.js";
 
@@ -40,7 +40,7 @@ export function evaluationsView({ place, signal, query, setQuery }) {
     problem.textContent = "";
     try {
       const found = await request(`/v1/evaluations/${baseline}/compare`, { method: "POST", body: { candidates }, signal });
-      comparison.replaceChildren(...compared(found));
+      comparison.replaceChildren(...comparisonOf(found));
     } catch (error) {
       if (!signal.aborted) problem.textContent = error.message;
     }
@@ -53,9 +53,31 @@ export function evaluationsView({ place, signal, query, setQuery }) {
   poll(REFRESH_SECONDS, load, (error) => { problem.textContent = error.message; }, signal);
 }
 
-/** A row for each benchmark of an evaluation; the first of them can be chosen for a comparison. */
+/**
+ * A row for each benchmark of an evaluation, and one for the mean over several; the first of them
+ * can be chosen for a comparison.
+ */
 function byBenchmark(one) {
-  return (one.benchmarks ?? [one]).map((part, place) => ({ ...one, ...part, name: one.benchmarks ? part.name : one.benchmark, isFirst: place === 0 }));
+  const rows = (one.benchmarks ?? [one]).map((part, place) => ({ ...one, ...part, name: one.benchmarks ? part.name : one.benchmark, isFirst: place === 0 }));
+  return one.macro_average ? [...rows, { ...one, macro: one.macro_average }] : rows;
+}
+
+function benchmarkOf(one) {
+  if (one.macro) return meanOf(one.macro);
+  return [typeof one.name === "string" ? h("bdi", {}, one.name) : "", one.split ? `, ${one.split}` : ""];
+}
+
+/** What a mean is made of, or why there is none. */
+function meanOf({ metrics, missing }) {
+  if (missing !== null) return ["no mean: ", h("bdi", {}, missing)];
+  const parts = inline(Object.entries(metrics), ", ", ([name, metric]) => [h("bdi", {}, name), ` by ${metric.replaceAll("_", " ")}`]);
+  return ["mean over ", parts];
+}
+
+/** The share of a row with its interval; null before there is one. */
+function shareOf(one) {
+  if (one.macro) return one.macro.mean && { share: one.macro.mean.mean, ci95: one.macro.mean.ci95 };
+  return one.metrics && { share: one.metrics.accuracy, ci95: one.metrics.ci95 };
 }
 
 const columns = (chosen, choose) => ({
@@ -68,17 +90,17 @@ const columns = (chosen, choose) => ({
   Evaluation: (one) => h("a", { href: `/ui/jobs/${one.id}` }, one.id),
   Model: (one) => (typeof one.model === "string" ? one.model : `${one.model.model} at ${one.model.base_url}`),
   Status: (one) => status({ ...one, kind: "evaluation" }),
-  Benchmark: (one) => [typeof one.name === "string" ? one.name : "", one.split].filter(Boolean).join(", "),
-  Accuracy: (one) => (one.metrics ? percent(one.metrics.accuracy) : ""),
-  "95 % interval": (one) => (one.metrics ? one.metrics.ci95.map(percent).join(" to ") : ""),
+  Benchmark: benchmarkOf,
+  Accuracy: (one) => percent(shareOf(one)?.share),
+  "95 % interval": (one) => (shareOf(one)?.ci95.map(percent).join(" to ") ?? ""),
   Samples: (one) => number(one.metrics?.samples),
   "Without a grade": (one) => number(one.metrics?.errors),
-  Grader: (one) => one.grader.type.replaceAll("_", " "),
+  Grader: (one) => one.grader?.type.replaceAll("_", " ") ?? "",
   Answers: (one) => h("a", { href: `/ui/jobs/${one.id}/results` }, "answers"),
   Created: (one) => time(one.created_at),
 });
 
-const COMPARED = {
+const compared = (baseline) => ({
   Candidate: (one) => one.candidate,
   Benchmark: (one) => one.benchmark ?? "",
   Items: (one) => number(one.items),
@@ -87,23 +109,32 @@ const COMPARED = {
   Difference: (one) => signed(one.difference),
   "95 % interval": (one) => one.ci95.map(signed).join(" to "),
   "p, corrected": (one) => number(one.p_adjusted),
-  Gained: (one) => items(one.gained, one.gained_items),
-  Lost: (one) => items(one.lost, one.lost_items),
-};
+  Gained: (one) => changed(baseline, one, one.gained, one.gained_items),
+  Lost: (one) => changed(baseline, one, one.lost, one.lost_items),
+});
 
-function compared(found) {
-  return [h("h2", {}, `Compared with ${found.baseline}`), table("Paired on the same items", COMPARED, found.comparisons, "")];
+function comparisonOf(found) {
+  return [h("h2", {}, `Compared with ${found.baseline}`), table("Paired on the same items", compared(found.baseline), found.comparisons, "")];
 }
 
-/** How many items changed, and which rows of the file they are. */
-function items(count, rows) {
+/** How many items changed, and which rows of the file they are, each with both answers. */
+function changed(baseline, { candidate, benchmark }, count, rows) {
   if (!count) return "0";
-  const shown = rows.slice(0, SHOWN_ITEMS).join(", ");
-  return h("details", {}, h("summary", {}, String(count)), h("span", { class: "long" }, `rows ${shown}${count > SHOWN_ITEMS ? " …" : ""}`));
+  const answers = (id, row) => withQuery(`/ui/jobs/${id}/results`, { benchmark, row });
+  const both = (row) => [
+    `${row} (`,
+    h("a", { href: answers(baseline, row), "aria-label": `row ${row} of the baseline` }, "baseline"),
+    ", ",
+    h("a", { href: answers(candidate, row), "aria-label": `row ${row} of the candidate` }, "candidate"),
+    ")",
+  ];
+  return h("details", {},
+    h("summary", {}, String(count)),
+    h("span", { class: "long" }, "rows ", inline(rows.slice(0, SHOWN_ITEMS), "; ", both), count > SHOWN_ITEMS ? " …" : ""));
 }
 
 function percent(share) {
-  return `${(100 * share).toFixed(1)} %`;
+  return share === undefined ? "" : `${(100 * share).toFixed(1)} %`;
 }
 
 function signed(share) {

@@ -1,46 +1,71 @@
-// The answers of an evaluation with their grades.
+// The answers of an evaluation with their grades, and filters of them.
 
 import { request, withQuery } from "../api.js";
 import { excerpt, field, h, inline, sameBy, select, table, whole } from "../dom.js";
-import { number } from "../format.js";
+import { number, shellQuoted } from "../format.js";
 
 const PAGE = 100;
 const GRADES = { "": "any", wrong: "wrong", correct: "correct", failed: "without a grade" };
 
-export async function resultsView({ place, signal, query, setQuery }, id) {
-  let grade = query.get("grade") ?? "";
-  const answers = [];
-  const list = h("div");
-  const problem = h("p", { class: "error", role: "alert" });
-  const more = h("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
+const FILTERS = ["outcome", "tag", "text", "benchmark", "row"];
 
-  async function load() {
+export async function resultsView({ place, signal, query, setQuery }, id) {
+  const filter = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
+  const route = `/v1/evaluations/${id}/results`;
+  const list = h("div");
+  const same = h("div");
+  const problem = h("p", { class: "error", role: "alert" });
+  const more = h("button", { type: "button", hidden: true, onclick: () => load(false) }, "Show more");
+  let answers = [];
+  let latest = null; // the page that was asked for
+
+  /** Of several pages that are asked for, the last is shown. */
+  async function load(afresh) {
+    const asked = withQuery(route, { ...filter, order: "input", after: afresh ? null : answers.at(-1)?.id, limit: PAGE });
+    latest = asked;
+    problem.textContent = "";
     try {
-      const page = await request(withQuery(`/v1/evaluations/${id}/results`, { after: answers.at(-1)?.id, limit: PAGE }), { signal });
-      answers.push(...page.data);
+      const page = await request(asked, { signal });
+      if (latest !== asked) return;
+      answers = afresh ? page.data : [...answers, ...page.data];
       more.hidden = !page.has_more;
     } catch (error) {
-      if (!signal.aborted) problem.textContent = error.message;
+      if (!signal.aborted && latest === asked) problem.textContent = error.message;
       return;
     }
-    draw();
+    const counted = `${answers.length} ${answers.length === 1 ? "answer" : "answers"}${more.hidden ? "" : ", and more"}`;
+    list.replaceChildren(table(counted, columns(id), answers, "No answer matches."));
+    same.replaceChildren(sameBy(withQuery(route, { ...filter, order: "input" }), command(id, filter)));
   }
 
-  function draw() {
-    const found = answers.filter((one) => !grade || gradeOf(one) === grade);
-    list.replaceChildren(table(`${found.length} of the ${answers.length} answers loaded`, columns(id), found, "No answer matches."));
+  function change(name) {
+    return (value) => {
+      filter[name] = value;
+      setQuery(filter);
+      load(true);
+    };
   }
 
-  function choose(value) {
-    grade = value;
-    setQuery({ grade });
-    draw();
+  function input(name, attributes) {
+    return h("input", { ...attributes, value: filter[name], onchange: (event) => change(name)(event.target.value) });
   }
 
   place.append(h("h1", {}, "Answers of ", h("a", { href: `/ui/jobs/${id}` }, id)),
-    h("div", { class: "row" }, field("Grade", select(GRADES, grade, choose))),
-    problem, list, more, sameBy(`/v1/evaluations/${id}/results`));
-  await load();
+    h("div", { class: "row", role: "search" },
+      field("Grade", select(GRADES, filter.outcome, change("outcome"))),
+      field("Tag", input("tag", { type: "search", maxlength: "200" })),
+      field("Text of the answer", input("text", { type: "search", maxlength: "1000" })),
+      field("Benchmark", input("benchmark", { type: "search", maxlength: "100" })),
+      field("Row", input("row", { type: "number", min: "0", step: "1" }))),
+    problem, list, more, same);
+  await load(true);
+}
+
+/** The command that lists the same; it knows no rows. */
+function command(id, { outcome, tag, text, benchmark }) {
+  const options = { "--only": outcome, "--tag": tag, "--text": text, "--benchmark": benchmark };
+  const given = Object.entries(options).filter(([, value]) => value).map(([name, value]) => `${name} ${shellQuoted(value)}`);
+  return ["temper evals show", id, ...given].join(" ");
 }
 
 function gradeOf(one) {
@@ -50,6 +75,7 @@ function gradeOf(one) {
 
 const columns = (id) => ({
   Row: (one) => (one.benchmark === null ? String(one.index) : `${one.benchmark} ${one.index}`),
+  Tags: (one) => inline(one.tags, ", ", (tag) => h("bdi", {}, excerpt(tag))),
   Grade: (one) => h("span", { class: `status ${one.correct ? "succeeded" : "failed"}` }, GRADES[gradeOf(one)]),
   Score: (one) => number(one.score),
   Gold: (one) => inline(one.gold, " | ", (gold) => h("bdi", {}, excerpt(gold))),

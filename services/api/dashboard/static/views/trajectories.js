@@ -2,7 +2,7 @@
 
 import { request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
-import { duration, number } from "../format.js";
+import { duration, number, shellQuoted } from "../format.js";
 import { rewardHistogram } from "../reward_histogram.js";
 
 export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs", evaluation: "/v1/evaluations" };
@@ -110,7 +110,6 @@ function command(id, filter) {
   const flags = { errors: { true: "--errors", false: "--no-errors" }[filter.errors], asc: filter.order === "asc" ? "--asc" : null };
   const options = { sort: "--sort", min_reward: "--min-reward", max_reward: "--max-reward", min_length: "--min-length", max_length: "--max-length", finish_reason: "--finish", prompt: "--prompt", step: "--step" };
   const given = Object.entries(options).filter(([name]) => filter[name]).map(([name, option]) => `${option} ${filter[name]}`);
-  // In single quotes a shell takes everything as it is.
-  const quoted = filter.text ? [`--text '${filter.text.replaceAll("'", "'\\''")}'`] : [];
+  const quoted = filter.text ? [`--text ${shellQuoted(filter.text)}`] : [];
   return ["temper traj", id, ...given, ...quoted, ...Object.values(flags).filter(Boolean)].join(" ");
 }
