@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support.gateway import GatewayClient
 
@@ -106,3 +106,24 @@ def test_items_are_added_to_a_list_and_removed(page: Page, gateway: GatewayClien
     page.get_by_role("button", name="Remove prompts 1", exact=True).click()
 
     assert body_in(page, "The request by curl") == {"prompts": [{"question": "2+2="}]}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_refusal_is_said_at_the_named_field(
+    browser: Browser, gateway: GatewayClient, name: str
+) -> None:
+    page = browser.new_page()  # the console of `page` may not tell of a refused request
+    open_form(page, gateway, name)
+    body = body_in(page, "The request by curl")
+    error = gateway.http.post(PATHS[name], json=body).json()["error"]
+    page.get_by_role("button", name="Start", exact=True).click()
+
+    expect(page.get_by_role("alert")).to_have_text(error["message"])
+    at_fault = page.locator(":focus")
+    expect(at_fault).to_have_accessible_description(re.compile(re.escape(error["message"])))
+    place = page.locator("[data-place]", has=at_fault).last.get_attribute("data-place")
+    assert place == error["param"]
+
+    page.get_by_role("textbox", name="metadata", exact=True).fill('{"team": "blue"}')
+    expect(page.locator("small.error")).to_have_count(0)
+    page.close()

@@ -46,6 +46,57 @@ def test_jobs_are_filtered_by_status_and_text(page: Page, gateway: GatewayClient
     expect(page).to_have_url(re.compile("text=BLUE"))
 
 
+def test_jobs_are_filtered_by_all_at_once_and_by_exact_metadata(
+    page: Page, gateway: GatewayClient
+) -> None:
+    blue = gateway.submit("succeed", metadata={"shade": "blue"})
+    light = gateway.submit("succeed", metadata={"shade": "blue sky"})
+    failed = gateway.submit("fail", metadata={"shade": "blue"})
+    for job_id, status in [(blue, "succeeded"), (light, "succeeded"), (failed, "failed")]:
+        gateway.wait_until(job_id, status)
+
+    open_view(page, gateway, "/ui?kind=fine_tuning&status=succeeded&metadata=shade%3Dblue")
+    expect(page.get_by_role("link", name=blue)).to_be_visible()
+    expect(page.get_by_role("link", name=light)).to_have_count(0)
+    expect(page.get_by_role("link", name=failed)).to_have_count(0)
+
+    metadata = page.get_by_label("Metadata, exactly")
+    metadata.fill("shade=blue sky")
+    metadata.press("Enter")
+    expect(page.get_by_role("link", name=light)).to_be_visible()
+    expect(page.get_by_role("link", name=blue)).to_have_count(0)
+    page.reload()
+    expect(metadata).to_have_value("shade=blue sky")
+    expect(page.get_by_label("Status")).to_have_value("succeeded")
+    expect(page.get_by_role("link", name=light)).to_be_visible()
+
+    metadata.fill("shade")
+    metadata.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("key=value")
+    expect(metadata).to_have_attribute("aria-invalid", "true")
+
+
+def test_a_running_job_is_paused_resumed_and_cancelled(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("forever")
+    gateway.wait_until(job_id, "running")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    events = page.get_by_label("Events, newest last")
+    expect(events).to_contain_text("Step 3:")
+    page.get_by_role("button", name="pause").click()
+
+    expect(page.locator(".status.paused")).to_be_visible()
+    assert gateway.job(job_id)["status"] == "paused"
+    expect(page.get_by_role("button", name="pause")).to_have_count(0)
+    page.get_by_role("button", name="resume").click()
+
+    expect(page.locator(".status.running")).to_be_visible()
+    attempts = page.get_by_role("region", name="Latest first")
+    expect(attempts.get_by_role("row")).to_have_count(3)  # the heads of the columns, two attempts
+    expect(attempts).to_contain_text("paused")
+    page.get_by_role("button", name="cancel").click()
+    expect(page.locator(".status.cancelled")).to_be_visible()
+
+
 def test_a_running_job_is_live_and_can_be_cancelled(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("forever")
     open_view(page, gateway, f"/ui/jobs/{job_id}")

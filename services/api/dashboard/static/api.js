@@ -4,11 +4,12 @@ const TIME_LIMIT_SECONDS = 30;
 const RETRY_FIRST = 500;
 const RETRY_MOST = 15_000;
 
-/** An error answer: its message and its status. */
+/** An error answer: its message, its status and the field of the request at fault, if one is. */
 export class ApiError extends Error {
-  constructor(status, message) {
+  constructor(status, message, param = null) {
     super(message);
     this.status = status;
+    this.param = param;
   }
 }
 
@@ -28,7 +29,7 @@ export async function request(path, { method = "GET", body, headers = {}, signal
     throw new ApiError(0, "the gateway does not answer");
   }
   const answer = response.status === 204 ? null : await response.json().catch(() => null);
-  if (!response.ok) throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`);
+  if (!response.ok) throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, answer?.error?.param);
   return answer;
 }
 

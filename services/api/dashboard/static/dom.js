@@ -69,6 +69,12 @@ export function field(label, control) {
   return h("label", { class: "field" }, h("span", {}, label), control);
 }
 
+/** Tell whether a control holds what it may not. */
+export function setInvalid(control, isInvalid) {
+  if (isInvalid) control.setAttribute("aria-invalid", "true");
+  else control.removeAttribute("aria-invalid");
+}
+
 /** A select; `options` maps values to their texts. */
 export function select(options, chosen, onchange) {
   const items = Object.entries(options).map(([value, text]) => h("option", { value, selected: value === chosen }, text));

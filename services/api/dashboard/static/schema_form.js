@@ -3,7 +3,7 @@
 // Every part is `{ element, read }`: `read(problems)` returns the value, undefined where it is left
 // out, and adds a line to `problems` for every text that is none.
 
-import { field, h } from "./dom.js";
+import { field, h, setInvalid } from "./dom.js";
 import { json } from "./format.js";
 import { holds, isObject, kindOf, nameOf, resolve, variants } from "./schema.js";
 
@@ -16,6 +16,43 @@ let hints = 0;
  */
 export function objectForm(context, schema, value) {
   return fields(context, "", resolve(context.description, schema), value ?? {}, true);
+}
+
+/**
+ * Say at the field of a form that an error answer names what is wrong with it, and go there: at the
+ * closest one around it where the form does not have it. Returns what takes the words away again.
+ */
+export function pointOut(form, param, message) {
+  const place = closestPlace(form, param);
+  const control = place?.querySelector("input, select, textarea, summary, button");
+  if (!control) return () => {};
+  for (let fold = place.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  hints += 1;
+  const said = h("small", { id: `hint-${hints}`, class: "error" }, message);
+  const before = control.getAttribute("aria-describedby");
+  const canBeInvalid = control.matches("input, select, textarea");
+  control.setAttribute("aria-describedby", [before, said.id].filter(Boolean).join(" "));
+  if (canBeInvalid) setInvalid(control, true);
+  place.append(said);
+  control.focus();
+  return () => {
+    said.remove();
+    if (before) control.setAttribute("aria-describedby", before);
+    else control.removeAttribute("aria-describedby");
+    if (canBeInvalid) setInvalid(control, false);
+  };
+}
+
+/** Items of a list are left out: the gateway counts them, and the form may have lost some. */
+function closestPlace(form, param) {
+  const places = [...form.querySelectorAll("[data-place]")].filter((each) => !each.closest("li"));
+  const names = param.split(".");
+  for (let length = names.length; length > 0; length -= 1) {
+    const wanted = names.slice(0, length).join(".");
+    const found = places.findLast((each) => each.dataset.place === wanted); // of a union the chosen one
+    if (found) return found;
+  }
+  return null;
 }
 
 function fields(context, place, schema, value, required) {
@@ -68,6 +105,12 @@ function part(context, place, name, schema, value, required) {
 }
 
 function single(context, schema, wanted) {
+  const made = controlOf(context, schema, wanted);
+  if (made.element) made.element.dataset.place = wanted.place;
+  return made;
+}
+
+function controlOf(context, schema, wanted) {
   switch (kindOf(schema)) {
     case "fixed": return { element: null, isFixed: true, read: () => schema.const };
     case "object": return group(context, schema, wanted);
@@ -180,7 +223,7 @@ function numeric({ place, label, hint, value }) {
   function read(problems) {
     const written = control.value.trim();
     const isNumber = Number.isFinite(Number(written));
-    mark(control, isNumber);
+    setInvalid(control, !isNumber);
     if (!isNumber) problems.push(`${place}: not a number`);
     return written && isNumber ? Number(written) : undefined;
   }
@@ -201,7 +244,7 @@ function anything({ place, label, hint, value }) {
       isJson = false;
       problems.push(`${place}: ${error.message}`);
     }
-    mark(control, isJson);
+    setInvalid(control, !isJson);
     return found;
   }
 
@@ -209,11 +252,6 @@ function anything({ place, label, hint, value }) {
   const element = explained(label, control, said);
   element.classList.add("wide");
   return { element, read };
-}
-
-function mark(control, isValid) {
-  if (isValid) control.removeAttribute("aria-invalid");
-  else control.setAttribute("aria-invalid", "true");
 }
 
 /** A labeled control with what is to be known about it. */

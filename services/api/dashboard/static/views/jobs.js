@@ -1,7 +1,7 @@
 // The list of jobs of every kind, live.
 
 import { poll, request, withQuery } from "../api.js";
-import { excerpt, field, h, sameBy, select, show, table } from "../dom.js";
+import { excerpt, field, h, sameBy, select, setInvalid, show, table } from "../dom.js";
 import { duration, time, took } from "../format.js";
 import { startLinks } from "./start.js";
 
@@ -12,7 +12,7 @@ const PAGE = 50;
 const MOST = 100; // that a request may ask for
 
 export function jobsView({ place, signal, query, setQuery }) {
-  const filter = { kind: query.get("kind") ?? "", status: query.get("status") ?? "", text: query.get("text") ?? "" };
+  const filter = Object.fromEntries(["kind", "status", "metadata", "text"].map((name) => [name, query.get(name) ?? ""]));
   const list = h("div");
   const problem = h("p", { class: "error", role: "alert" });
   const more = h("button", { type: "button", hidden: true, onclick: () => { limit += PAGE; load().catch(failed); } }, "Show more");
@@ -22,6 +22,12 @@ export function jobsView({ place, signal, query, setQuery }) {
 
   async function load() {
     const { text, ...wanted } = filter;
+    const isPair = wanted.metadata === "" || wanted.metadata.indexOf("=") > 0;
+    setInvalid(metadata, !isPair);
+    if (!isPair) {
+      problem.textContent = "Metadata is given as key=value.";
+      return;
+    }
     const { jobs, hasMore } = await newest(wanted, limit, signal);
     problem.textContent = "";
     loaded = jobs;
@@ -51,12 +57,18 @@ export function jobsView({ place, signal, query, setQuery }) {
 
   const same = h("div");
   const text = h("input", { type: "search", value: filter.text, oninput: (event) => change("text")(event.target.value) });
+  // Once it is complete: every change asks the gateway.
+  const metadata = h("input", {
+    type: "search", value: filter.metadata, placeholder: "key=value", autocomplete: "off",
+    onchange: (event) => change("metadata")(event.target.value.trim()),
+  });
   place.append(
     h("h1", {}, "Jobs"),
     startLinks(),
     h("div", { class: "row", role: "search" },
       field("Kind", select(options(KINDS), filter.kind, change("kind"))),
       field("Status", select(options(STATUSES), filter.status, change("status"))),
+      field("Metadata, exactly", metadata),
       field("Text in id, reason or metadata", text)),
     problem, list, more, same,
   );

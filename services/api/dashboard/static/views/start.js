@@ -4,7 +4,7 @@ import { request } from "../api.js";
 import { field, h, select } from "../dom.js";
 import { json } from "../format.js";
 import { bodyOf } from "../schema.js";
-import { objectForm } from "../schema_form.js";
+import { objectForm, pointOut } from "../schema_form.js";
 
 const SUGGESTED = 100;
 const FINE_TUNE = { path: "/v1/fine_tuning/jobs", kind: "fine_tuning", file: "training_file", begin: {} };
@@ -35,9 +35,12 @@ export async function startView({ place, signal, query, go }, name) {
   const context = { description, changed, lists: {} };
   let form = null;
   let begun = start.begin;
+  let forgive = () => {}; // takes away what was said at a field
 
   /** The request as it is now; null while a field holds what is not a value. */
   function changed() {
+    forgive();
+    forgive = () => {};
     const problems = [];
     const body = form.read(problems);
     problem.textContent = problems.join("\n");
@@ -76,6 +79,7 @@ export async function startView({ place, signal, query, go }, name) {
       if (signal.aborted) return;
       problem.textContent = error.message;
       submit.disabled = false;
+      if (error.param) forgive = pointOut(form.element, error.param, error.message);
     }
   }
 
