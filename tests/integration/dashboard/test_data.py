@@ -61,6 +61,7 @@ def test_an_uploaded_file_is_checked_and_its_findings_lead_to_the_rows(
     page: Page, data: GatewayClient
 ) -> None:
     look_at(page, data, "/ui/data")
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
     choose(page, "sums.jsonl", lines(*[ROW] * 30, {"messages": "none"}, *[ROW] * 5))
     page.get_by_role("button", name="Upload", exact=True).click()
 
@@ -118,6 +119,10 @@ def test_tokens_with_a_loss_are_marked_as_the_settings_say(page: Page, data: Gat
 
     tokens = page.get_by_role("figure").locator("pre")
     expect(tokens).to_have_text(re.compile(r"^<\|im_start\|>user\n1\+1\?<\|im_end\|>"))
+    first, second = (tokens.locator("span").nth(each).bounding_box() for each in (0, 1))
+    assert first is not None
+    assert second is not None
+    assert second["y"] == first["y"]  # beside each other, as text
     learned = "".join(tokens.locator(".learned").all_text_contents())
     assert learned.endswith("2<|im_end|>")
     assert "1+1" not in learned

@@ -37,6 +37,17 @@ TURNED_AROUND = """([begin, end]) => {
 }"""
 """Elements in which text of ours shares a paragraph with hostile text, which could reorder it."""
 
+NOTHING = """() => {
+    const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) {
+        const text = walker.currentNode.data.trim();
+        if (/^(null|undefined|NaN|\\[object .*)$/.test(text)) found.push(text);
+    }
+    return found;
+}"""
+"""Texts of values that are not there."""
+
 
 @pytest.fixture
 def views(page: Page, furnished: tuple[str, Showcase]) -> dict[str, str]:
@@ -101,6 +112,16 @@ def test_what_every_view_shows_stays_text(page: Page, views: dict[str, str]) -> 
             turned[address.partition("/ui")[2]] = found
 
     assert turned == {}
+
+
+def test_no_view_shows_a_value_that_is_not_there(page: Page, views: dict[str, str]) -> None:
+    found = {}
+    for address, selector in views.items():
+        look_at(page, address, selector)
+        if texts := page.evaluate(NOTHING):
+            found[address.partition("/ui")[2]] = texts
+
+    assert found == {}
 
 
 def test_a_reply_of_5_mb_is_shown_when_asked_for(page: Page, views: dict[str, str]) -> None:

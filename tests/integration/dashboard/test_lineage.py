@@ -72,6 +72,8 @@ def test_a_model_stands_between_its_origin_and_what_was_made_of_it(
     expect(graph.locator("path")).to_have_count(6)
     expect(graph.locator("[aria-current]")).to_have_text("family-b")
     expect(graph.get_by_role("link", name=job)).to_have_count(3)
+    data = graph.get_by_role("link", name="file-sums")
+    expect(data).to_have_attribute("href", "/ui/data/file-sums")
 
 
 def test_each_model_leads_to_its_own_lineage(page: Page, gateway: GatewayClient, job: str) -> None:

@@ -77,6 +77,8 @@ def test_tokens_are_colored_by_what_the_address_says(
         "all => all.map((each) => getComputedStyle(each).borderBottomWidth)"
     )
     assert [widths[each] for each in (3, 5, 6)] == ["0px", "5px", "3px"]  # not by color alone
+    colors = tokens.evaluate_all("all => all.map((each) => getComputedStyle(each).backgroundColor)")
+    assert len({colors[each] for each in (3, 5, 6)}) == 3
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ function modelItem({ id, job, isKnown }, chosen) {
 }
 
 function fileItem(file) {
-  return h("li", { class: "file" }, h("span", { class: "quiet" }, "data"), h("bdi", { title: file }, file));
+  return h("li", { class: "file" }, h("span", { class: "quiet" }, "data"), h("a", { href: `/ui/data/${encodeURIComponent(file)}`, title: file }, h("bdi", {}, file)));
 }
 
 function shape(tag, attributes) {

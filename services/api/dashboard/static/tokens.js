@@ -20,11 +20,11 @@ export function tokensOf(example) {
   }, text));
   return h("figure", { class: "example" },
     h("figcaption", {}, h("strong", {}, example.part), h("span", { class: "quiet" }, ` ${counts}`)),
-    h("pre", { class: "tokens", tabindex: "0" }, boxes));
+    h("pre", { class: "tokens boxes", tabindex: "0" }, boxes));
 }
 
 /** What the marks mean. */
 export function tokensLegend() {
-  return h("p", { class: "quiet tokens" }, "Each box is a token: ", h("span", { class: "learned" }, "with a loss"), " or ",
+  return h("p", { class: "quiet tokens boxes" }, "Each box is a token: ", h("span", { class: "learned" }, "with a loss"), " or ",
     h("span", {}, "read without one"), ".");
 }

@@ -36,7 +36,7 @@ export async function fileView({ place, signal, query, setQuery }, id) {
       Content: h("a", { href: `/v1/files/${id}/content`, download: true }, "download"),
     }),
     problem,
-    file.purpose === "fine-tune" ? checkSection(file, state, keep, rows.jump, signal) : null,
+    ...(file.purpose === "fine-tune" ? [checkSection(file, state, keep, rows.jump, signal)] : []),
     rows.element,
     h("section", {}, h("h2", {}, "Jobs"), jobs),
     sameBy(`/v1/files/${id}`, `temper files show ${id}`),

@@ -28,7 +28,7 @@ export async function lineageView({ place, signal, query }) {
   ].filter(Boolean);
   place.append(
     h("p", {}, "of ", h("bdi", {}, id)),
-    notes.length ? h("p", { class: "quiet" }, notes.join(" ")) : null,
+    ...(notes.length ? [h("p", { class: "quiet" }, notes.join(" "))] : []),
     lineageGraph(family, id),
     h("h2", {}, "The same as a table"),
     table(`${family.length} models`, COLUMNS, family, ""),

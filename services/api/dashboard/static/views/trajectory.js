@@ -25,7 +25,7 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const chart = h("div", { class: "chart" });
   place.append(
     h("h1", {}, id),
-    h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, jobId), copyButton(one)),
+    h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, jobId), " ", copyButton(one)),
     facts({
       Reward: number(one.reward),
       "Reward components": inline(Object.entries(one.reward_components), ", ", ([name, value]) => [h("bdi", {}, name), ` ${number(value)}`]),

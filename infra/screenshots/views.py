@@ -1,0 +1,86 @@
+"""The views of the dashboard that docs/dashboard.md has pictures of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlencode
+
+from playwright.sync_api import Page
+
+from infra.screenshots.demo_runs import DemoRuns
+
+PHONE_WIDTH = 390
+TABLE_WIDTH = 1440
+"""For tables of many columns."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A picture: a path, and a selector that is visible once everything is shown."""
+
+    name: str
+    path: Callable[[DemoRuns], str]
+    shown: str
+    top: str | None = None
+    """What the picture begins with; None: the top of the page."""
+    scheme: Literal["light", "dark"] = "light"
+    width: int = 1280
+    height: int = 800
+    prepare: Callable[[Page], None] | None = None
+
+
+def _choose_token(page: Page) -> None:
+    """Choose the first sampled token that was not certain."""
+    page.locator(".tokens .sampled:not(.level-0)").first.click()
+
+
+def _file_tokens(runs: DemoRuns) -> str:
+    tuning = runs.addition
+    query = urlencode({"show": "training", "model": tuning.model})
+    return f"/ui/data/{tuning.training_file}?{query}"
+
+
+def _trajectories(runs: DemoRuns) -> str:
+    return f"/ui/jobs/{runs.reinforcement.id}/trajectories"
+
+
+def _comparison(runs: DemoRuns) -> str:
+    base, tuned = runs.evaluations
+    return f"/ui/evaluations?{urlencode({'compare': f'{base.id},{tuned.id}'})}"
+
+
+def _lineage(runs: DemoRuns) -> str:
+    return f"/ui/lineage?{urlencode({'model': runs.reinforcement.fine_tuned_model})}"
+
+
+VIEWS = (
+    View("jobs", lambda _: "/ui", "tbody td", width=TABLE_WIDTH),
+    View("jobs-phone", lambda _: "/ui", "tbody td", width=PHONE_WIDTH),
+    View("job", lambda runs: f"/ui/jobs/{runs.addition.id}", "canvas"),
+    View("attempts", lambda runs: f"/ui/jobs/{runs.resumed.id}", "canvas", "h2 >> text=Events"),
+    View(
+        "steps",
+        lambda runs: f"/ui/jobs/{runs.reinforcement.id}",
+        ".stacks li",
+        "h2 >> text=Where the time of each step went",
+        scheme="dark",
+    ),
+    View("training-tokens", _file_tokens, ".tokens .learned", "h2 >> text=Rows"),
+    View("lineage", _lineage, ".lineage li", width=TABLE_WIDTH),
+    View("trajectories", _trajectories, ".histogram", width=TABLE_WIDTH),
+    View(
+        "trajectory",
+        lambda runs: f"{_trajectories(runs)}/{runs.trajectory}",
+        ".tokens .sampled",
+    ),
+    View(
+        "trajectory-tokens",
+        lambda runs: f"{_trajectories(runs)}/{runs.trajectory}?color=log_prob",
+        ".tokens .sampled",
+        "h2 >> text=Tokens",
+        scheme="dark",
+        prepare=_choose_token,
+    ),
+    View("campaign", lambda runs: f"/ui/campaigns/{runs.campaign.id}", "tbody td"),
+    View("evaluations", _comparison, "h2 + .scroll td", width=TABLE_WIDTH),
+)

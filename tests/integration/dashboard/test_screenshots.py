@@ -1,0 +1,41 @@
+"""The pictures of the documentation: one is taken, and what a missing demonstration is told as."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from infra.screenshots.__main__ import take
+from infra.screenshots.demo_runs import DemoMissing, DemoRuns
+from infra.screenshots.views import VIEWS
+from temper.client import Temper
+from tests.support.gateway import GatewayClient
+
+
+def test_a_picture_is_taken(browser: Browser, gateway: GatewayClient, tmp_path: Path) -> None:
+    gateway.wait_until(gateway.submit("succeed"), "succeeded")
+    jobs = next(view for view in VIEWS if view.name == "jobs")
+    file = tmp_path / "jobs.webp"
+
+    take(browser, str(gateway.http.base_url.join("/ui")), jobs, file)
+
+    header = file.read_bytes()[:16]
+    assert (header[:4], header[8:12]) == (b"RIFF", b"WEBP")
+
+
+@pytest.mark.parametrize(
+    ("view", "demo"),
+    [
+        ("job", "temper demo addition"),
+        ("lineage", "temper demo retool"),
+        ("evaluations", "temper demo evaluate"),
+        ("campaign", "temper demo campaign"),
+    ],
+)
+def test_a_missing_demonstration_is_named(gateway: GatewayClient, view: str, demo: str) -> None:
+    path_of = next(each.path for each in VIEWS if each.name == view)
+    with (
+        Temper(str(gateway.http.base_url)) as client,
+        pytest.raises(DemoMissing, match=demo),
+    ):
+        path_of(DemoRuns(client))
