@@ -155,7 +155,7 @@ def test_a_killed_encoder_restarts_with_the_same_vectors(built_in: RunningEncode
     assert built_in.process.restarts == restarts + 1
 
 
-@pytest.mark.parametrize("passages", [4_000, pytest.param(40_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("passages", [8_000, pytest.param(40_000, marks=pytest.mark.long)])
 def test_memory_stays_bounded_over_many_batch_shapes(
     runtime: Runtime, tmp_path: Path, passages: int
 ) -> None:
@@ -168,7 +168,7 @@ def test_memory_stays_bounded_over_many_batch_shapes(
         for start in range(2_000, len(texts), 2_000):
             encoder.encode(texts[start : start + 2_000])
 
-        assert encoder.resident_bytes - warm < 100 << 20
+        assert encoder.resident_bytes - warm < 200 << 20  # 330 MiB without bounds
 
 
 @pytest.mark.parametrize("name", ["e5-tiny", "bge-tiny"])
