@@ -151,10 +151,11 @@ def test_a_zoom_into_a_long_job_loads_the_steps_that_were_left_out(
     told_at(middle, 0.5)
     expect(told).to_have_text([re.compile("^2,50[01]$")] * 2)
     assert told.first.inner_text() == told.last.inner_text()
-    assert re.search(r"from_step=249\d&to_step=251\d$", asked[-1])
+    ranges = [url for url in asked if "from_step" in url]
+    assert re.search(r"from_step=249\d&to_step=251\d$", ranges[-1])
     page.get_by_label("Axis").select_option("time since the start")
     page.get_by_role("group", name="loss over time since the start").press("+")
-    expect(page).to_have_url(re.compile("axis=time&from="))
+    expect(page).to_have_url(re.compile("from=.*&axis=time"))
     page.reload()
     stretch = page.get_by_role("group", name="loss over time since the start")
     with page.expect_response(lambda answer: "to_step=" in answer.url):

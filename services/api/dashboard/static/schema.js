@@ -36,7 +36,7 @@ export function kindOf(schema) {
 
 /** What a variant is called: the value of its discriminating field, its title, or its type. */
 export function nameOf(description, schema) {
-  if ("const" in schema) return String(schema.const);
+  if ("const" in schema) return schema.const === null ? "none" : String(schema.const);
   const marks = Object.values(schema.properties ?? {}).map((each) => resolve(description, each));
   const mark = marks.find((each) => typeof each.const === "string");
   return mark?.const ?? (schema.properties ? schema.title : schema.type) ?? "JSON";
