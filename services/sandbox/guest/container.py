@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +28,16 @@ _LITTLE = 16
 """This part of the disk limit is every run's own, however little space is left."""
 
 
+def take_over(root: str, user: int) -> None:
+    """Make this process the slot of ``user``; end and remove what an earlier slot left behind."""
+    syscalls.adopt_orphans()
+    kill_all(user)
+    folder = _folder(root, user)
+    if folder.exists():
+        _remove(folder)
+    _sweep_shared_memory(user)
+
+
 class ContainedRun:
     """A run whose program waits, confined, for its request.
 
@@ -43,12 +52,9 @@ class ContainedRun:
     @stack.hide_frames
     def __init__(self, configuration: Configuration, channel: socket.socket, user: int) -> None:
         self.user = user
-        self._folder = Path(configuration.root) / str(user)
+        self._folder = _folder(configuration.root, user)
         self.fork_bombs = accounting.ForkBombWatch(configuration.processes)
         self._samples_memory = configuration.sampled_memory
-        syscalls.adopt_orphans()
-        kill_all(user)
-        self._sweep()
         self.layout = self._make_folders()
         self.control, control = socket.socketpair()
         self.names, names = os.pipe()
@@ -132,7 +138,7 @@ class ContainedRun:
     def end(self) -> program.Ended:
         """Kill every process, wait until all have died, and remove what other runs could see."""
         ended = self._end_processes()
-        self._sweep_shared_memory()
+        _sweep_shared_memory(self.user)
         return ended
 
     def _find_unlinked(self) -> accounting.UnlinkedFiles:
@@ -148,14 +154,17 @@ class ContainedRun:
         return _ask_as(self.user, tell, meanwhile=self.resident if self._samples_memory else None)
 
     def _size_in_shared_memory(self) -> int:
-        return sum(_size(entry) for entry in self._in_shared_memory())
+        return sum(_size(entry) for entry in _in_shared_memory(self.user))
 
     def _private_memory(self, limit: int) -> int:
         return accounting.private_memory(self.processes, self.user, limit)
 
     def _end_processes(self) -> program.Ended:
+        ended = program.collect(self.program)
+        if ended is not None and not _has_children():
+            return ended  # nothing that it started is left: orphans become children of the slot
         kill_all(self.user)
-        ended = program.wait(self.program)
+        ended = ended or program.wait(self.program)
         deadline = time.monotonic() + _END_SECONDS
         while time.monotonic() < deadline:
             kill_all(self.user)
@@ -172,7 +181,7 @@ class ContainedRun:
         opened = (self.workspace, self.processes, self._opened_folder, self._shared_memory)
         for descriptor in (self.names, *opened):
             os.close(descriptor)
-        self._sweep()
+        _remove(self._folder)
 
     def _make_folders(self) -> RunLayout:
         folder = self._folder
@@ -183,23 +192,17 @@ class ContainedRun:
             os.chown(place, self.user, self.user)
         return layout
 
-    def _sweep(self) -> None:
-        if self._folder.exists():
-            _remove(self._folder)
-        self._sweep_shared_memory()
 
-    def _sweep_shared_memory(self) -> None:
-        for entry in self._in_shared_memory():
-            if entry.is_dir(follow_symlinks=False):
-                _remove(Path(entry.path))
-            else:
-                Path(entry.path).unlink(missing_ok=True)
+def _folder(root: str, user: int) -> Path:
+    return Path(root) / str(user)
 
-    def _in_shared_memory(self) -> "Iterator[os.DirEntry[str]]":
-        for entry in os.scandir(_SHARED_MEMORY):
-            with contextlib.suppress(FileNotFoundError):  # entries of other runs come and go
-                if entry.stat(follow_symlinks=False).st_uid == self.user:
-                    yield entry
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _size(entry: "os.DirEntry[str]") -> int:
@@ -215,10 +218,30 @@ def _size(entry: "os.DirEntry[str]") -> int:
     return 0
 
 
+def _in_shared_memory(user: int) -> "Iterator[os.DirEntry[str]]":
+    for entry in os.scandir(_SHARED_MEMORY):
+        with contextlib.suppress(FileNotFoundError):  # entries of other runs come and go
+            if entry.stat(follow_symlinks=False).st_uid == user:
+                yield entry
+
+
+def _sweep_shared_memory(user: int) -> None:
+    for entry in _in_shared_memory(user):
+        if entry.is_dir(follow_symlinks=False):
+            _remove(Path(entry.path))
+        else:
+            Path(entry.path).unlink(missing_ok=True)
+
+
 def _remove(folder: Path) -> None:
-    # rm handles trees deeper than Python's recursion limit.
+    """Remove a folder with all below it; raises OSError.
+
+    By a program that handles trees of any depth, and that keeps their names out of this process,
+    whose memory the next programs inherit.
+    """
     command = ["/bin/rm", "-rf", "--one-file-system", "--", str(folder)]
-    subprocess.run(command, check=True)
+    if os.waitpid(os.posix_spawn(command[0], command, {}), 0)[1]:
+        raise OSError(f"{folder} could not be removed")
 
 
 def become(user: int) -> None:

@@ -110,8 +110,18 @@ def await_confined(control: socket.socket) -> list[int]:
 
 
 def wait(pid: int) -> Ended:
-    """Reap the program."""
+    """Wait for the program's end, and reap it."""
     _, status, spent = os.wait4(pid, 0)
+    return _ended(status, spent)
+
+
+def collect(pid: int) -> Ended | None:
+    """Reap the program if it has ended."""
+    reaped, status, spent = os.wait4(pid, os.WNOHANG)
+    return _ended(status, spent) if reaped else None
+
+
+def _ended(status: int, spent: resource.struct_rusage) -> Ended:
     return Ended(
         os.waitstatus_to_exitcode(status), spent.ru_utime + spent.ru_stime, spent.ru_maxrss * 1024
     )

@@ -12,13 +12,21 @@ import socket
 import time
 from typing import NoReturn
 
-from services.sandbox.guest import accounting, files, frames, namespaces, program, stack, syscalls
-from services.sandbox.guest.container import ContainedRun
+from services.sandbox.guest import (
+    accounting,
+    container,
+    files,
+    frames,
+    namespaces,
+    program,
+    stack,
+    syscalls,
+)
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.guest.namespaces import NamespacedRun
 from services.sandbox.guest.network import SlotNetwork
 
-Run = NamespacedRun | ContainedRun
+Run = NamespacedRun | container.ContainedRun
 
 _DYING_SECONDS = 0.5
 """A result waits this long for the last of the killed processes."""
@@ -41,6 +49,8 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
             syscalls.die_with_parent()  # else it has to end its run first, see `ZygoteDied`
         syscalls.ask_for_short_slices()  # or hundreds of processes come before it at the time limit
         frames.receive(channel)
+        if configuration.tier == "container" and user is not None:
+            container.take_over(configuration.root, user)
         slot = GuestSlot(channel, configuration, user)
         while True:
             slot.serve()
@@ -109,7 +119,7 @@ class GuestSlot:
             return NamespacedRun(self._configuration, self._channel, namespace, network)
         if self._user is None:
             raise ValueError("a slot of the container tier needs a user id")
-        return ContainedRun(self._configuration, self._channel, self._user)
+        return container.ContainedRun(self._configuration, self._channel, self._user)
 
     def _await_request(self) -> None:
         """Wait for the next request without reading it; raises `ZygoteDied`."""

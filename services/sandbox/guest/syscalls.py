@@ -9,7 +9,7 @@ import time
 # PyDLL keeps the GIL: a clone must not return in a child that waits for it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
-# Looked up once: the first look-up of a function is slow, and every program would make it again.
+# Looked up once: the first look-up of a function is slow, and every program would repeat it.
 _mount, _umount2, _unshare, _setns = _libc.mount, _libc.umount2, _libc.unshare, _libc.setns
 _prctl, _sethostname = _libc.prctl, _libc.sethostname
 

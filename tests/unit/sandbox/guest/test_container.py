@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,22 +19,42 @@ USER = 1_500_000_000
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
-def test_a_helper_answers_as_the_user() -> None:
-    # In a process of its own: slots have one thread, and a fork of several may hang in setresuid.
-    program = f"""import os
-from services.sandbox.guest import container
-print(container._ask_as({USER}, lambda: str(os.getuid())))
-"""
-    done = subprocess.run(
+def in_a_process(program: str) -> str:
+    """What a program prints; slots have one thread, and a fork of several may hang in setresuid."""
+    return subprocess.run(
         [sys.executable, "-c", program],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
-    )
+    ).stdout
 
-    assert done.stdout == f"{USER}\n"
+
+def test_a_helper_answers_as_the_user() -> None:
+    program = f"""import os
+from services.sandbox.guest import container
+print(container._ask_as({USER}, lambda: str(os.getuid())))
+"""
+    assert in_a_process(program) == f"{USER}\n"
+
+
+def test_a_new_slot_ends_and_removes_what_an_earlier_one_left(tmp_path: Path) -> None:
+    user = USER + 1
+    workspace = tmp_path / str(user) / "workspace"
+    (workspace / "folder").mkdir(parents=True)
+    (workspace / "folder" / "file").touch()
+    with (
+        tempfile.NamedTemporaryFile(dir="/dev/shm", delete=False) as shared,
+        subprocess.Popen(["sleep", "600"], user=user, group=user, extra_groups=[]) as left,
+    ):
+        os.chown(shared.name, user, user)
+        call = f"container.take_over({str(tmp_path)!r}, {user})"
+        in_a_process(f"from services.sandbox.guest import container\n{call}\n")
+
+        assert left.wait(120) == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []
+    assert not Path(shared.name).exists()
 
 
 def test_a_stopped_helper_is_given_up_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
