@@ -32,6 +32,7 @@ from services.contracts.online import ReinforcementMethod
 from services.core.process.reporter import METRICS, Reporter
 from services.core.process.runtimes import REPOSITORY, find_runtime
 from services.inference.token_engine.base import SampledTokens, TurnSampling
+from services.rollouts.activity import Activity
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
@@ -154,7 +155,8 @@ async def train(
     chat, toolbox = open_chat_tokens(model), DrawnLatency(conversations)
     engine = SpokenConversations(conversations, model)
     policy = TokenModel(engine, chat, settings.multi_turn, settings.sampling)
-    rollouts = Rollouts(policy, toolbox, settings.multi_turn)
+    activity = Activity()
+    rollouts = Rollouts(policy, toolbox, settings.multi_turn, activity)
     rows = [TrainingPrompt(each.prompt) for each in conversations]
     prompts = PromptSampler(rows, 0, lambda prompt: len(prompt.messages), BUDGET)
     with (
@@ -163,7 +165,7 @@ async def train(
         UpdateLog(Path(name), keep=0) as updates,
     ):
         folder = Path(name)
-        source = RolloutSource(rollouts, JudgingScorer(by_sample), seed=0)
+        source = RolloutSource(rollouts, JudgingScorer(by_sample), 0, activity)
         schedule = staleness_scheduler(online, 0, 0)
         scheduler = RolloutScheduler(
             prompts, source, schedule, group_config(online), 256, log.append
@@ -182,6 +184,7 @@ async def train(
             reporter=Reporter(folder),
             job_dir=folder,
             first_probes=[[1, 2, 3]],
+            activity=activity,
             pass_threshold=1.0,
         )
         await training.begin(0)

@@ -64,7 +64,11 @@ def rewards_by_step(folder: Path) -> dict[int, float]:
 def test_each_evaluation_uses_the_policy_of_its_step(tmp_path: Path, staleness: int) -> None:
     online = method(steps=5, eval_interval=2, max_staleness=staleness)
     engine, learner = SteadyEngine(answer), CountingLearner(seconds=3.0)
-    run(Run(tmp_path, online, engine, questions(6), judge, learner, held_out=held_out(3)).play())
+    run(
+        Run(
+            tmp_path, online, engine, questions(6), judge, learner=learner, held_out=held_out(3)
+        ).play()
+    )
     assert rewards_by_step(tmp_path) == {0: 0.0, 2: 2.0, 4: 4.0, 5: 5.0}
     metrics = metrics_of(tmp_path)[4]
     assert metrics["eval_reward/judge"] == 4.0
@@ -107,7 +111,9 @@ def test_killed_training_reports_each_evaluation_once(
     online = method(steps=5, eval_interval=2, checkpoint_steps=2)
     for killed_after in [*kills, None]:
         engine, learner = SteadyEngine(answer), CountingLearner(seconds=3.0)
-        job = Run(folder, online, engine, questions(6), judge, learner, held_out=held_out(3))
+        job = Run(
+            folder, online, engine, questions(6), judge, learner=learner, held_out=held_out(3)
+        )
         run(job.play(killed_after))
     assert rewards_by_step(folder) == {0: 0.0, 2: 2.0, 4: 4.0, 5: 5.0}
     assert sorted(metrics_of(folder)) == list(range(6))
