@@ -81,7 +81,9 @@ class DemoRuns:
     @cached_property
     def resumed(self) -> Job:
         """A job with several attempts."""
-        page = self._client.jobs.page(status=JobStatus.SUCCEEDED, most=SEARCHED)
+        page = self._client.jobs.page(
+            kind=JobKind.FINE_TUNING, status=JobStatus.SUCCEEDED, most=SEARCHED
+        )
         found = max(page.data, key=lambda job: job.attempt, default=None)
         if found is None or found.attempt < 2:
             raise DemoMissing("temper demo retool, and temper pause and resume while it trains")

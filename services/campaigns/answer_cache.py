@@ -13,11 +13,13 @@ logger = logging.getLogger(__name__)
 LOCK_SECONDS = 5.0
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (
-    number INTEGER PRIMARY KEY, question BLOB UNIQUE NOT NULL, answer TEXT NOT NULL,
-    prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
-    bytes INTEGER NOT NULL, kept_at REAL NOT NULL
+    number INTEGER PRIMARY KEY, question BLOB UNIQUE NOT NULL,
+    bytes INTEGER NOT NULL, kept_at REAL NOT NULL,
+    prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, answer TEXT NOT NULL
 )
 """
+"""The answer comes last, so that its pages are not read for the columns before it."""
+
 _KEEP = """
 INSERT INTO answers (question, answer, prompt_tokens, completion_tokens, bytes, kept_at)
 VALUES (?, ?, ?, ?, ?, ?)

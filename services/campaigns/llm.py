@@ -167,7 +167,11 @@ def _estimate(text: str) -> int:
 
 
 def _parse(text: str, kind: type[Answer]) -> Answer:
-    """Read the first fenced block, or the text from its first to its last brace."""
+    """Read the first fenced block, or the text from its first to its last brace.
+
+    Reasoning is passed over: it may hold drafts.
+    """
+    text = without_reasoning(text)
     fenced = _FENCED.search(text)
     begin, end = text.find("{"), text.rfind("}")
     content = fenced[1] if fenced else text[begin : end + 1] if 0 <= begin < end else ""

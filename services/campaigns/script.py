@@ -178,7 +178,11 @@ def _problem(answer: RunCodeResponse, program: ScriptProgram) -> str | None:
         raise Waiting(f"waiting for the sandbox: {answer.message[:MESSAGE_CHARACTERS]}")
     printed = (result.stdout or "") + (result.stderr or "")
     data = answer.files.get(DATA)
-    return program.problem(result, printed, None if data is None else len(data) // 4 * 3)
+    return program.problem(result, printed, None if data is None else _decoded_bytes(data))
+
+
+def _decoded_bytes(encoded: str) -> int:
+    return len(encoded) // 4 * 3 - encoded[-2:].count("=")
 
 
 def read_rows(path: Path, items: KnownItems) -> Rows:

@@ -6,12 +6,15 @@ it asks a question is a question of its own, which only the n-th time of another
 
 import hashlib
 import json
+import logging
 from pathlib import Path
 
 from services.campaigns.answer_cache import AnswerCache, CachedAnswer
 from services.campaigns.settings import CampaignSettings
 from services.contracts.campaign_llms import AnswerCaching
 from services.inference.clients.chat import ChatRequest
+
+logger = logging.getLogger(__name__)
 
 FILE = "campaign-answers.db"
 DAY_SECONDS = 86_400.0
@@ -29,23 +32,31 @@ class SharedAnswers:
         )
         keys = (settings.gateway_api_key, settings.campaign_script_key)
         own = [key.get_secret_value() for key in keys if key is not None]
-        self._secrets = [*settings.endpoint_keys.values(), *own]
+        self._secrets = [key for key in (*settings.endpoint_keys.values(), *own) if key]
 
     def find(self, place: str, base_url: str, request: ChatRequest) -> CachedAnswer | None:
         """The answer to a request that is made at a place of the campaign."""
         if not self._policy.read:
             return None
-        return self._cache.find(self._question(place, base_url, request))
+        question = self._question(place, base_url, request)
+        return None if question is None else self._cache.find(question)
 
     def keep(self, place: str, base_url: str, request: ChatRequest, answer: CachedAnswer) -> None:
         """Leave an answer for others, unless it repeats a secret."""
         if not self._policy.write or any(secret in answer.text for secret in self._secrets):
             return
-        self._cache.keep(self._question(place, base_url, request), answer)
+        question = self._question(place, base_url, request)
+        if question is not None:
+            self._cache.keep(question, answer)
 
-    def _question(self, place: str, base_url: str, request: ChatRequest) -> bytes:
+    def _question(self, place: str, base_url: str, request: ChatRequest) -> bytes | None:
+        """What stands for a request; None if the folder cannot be read or written."""
         asked = json.dumps([base_url, request.model_dump(mode="json")], sort_keys=True).encode()
-        times = self._times_before(hashlib.sha256(asked).hexdigest(), place)
+        try:
+            times = self._times_before(hashlib.sha256(asked).hexdigest(), place)
+        except OSError as error:
+            logger.warning("answers of LLMs are not shared now: %s", error)
+            return None
         return hashlib.sha256(b"%d\n%s" % (times, asked)).digest()
 
     def _times_before(self, asked: str, place: str) -> int:

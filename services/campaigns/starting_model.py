@@ -6,7 +6,7 @@ another rank, starts from the adapter merged into its base.
 
 from urllib.parse import quote
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from services.campaigns.effects import Effect
@@ -58,7 +58,7 @@ def _merged(run: CampaignRun, base: str) -> str:
 
     async def merge() -> Effect:
         with run.database.read() as session:
-            found = _merge_of(session, base)
+            found = _merge_of(session, base, run.id)
         if found is not None:
             return Effect({"id": found})
         body = {
@@ -76,17 +76,22 @@ def _merged(run: CampaignRun, base: str) -> str:
     raise StepFailed(Failure.ENVIRONMENT, f"job {job.id}, which merges the base model, {why}")
 
 
-def _merge_of(session: Session, base: str) -> str | None:
-    """A job that merges, or has merged, this adapter, and whose model is still there."""
+def _merge_of(session: Session, base: str, campaign_id: str) -> str | None:
+    """A job that has merged this adapter, whose model is still there, or one of the campaign that
+    merges it: one of another would be cancelled with that."""
     jobs = session.scalars(
         select(JobRow)
         .where(
             JobRow.kind == JobKind.MERGE.value,
             JobRow.request["model"].as_string() == base,
             JobRow.status.not_in(_NO_RESULT),
+            or_(
+                JobRow.status == JobStatus.SUCCEEDED.value,
+                JobRow.labels["campaign"].as_string() == campaign_id,
+            ),
             JobRow.created_at >= get_model_row(session, base).created_at,
         )
-        .order_by(JobRow.seq.desc())
+        .order_by(JobRow.finished_at.is_(None), JobRow.seq.desc())
     )
     models = select(ModelRow.id)
     for job in jobs:

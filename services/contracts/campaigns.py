@@ -188,10 +188,10 @@ class CreateCampaign(JobRequest):
                 f"benchmark.metric: {self.benchmark.metric} is not that of single items: give "
                 "accuracy, mean_score, or none and pass_k"
             )
-        if self.benchmark.direction is not None:
-            higher = self.benchmark.direction == "maximize"
+        if self.benchmark.direction is not None or self.benchmark.metric is not None:
+            higher = self.benchmark.direction != "minimize"
             if "higher_is_better" in self.model_fields_set and self.higher_is_better != higher:
-                raise ValueError("benchmark.direction says what is better: no higher_is_better")
+                raise ValueError("the benchmark says what is better: no higher_is_better")
             self.higher_is_better = higher
         return self
 

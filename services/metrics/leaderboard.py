@@ -182,11 +182,18 @@ def _rank(cells: _Cells, rows: Sequence[LeaderboardRow]) -> float:
 
 
 def _better(column: Iterable[LeaderboardCell], cell: LeaderboardCell) -> int:
-    """How many results of a benchmark are better than one of them; one of nothing is the worst."""
-    return sum(_order(each) > _order(cell) for each in column)
+    """How many results of a benchmark are better than one of them; one of nothing is the worst.
+
+    Those whose main metric is another one are not compared.
+    """
+    comparable = (each for each in column if each.main.name == cell.main.name)
+    return sum(_order(each) > _order(cell) for each in comparable)
 
 
-def _order(cell: LeaderboardCell) -> float:
+def _order(cell: LeaderboardCell) -> tuple[bool, float]:
     if cell.main.mean is None:
-        return -math.inf
-    return -cell.main.mean if cell.main.direction == "minimize" else cell.main.mean
+        return False, -math.inf
+    if cell.main.direction == "maximize":
+        return True, cell.main.mean
+    # Samples without a score are not in the mean: a model must not gain by giving none.
+    return cell.metrics.errors == 0, -cell.main.mean

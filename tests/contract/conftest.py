@@ -29,6 +29,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+NO_ENDPOINT = "http://127.0.0.1:9"
+"""An allowed endpoint of models at which nobody listens."""
+
+
 @pytest.fixture(scope="session")
 def settings(home: Path) -> dict[str, str]:
     return {
@@ -72,7 +76,10 @@ def each_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 @pytest.fixture(scope="module")
 def each_database(each_folder: Path) -> Iterator[GatewayClient]:
     """A gateway without workers, over a database of each kind."""
-    settings = {"TEMPER_HOME": str(each_folder / "home")}
+    settings = {
+        "TEMPER_HOME": str(each_folder / "home"),
+        "TEMPER_ALLOWED_ENDPOINTS": NO_ENDPOINT,
+    }
     with ExitStack() as stack:
         if each_folder.name.startswith("postgres"):
             settings["TEMPER_DATABASE_URL"] = stack.enter_context(running_postgres())

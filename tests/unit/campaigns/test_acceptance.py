@@ -99,7 +99,7 @@ def test_a_benchmark_of_which_less_is_better_sets_the_direction() -> None:
     [
         (
             {"metric": "mean_score", "direction": "minimize", "higher_is_better": True},
-            "benchmark.direction says what is better",
+            "the benchmark says what is better",
         ),
         ({"metric": "majority"}, "benchmark.metric: majority is not that of single items"),
     ],

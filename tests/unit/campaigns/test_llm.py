@@ -171,6 +171,16 @@ def test_reasoning_is_left_out_on_demand_and_kept_in_the_transcript(
     assert kept == [f"{THOUGHT}answer 2", f"{THOUGHT}answer 4"]
 
 
+def test_a_draft_in_the_reasoning_is_not_the_answer(
+    campaign: StoredCampaign, llm: ScriptedLlm
+) -> None:
+    draft = '```json\n{"reason": "no"}\n```'
+    llm.answer = lambda _: f'<think>{draft}</think>```json\n{{"reason": "yes"}}\n```'
+    campaign.create(llm={"base_url": f"{llm.origin}/v1", "model": "scripted"})
+
+    assert ask(campaign.run()) == "yes"
+
+
 def test_an_answer_that_is_all_reasoning_is_asked_for_again(
     campaign: StoredCampaign, llm: ScriptedLlm
 ) -> None:

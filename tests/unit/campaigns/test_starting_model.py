@@ -32,7 +32,12 @@ class Gateway:
         is_merge = path.endswith("/merge")
         kind, queue = ("merge", MERGE) if is_merge else ("fine_tuning", TRAINING)
         request = {"model": "base"} if is_merge else body
-        new = NewJob(f"job-{len(self.created)}", kind, queue.work, queue.validation, request)
+        return self.start(f"job-{len(self.created)}", kind, queue, request, body["metadata"])
+
+    def start(
+        self, name: str, kind: str, queue: Any, request: dict[str, Any], metadata: dict[str, str]
+    ) -> str:
+        new = NewJob(name, kind, queue.work, queue.validation, request, metadata=metadata)
         with self.campaign.database.write() as session:
             create_job(session, new)
         return new.id
@@ -129,6 +134,21 @@ def test_a_merged_model_that_was_deleted_is_made_again(
 
     with pytest.raises(Waiting, match="job-2"):
         train(run, gateway, 2, "finetuning_type: full")
+
+
+def test_a_merge_of_another_campaign_is_used_once_it_has_succeeded(
+    campaign: StoredCampaign, gateway: Gateway
+) -> None:
+    register(campaign, "base", "adapter")
+    run = campaign.run()
+    gateway.start("theirs", "merge", MERGE, {"model": "base"}, {"campaign": "another"})
+
+    with pytest.raises(Waiting, match="job-1"):  # theirs would be cancelled with their campaign
+        train(run, gateway, 1, "finetuning_type: full")
+    merged(campaign, "theirs")
+    train(run, gateway, 2, "finetuning_type: full")
+
+    assert (gateway.merges, gateway.trained_from) == (1, [MERGED])
 
 
 def test_a_merge_that_fails_fails_its_loop_alone(

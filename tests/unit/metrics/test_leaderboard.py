@@ -144,6 +144,16 @@ def test_where_lower_is_better_the_lowest_model_stands_first() -> None:
     assert not board.is_best(far, column)
 
 
+def test_where_lower_is_better_samples_without_a_score_do_not_help() -> None:
+    silent = measured("b", "silent", 0.5)
+    assert silent.metrics is not None
+    silent.metrics.errors = 3
+    board = leaderboard([measured("a", "far", 3.5), silent])
+    (column,) = board.benchmarks
+    assert [row.model for row in board.rows] == ["far", "silent"]
+    assert board.is_best(board.rows[0], column)
+
+
 def test_without_a_common_scale_models_stand_by_rank_and_have_no_mean() -> None:
     board = leaderboard(
         [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import func, null, select
+from sqlalchemy import Integer, cast, func, null, select
 from sqlalchemy.orm import Session
 
 from services.api.campaigns.report.commands import Curl
@@ -206,7 +206,7 @@ def _by_role(
     prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
     # Every response is read for this, which takes long with many.
     reads = request.answer_cache.read
-    saved = CampaignEffectRow.response[CACHED].as_integer() if reads else null()
+    saved = CampaignEffectRow.response[CACHED].as_integer() if reads else cast(null(), Integer)
     query = (
         select(
             CampaignEffectRow.step,

@@ -29,7 +29,8 @@ export class Metrics {
     this.isComplete = found.complete;
     const loaded = this.taken(found);
     if (!this.isComplete) {
-      const last = Math.max(...[...loaded.values()].flatMap((values) => [...values.keys()]));
+      let last = 0;
+      for (const values of loaded.values()) for (const step of values.keys()) last = Math.max(last, step);
       const latest = await request(metricsPath(jobId, { from_step: Math.max(1, last - LATEST_STEPS + 1) }), { signal });
       for (const [name, values] of this.taken(latest)) loaded.set(name, new Map([...(loaded.get(name) ?? []), ...values]));
     }

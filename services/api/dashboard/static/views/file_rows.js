@@ -134,7 +134,7 @@ export function rowsSection(file, state, keep, signal) {
   function examples() {
     const type = state.method ?? "supervised";
     const given = state.settings ? { [type]: { hyperparameters: parsed(state.settings) } } : {};
-    const asked = [`--model ${shellQuoted(state.model)}`, `--method ${type}`, `-n ${PAGE}`, ...(state.after ? [`--after ${state.after}`] : [])];
+    const asked = [`--model ${shellQuoted(state.model)}`, `--method ${shellQuoted(type)}`, `-n ${PAGE}`, ...(state.after ? [`--after ${shellQuoted(state.after)}`] : [])];
     if (state.settings) asked.push(`--hyperparameters ${shellQuoted(state.settings)}`);
     const body = { model: state.model, method: { type, ...given }, limit: PAGE, ...(state.after ? { after: state.after } : {}) };
     const path = `/v1/files/${file.id}/examples`;
