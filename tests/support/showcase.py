@@ -126,6 +126,7 @@ class Showcase:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in metrics))
         (folder / HOSTILE.replace("/", "|")).write_text(HOSTILE)
+        (folder / "log.txt").write_text(f"{HOSTILE}\n{HOSTILE}\n")
         self._change(job_id, status, **values)
         return job_id
 

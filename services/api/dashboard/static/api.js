@@ -13,24 +13,53 @@ export class ApiError extends Error {
   }
 }
 
-/** The JSON answer of a route; raises ApiError. */
-export async function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS } = {}) {
-  const limit = AbortSignal.timeout(seconds * 1000);
+/** The answer of a route that is not an error; raises ApiError. `ended` is the caller's own signal. */
+async function respond(path, init, ended) {
   let response;
   try {
-    response = await fetch(path, {
-      method,
-      headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
-      body: body === undefined ? undefined : JSON.stringify(body),
-      signal: signal ? AbortSignal.any([signal, limit]) : limit,
-    });
+    response = await fetch(path, init);
   } catch (error) {
-    if (signal?.aborted) throw error;
+    if (ended?.aborted) throw error;
     throw new ApiError(0, "the gateway does not answer");
   }
-  const answer = response.status === 204 ? null : await response.json().catch(() => null);
-  if (!response.ok) throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, answer?.error?.param);
-  return answer;
+  if (response.ok) return response;
+  const answer = await response.json().catch(() => null);
+  throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, answer?.error?.param);
+}
+
+/** A signal of the caller, if there is one, and a time limit. */
+function within(seconds, signal) {
+  const limit = AbortSignal.timeout(seconds * 1000);
+  return signal ? AbortSignal.any([signal, limit]) : limit;
+}
+
+/** The JSON answer of a route; raises ApiError. */
+export async function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS } = {}) {
+  const response = await respond(path, {
+    method,
+    headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal: within(seconds, signal),
+  }, signal);
+  return response.status === 204 ? null : response.json().catch(() => null);
+}
+
+/**
+ * The bytes of a file between two positions, fewer where it ends before the second and none where it
+ * is gone or ends before the first: it may be rewritten at any time. Raises ApiError.
+ */
+export async function requestRange(path, from, to, signal) {
+  try {
+    const response = await respond(path, {
+      headers: { Range: `bytes=${from}-${to - 1}` },
+      cache: "no-store", // Of a file that grew, a browser that keeps parts would ask for all.
+      signal: within(TIME_LIMIT_SECONDS, signal),
+    }, signal);
+    return await response.arrayBuffer();
+  } catch (error) {
+    if (error instanceof ApiError && [404, 416].includes(error.status)) return new ArrayBuffer(0);
+    throw error;
+  }
 }
 
 /**
@@ -39,22 +68,12 @@ export async function request(path, { method = "GET", body, headers = {}, signal
  * lets it.
  */
 export async function* streamChat(body, signal) {
-  let response;
-  try {
-    response = await fetch("/v1/chat/completions", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ ...body, stream: true }),
-      signal,
-    });
-  } catch (error) {
-    if (signal.aborted) throw error;
-    throw new ApiError(0, "the gateway does not answer");
-  }
-  if (!response.ok) {
-    const answer = await response.json().catch(() => null);
-    throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`);
-  }
+  const response = await respond("/v1/chat/completions", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ ...body, stream: true }),
+    signal,
+  }, signal);
   for await (const data of events(response.body, signal)) {
     if (data === "[DONE]") return;
     const chunk = JSON.parse(data);

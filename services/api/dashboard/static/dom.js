@@ -18,6 +18,13 @@ export function show(element, ...children) {
   if (next.innerHTML !== element.innerHTML) element.replaceChildren(...next.childNodes);
 }
 
+/** Change a list that scrolls; if its end was in view, it stays in view. */
+export function followEnd(element, change) {
+  const follows = element.scrollHeight - element.scrollTop - element.clientHeight < 40;
+  change();
+  if (follows) element.scrollTop = element.scrollHeight;
+}
+
 /** A table: `columns` maps headings to functions of a row. */
 export function table(caption, columns, rows, empty) {
   if (!rows.length) return h("p", { class: "quiet" }, empty);

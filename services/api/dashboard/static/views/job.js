@@ -1,18 +1,20 @@
-// One job: state, actions, curves, events, configuration and files, live.
+// One job: state, actions, curves, events, log, configuration and files, live.
 
-import { followEvents, latestEvents, poll, request } from "../api.js";
+import { followEvents, latestEvents, poll, request, withQuery } from "../api.js";
 import { configurationSection } from "../configuration.js";
 import { Charts } from "../curves.js";
-import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
+import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
+import { LOG, LogTail } from "../log_tail.js";
 import { Metrics, metricsPath } from "../metrics.js";
 import { notesSection } from "../notes.js";
 import { StepTimes } from "../step_times.js";
 import { progress, status } from "./jobs.js";
 
 const REFRESH_SECONDS = 1;
-const LOG_LINES = 500;
+const MOST_EVENTS = 500;
 const LATEST = 100;
+const FILES_SHOWN = 100;
 const ROUTES = {
   fine_tuning: "/v1/fine_tuning/jobs",
   evaluation: "/v1/evaluations",
@@ -39,6 +41,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   const files = h("div");
   const connection = h("span", { class: "quiet" });
   const lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Events, newest last" });
+  const log = new LogTail(id);
   const charts = new Charts(query, setQuery, signal);
   const metrics = new Metrics();
   const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
@@ -51,6 +54,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     times.element,
     notesSection(id, null, signal),
     h("section", {}, h("h2", {}, "Events ", connection), lines),
+    log.element,
     h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`, `temper attempts ${id}`)),
     h("section", {}, h("h2", {}, "Configuration and results"), details,
       configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
@@ -71,7 +75,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     };
     const takeIn = (event) => take(event, metrics, draw, lines);
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, files, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, files, log, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // First the events: what they do not tell any more, the curves hold. Those of a long job take
     // longer to read than everything else.
     const latest = await latestEvents(id, LATEST, ends);
@@ -91,10 +95,10 @@ function take(event, metrics, draw, lines) {
 }
 
 function write(event, lines) {
-  const follows = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
-  lines.append(h("li", { class: event.level }, h("time", {}, new Date(event.created_at * 1000).toLocaleTimeString()), h("bdi", {}, event.message)));
-  if (lines.children.length > LOG_LINES) lines.firstElementChild.remove();
-  if (follows) lines.scrollTop = lines.scrollHeight;
+  followEnd(lines, () => {
+    lines.append(h("li", { class: event.level }, h("time", {}, new Date(event.created_at * 1000).toLocaleTimeString()), h("bdi", {}, event.message)));
+    if (lines.children.length > MOST_EVENTS) lines.firstElementChild.remove();
+  });
 }
 
 /** Load the job again; returns false once it has ended and everything is shown. */
@@ -105,9 +109,19 @@ async function refresh(id, parts, kind, signal) {
   await showAttempts(parts, job, signal);
   const whole = kind in ROUTES ? await request(`${ROUTES[kind]}/${id}`, { signal }) : job;
   show(parts.details, properties(whole), linksOf(job, whole));
-  const artifacts = await request(`/v1/jobs/${id}/artifacts?limit=100`, { signal });
+  const path = `/v1/jobs/${id}/artifacts`;
+  const artifacts = await request(withQuery(path, { limit: FILES_SHOWN }), { signal });
   show(parts.files, table("Files of the job's folder", FILES(id), artifacts.data, "No files yet."));
+  await parts.log.update(await logSize(path, artifacts, signal), signal);
   return !isFinal(job);
+}
+
+/** The bytes of the log, which may stand behind the files that are shown. */
+async function logSize(path, shown, signal) {
+  const isLog = (file) => file.id === LOG;
+  if (!shown.has_more || shown.data.some(isLog)) return shown.data.find(isLog)?.bytes ?? 0;
+  const rest = await request(withQuery(path, { after: LOG.slice(0, -1), limit: 1 }), { signal });
+  return rest.data.find(isLog)?.bytes ?? 0;
 }
 
 /** They change with the status only. */
