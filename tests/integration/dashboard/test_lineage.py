@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from sqlalchemy import update
 
 from services.core.db.engine import Database
-from services.core.db.tables import ModelRow
+from services.core.db.tables import JobRow, ModelRow
 from tests.support.gateway import GatewayClient
 
 
@@ -39,6 +40,22 @@ def trained(name: str, parent: str, job_id: str, **files: dict[str, Any]) -> dic
     lineage = {"job_id": job_id, "parent": parent, "files": files, "library_versions": versions}
     made = {"job_id": job_id, "created_at": time.time(), "lineage": lineage}
     return {"id": name, "kind": "adapter", "base": "base", **made}
+
+
+def change_job(gateway: GatewayClient, job_id: str, **values: Any) -> None:
+    """Change what the database holds of a job."""
+    database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
+    with database.write() as session:
+        session.execute(update(JobRow).where(JobRow.id == job_id).values(**values))
+    database.close()
+
+
+def upload(gateway: GatewayClient) -> str:
+    """The id of a new training file, which stub jobs never read."""
+    file = {"file": ("rows.jsonl", b'{"messages": []}\n')}
+    answer = gateway.http.post("/v1/files", files=file, data={"purpose": "fine-tune"})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"])
 
 
 def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
@@ -100,6 +117,45 @@ def test_a_parent_that_was_deleted_is_named(page: Page, gateway: GatewayClient, 
     items = graph_of(page).get_by_role("listitem")
     expect(items).to_have_count(2)
     expect(items.filter(has_text="family-gone")).to_contain_text("not in the registry")
+
+
+def test_a_job_leads_to_its_data_its_parent_and_what_it_made(
+    page: Page, gateway: GatewayClient
+) -> None:
+    data, more = upload(gateway), upload(gateway)
+    job_id = gateway.submit(
+        "succeed",
+        training_file=data,
+        training_files=[{"file": data}, {"file": more}],
+        validation_file=data,
+    )
+    gateway.wait_until(job_id, "succeeded")
+    change_job(gateway, job_id, result={"fine_tuned_model": "family-made"})
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    links = page.get_by_role("region", name="Lineage").get_by_role("link")
+    expect(links).to_have_text(["family-made", "base", data, more, data])
+    leads_to = [link.get_attribute("href") for link in links.all()]
+    files = [f"/ui/data/{file}" for file in (data, more, data)]
+    assert leads_to == ["/ui/lineage?model=family-made", "/ui/lineage?model=base", *files]
+    page.get_by_role("link", name="base", exact=True).click()
+    expect(graph_of(page).locator("[aria-current]")).to_have_text("base")
+
+
+def test_a_job_that_began_at_a_checkpoint_leads_to_its_job(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    job_id = gateway.submit("succeed", metadata={"campaign": f"campaign-{'0' * 24}", "loop": "3"})
+    gateway.wait_until(job_id, "succeeded")
+    request = gateway.http.get(f"/v1/jobs/{job_id}/request").json()["body"]
+    change_job(gateway, job_id, request=request | {"model": f"{job}:step-4"})
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    lineage = page.get_by_role("region", name="Lineage")
+    expect(lineage).to_contain_text(f"step 4 of {job}")
+    expect(lineage.get_by_role("link", name=job)).to_have_attribute("href", f"/ui/jobs/{job}")
+    campaign = lineage.get_by_role("link", name="attempt 3")
+    expect(campaign).to_have_attribute("href", f"/ui/campaigns/campaign-{'0' * 24}/loops/3")
 
 
 def test_a_model_that_does_not_exist_is_told(page: Page, gateway: GatewayClient, job: str) -> None:

@@ -5,6 +5,7 @@ import { configurationSection } from "../configuration.js";
 import { Charts } from "../curves.js";
 import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
+import { jobLineage } from "../job_lineage.js";
 import { LOG, LogTail } from "../log_tail.js";
 import { Metrics, metricsPath } from "../metrics.js";
 import { notesSection } from "../notes.js";
@@ -38,6 +39,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   const state = h("div", { "aria-live": "polite" });
   const details = h("div");
   const attempts = h("div");
+  const lineage = h("section", { "aria-label": "Lineage" });
   const files = h("div");
   const connection = h("span", { class: "quiet" });
   const lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Events, newest last" });
@@ -56,6 +58,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     h("section", {}, h("h2", {}, "Events ", connection), lines),
     log.element,
     h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`, `temper attempts ${id}`)),
+    lineage,
     h("section", {}, h("h2", {}, "Configuration and results"), details,
       configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
     h("section", {}, h("h2", {}, "Files"), files),
@@ -75,7 +78,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     };
     const takeIn = (event) => take(event, metrics, draw, lines);
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, files, log, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, lineage, files, log, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // First the events: what they do not tell any more, the curves hold. Those of a long job take
     // longer to read than everything else.
     const latest = await latestEvents(id, LATEST, ends);
@@ -108,6 +111,9 @@ async function refresh(id, parts, kind, signal) {
   show(parts.state, summary(job), actions(job, parts.watch), failure(job));
   await showAttempts(parts, job, signal);
   const whole = kind in ROUTES ? await request(`${ROUTES[kind]}/${id}`, { signal }) : job;
+  const origins = jobLineage(whole);
+  parts.lineage.hidden = origins === null;
+  show(parts.lineage, ...(origins ? [h("h2", {}, "Lineage"), origins] : []));
   show(parts.details, properties(whole), linksOf(job, whole));
   const path = `/v1/jobs/${id}/artifacts`;
   const artifacts = await request(withQuery(path, { limit: FILES_SHOWN }), { signal });
