@@ -114,6 +114,12 @@ export async function latestEvents(jobId, limit, signal) {
   return (await request(`/v1/jobs/${jobId}/events?limit=${limit}`, { signal })).data;
 }
 
+/** The first events of a job, newest first: their ids number them from 1, and a page goes back from an id. */
+export async function firstEvents(jobId, limit, signal) {
+  const after = `ftevent-${jobId}-${limit + 1}`;
+  return (await request(withQuery(`/v1/jobs/${jobId}/events`, { after, limit }), { signal })).data;
+}
+
 /**
  * Follow a job's events behind the one with id `after` (null: all) until it ends or `signal` is
  * aborted. A broken stream goes on behind the last event. `onState` is told "live",

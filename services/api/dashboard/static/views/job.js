@@ -1,6 +1,6 @@
-// One job: state, actions, curves, events, log, configuration and files, live.
+// One job: state, actions, curves, phases, events, log, configuration and files, live.
 
-import { followEvents, latestEvents, poll, request, withQuery } from "../api.js";
+import { firstEvents, followEvents, latestEvents, poll, request, withQuery } from "../api.js";
 import { configurationSection } from "../configuration.js";
 import { Charts } from "../curves.js";
 import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
@@ -9,6 +9,7 @@ import { jobLineage } from "../job_lineage.js";
 import { LOG, LogTail } from "../log_tail.js";
 import { Metrics, metricsPath } from "../metrics.js";
 import { notesSection } from "../notes.js";
+import { eventNumber, Phases } from "../phases.js";
 import { StepTimes } from "../step_times.js";
 import { progress, status } from "./jobs.js";
 
@@ -44,6 +45,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   const connection = h("span", { class: "quiet" });
   const lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Events, newest last" });
   const log = new LogTail(id);
+  const phases = new Phases(id);
   const charts = new Charts(query, setQuery, signal);
   const metrics = new Metrics();
   const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
@@ -55,6 +57,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     h("section", {}, h("h2", {}, "Curves"), charts.element, sameBy(metricsPath(id), `temper logs ${id}`)),
     times.element,
     notesSection(id, null, signal),
+    phases.element,
     h("section", {}, h("h2", {}, "Events ", connection), lines),
     log.element,
     h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`, `temper attempts ${id}`)),
@@ -76,13 +79,17 @@ export async function jobView({ place, signal, query, setQuery }, id) {
       charts.update();
       times.update();
     };
-    const takeIn = (event) => take(event, metrics, draw, lines);
+    const takeIn = (event) => {
+      phases.add(event);
+      take(event, metrics, draw, lines);
+    };
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, lineage, files, log, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, lineage, files, log, phases, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // First the events: what they do not tell any more, the curves hold. Those of a long job take
     // longer to read than everything else.
     const latest = await latestEvents(id, LATEST, ends);
     latest.toReversed().forEach((event) => write(event, lines));
+    await loadPhases(phases, id, latest, ends);
     await metrics.load(id, ends);
     latest.toReversed().forEach((event) => metrics.add(event));
     draw();
@@ -90,6 +97,14 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   }
 
   await watch();
+}
+
+/** Phases are told by few events, most of them at the beginning and at the end of a job. */
+async function loadPhases(phases, id, latest, signal) {
+  const missing = latest.length ? eventNumber(latest.at(-1)) - 1 : 0;
+  const first = missing ? await firstEvents(id, Math.min(LATEST, missing), signal) : [];
+  phases.isComplete = first.length === missing;
+  for (const event of [...first, ...latest]) phases.add(event);
 }
 
 function take(event, metrics, draw, lines) {
@@ -110,6 +125,8 @@ async function refresh(id, parts, kind, signal) {
   parts.metrics.startedAt = job.started_at;
   show(parts.state, summary(job), actions(job, parts.watch), failure(job));
   await showAttempts(parts, job, signal);
+  parts.phases.job = job;
+  parts.phases.draw();
   const whole = kind in ROUTES ? await request(`${ROUTES[kind]}/${id}`, { signal }) : job;
   const origins = jobLineage(whole);
   parts.lineage.hidden = origins === null;
@@ -136,6 +153,7 @@ async function showAttempts(parts, job, signal) {
   if (parts.attempts.dataset.known === known) return;
   const { data } = await request(`/v1/jobs/${job.id}/attempts?limit=100`, { signal });
   parts.attempts.replaceChildren(table("Latest first", ATTEMPTS, data, "No worker has taken the job."));
+  parts.phases.attempts = data;
   parts.attempts.dataset.known = known;
 }
 
