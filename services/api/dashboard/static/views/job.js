@@ -1,4 +1,4 @@
-// One job: state, actions, curves, phases, events, log, configuration and files, live.
+// One job: state, actions, curves, phases, events, attempts, log, configuration and files, live.
 
 import { firstEvents, followEvents, latestEvents, poll, request, withQuery } from "../api.js";
 import { configurationSection } from "../configuration.js";
@@ -59,8 +59,8 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     notesSection(id, null, signal),
     phases.element,
     h("section", {}, h("h2", {}, "Events ", connection), lines),
-    log.element,
     h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`, `temper attempts ${id}`)),
+    log.element,
     lineage,
     h("section", {}, h("h2", {}, "Configuration and results"), details,
       configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
