@@ -27,6 +27,7 @@ from services.core.jobs.store import create_job
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.chat_templates.families import FAMILIES
+from tests.support.evaluation_view import metrics_of
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
 from tests.support.worded_tokenizer import write_worded_tokenizer
@@ -155,7 +156,8 @@ class Showcase:
         folder.mkdir(parents=True)
         lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in rows]
         (folder / "results.jsonl").write_text("".join(lines))
-        self._change(job_id, "succeeded", finished_at=time.time())
+        result = {"metrics": metrics_of(marks.count("1") / len(rows))}
+        self._change(job_id, "succeeded", finished_at=time.time(), result=result)
         return job_id
 
     def _rollout(self) -> str:
