@@ -1,14 +1,28 @@
 """Evaluations that have succeeded, for tests of what shows and compares them."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from services.contracts.graders import ToolCallsGrader
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.jobs.store import get_job, move_job
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
+from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
+
+Calls = list[dict[str, object]]
+LOWER_SCORE = {
+    "question": "prompt",
+    "answer": "gold",
+    "grader": {"type": "exact"},
+    "metric": "mean_score",
+    "direction": "minimize",
+}
+"""A benchmark whose scores are no shares, and lower ones better."""
 
 
 class SucceededEvaluations:
@@ -32,11 +46,28 @@ class SucceededEvaluations:
         rows = {name: _rows(name, marks) for name, marks in correct.items()}
         metrics = {name: _metrics(own) for name, own in rows.items()}
         every = [row for own in rows.values() for row in own]
-        request: dict[str, object] = {"model": "base", "benchmarks": entries}
-        return self._succeeded(request, every, {"benchmarks": metrics})
+        body = {"model": "base", "benchmarks": entries}
+        return self._succeeded(body, every, {"benchmarks": metrics})
+
+    def of_tool_calls(self, *calls: tuple[Calls, Calls]) -> str:
+        """One row per pair of expected and stated calls."""
+        rows = [
+            ResultRow(
+                index=index,
+                gold=[json.dumps(expected)],
+                answer=json.dumps(stated),
+                extracted=json.dumps(stated),
+                correct=expected == stated,
+            )
+            for index, (expected, stated) in enumerate(calls)
+        ]
+        grader = ToolCallsGrader()
+        metrics = _metrics(rows, ToolCallTotals(grader))
+        body = {"model": "base", "file": self.file_id, "grader": grader.model_dump()}
+        return self._succeeded(body, rows, {"metrics": metrics})
 
     def _succeeded(
-        self, body: dict[str, object], rows: list[ResultRow], result: dict[str, Any]
+        self, body: Mapping[str, object], rows: list[ResultRow], result: dict[str, Any]
     ) -> str:
         job_id = str(self._http.post("/v1/evaluations", json=body).json()["id"])
         folder = self._home / "jobs" / job_id
@@ -50,8 +81,8 @@ class SucceededEvaluations:
         return job_id
 
 
-def _metrics(rows: list[ResultRow]) -> dict[str, Any]:
-    totals = RunningTotals()
+def _metrics(rows: list[ResultRow], tool_calls: ToolCallTotals | None = None) -> dict[str, Any]:
+    totals = RunningTotals(tool_calls=tool_calls)
     for row in rows:
         totals.add(row)
     return totals.metrics().model_dump(mode="json")

@@ -46,6 +46,18 @@ STEPS = 12
 FAR = 1e12
 
 
+_SCORE = {"precision": 1.0, "recall": 0.5, "f1": 2 / 3}
+_CALLS = {
+    "entries": [{"name": HOSTILE, **_SCORE, "label_count": 2, "pred_count": 1, "hit_count": 1}],
+    **{"left_out": 1, "micro_avg": _SCORE, "macro_avg": _SCORE},
+}
+CALL_SCORES = {
+    **{"tools": _CALLS, "parameters": _CALLS},
+    **{"single": {"hits": 1, "total": 2}, "multi": {"hits": 0, "total": 0}},
+}
+"""Of calls of a tool with a hostile name."""
+
+
 class Showcase:
     """Fills the home of a gateway that has no worker; ``views`` are the paths to look at."""
 
@@ -156,7 +168,8 @@ class Showcase:
         folder.mkdir(parents=True)
         lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in rows]
         (folder / "results.jsonl").write_text("".join(lines))
-        result = {"metrics": metrics_of(marks.count("1") / len(rows))}
+        metrics = metrics_of(marks.count("1") / len(rows)) | {"tool_calls": CALL_SCORES}
+        result = {"metrics": metrics}
         self._change(job_id, "succeeded", finished_at=time.time(), result=result)
         return job_id
 

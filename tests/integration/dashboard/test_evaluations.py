@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from services.contracts.evaluation_results import SampleResult, ToolUse
 from services.core.db.engine import Database
 from services.rollouts.log.log import IndexedLog
-from tests.support.evaluations import SucceededEvaluations
+from tests.support.evaluations import LOWER_SCORE, SucceededEvaluations
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
 
@@ -30,16 +30,6 @@ def succeeded(gateway: GatewayClient) -> Iterator[SucceededEvaluations]:
 def evaluations(succeeded: SucceededEvaluations) -> tuple[str, str]:
     """Two evaluations of the same nine items."""
     return succeeded.evaluation("1100-0000"), succeeded.evaluation("101111111")
-
-
-LOWER_SCORE = {
-    "question": "prompt",
-    "answer": "gold",
-    "grader": {"type": "exact"},
-    "metric": "mean_score",
-    "direction": "minimize",
-}
-"""A benchmark whose scores are no shares, and lower ones better."""
 
 
 def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
@@ -190,3 +180,35 @@ def test_benchmarks_of_one_evaluation_have_rows_of_their_own(
     open_view(page, gateway, f"/ui/jobs/{baseline}/results")
     expect(page.get_by_role("cell", name="sums 1", exact=True)).to_be_visible()
     expect(page.get_by_role("cell", name="words 0", exact=True)).to_be_visible()
+
+
+def test_scores_of_tool_calls_are_shown_by_tool_and_parameter(
+    page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
+) -> None:
+    search: dict[str, object] = {"toolName": "search", "paramList": {"q": "tides", "n": 3}}
+    other: dict[str, object] = {"toolName": "search", "paramList": {"q": "tides", "n": 5}}
+    opened: dict[str, object] = {"toolName": "open", "paramList": {"page": 1}}
+    name = succeeded.of_tool_calls(
+        ([search], [search]), ([search, opened], [other]), ([opened], [opened])
+    )
+    open_view(page, gateway, "/ui/evaluations")
+    page.get_by_role("row").filter(has_text=name).get_by_role("link", name="85.7 %").click()
+
+    equal = page.get_by_role("definition")
+    expect(equal).to_have_text(["2 of 2 (100.0 %)", "0 of 1 (0.0 %)"])
+    tools = page.get_by_role("region", name="Tools", exact=True).get_by_role("row")
+    expect(tools.filter(has_text="open")).to_have_text("open100.0 %50.0 %66.7 %211")
+    expect(tools.filter(has_text="search")).to_have_text("search100.0 %100.0 %100.0 %222")
+    expect(tools.filter(has_text="micro average")).to_have_text("micro average100.0 %75.0 %85.7 %")
+    page.get_by_text("Parameters", exact=True).click()
+    parameters = page.get_by_role("region", name="Parameters of tools").get_by_role("row")
+    expect(parameters.filter(has_text="search-n")).to_have_text("search-n50.0 %50.0 %50.0 %221")
+
+
+def test_an_evaluation_without_graded_calls_has_no_scores_of_them(
+    page: Page, gateway: GatewayClient, evaluations: tuple[str, str]
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{evaluations[0]}/results")
+
+    expect(page.get_by_text("9 answers", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Tool calls")).to_have_count(0)

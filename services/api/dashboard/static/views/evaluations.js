@@ -33,7 +33,8 @@ export function evaluationsView({ place, signal, query, setQuery }) {
     const page = await request(`/v1/evaluations?limit=${PAGE}`, { signal });
     problem.textContent = "";
     const rows = page.data.flatMap(byBenchmark);
-    show(list, table(`The latest ${page.data.length} evaluations`, columns(chosen, choose), rows, "No evaluation yet."));
+    const shown = { ...columns(chosen, choose), ...(rows.some(callsOf) ? ON_CALLS : {}) };
+    show(list, table(`The latest ${page.data.length} evaluations`, shown, rows, "No evaluation yet."));
   }
 
   async function showComparison() {
@@ -120,6 +121,13 @@ const columns = (chosen, choose) => ({
   Answers: (one) => h("a", { href: `/ui/jobs/${one.id}/results` }, "answers"),
   Created: (one) => time(one.created_at),
 });
+
+const callsOf = (one) => one.metrics?.tool_calls;
+
+/** Where calls are graded; the page of the answers has each tool and parameter. */
+const ON_CALLS = {
+  "Tool-call F1": (one) => callsOf(one) && h("a", { href: `/ui/jobs/${one.id}/results` }, value(callsOf(one).tools.micro_avg.f1, true)),
+};
 
 const compared = (baseline) => ({
   Candidate: (one) => one.candidate,
