@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from services.contracts.base import Resource
+from services.contracts.tool_call_scores import ToolCallScores
 
 ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
 """What became of an answer that should contain JSON."""
@@ -99,6 +100,9 @@ class EvaluationMetrics(Resource):
         description="By sub-task and name, for a grader that gives more than a score.",
     )
     tool_use: ToolUseMetrics | None = Field(default=None, description="With tools only.")
+    tool_calls: ToolCallScores | None = Field(
+        default=None, description="With the grader tool_calls only."
+    )
     accuracy: float
     mean_score: float | None = None
     mean_score_stderr: float | None = Field(default=None, description="Null with one item.")

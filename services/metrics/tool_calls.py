@@ -159,28 +159,35 @@ class ToolCallMetrics:
     has one call, and several.
     """
 
+    samples: int = 0
+
     tools: dict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))
     parameters: dict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))
     single: Strict = field(default_factory=Strict)
     multi: Strict = field(default_factory=Strict)
     wrong: list[int] = field(default_factory=list)
 
+    def add(self, sample: Sample, comparison: Comparison) -> None:
+        """Count the calls of the next sample."""
+        tools = partial(_tools, negatives=comparison.negatives)
+        _count(self.tools, sample, tools, key=lambda tool: tool)
+        parameters = partial(_parameters, comparison=comparison)
+        _count(self.parameters, sample, parameters, key=lambda entry: entry[0])
+        equal = comparison.equal(sample)
+        if not equal:
+            self.wrong.append(self.samples)
+        if sample.label:
+            strict = self.single if len(sample.label) == 1 else self.multi
+            strict.total += 1
+            strict.hits += equal
+        self.samples += 1
+
 
 def measure(samples: Iterable[Sample], comparison: Comparison) -> ToolCallMetrics:
     """Count the calls of all samples."""
     metrics = ToolCallMetrics()
-    for position, sample in enumerate(samples):
-        tools = partial(_tools, negatives=comparison.negatives)
-        _count(metrics.tools, sample, tools, key=lambda tool: tool)
-        parameters = partial(_parameters, comparison=comparison)
-        _count(metrics.parameters, sample, parameters, key=lambda entry: entry[0])
-        equal = comparison.equal(sample)
-        if not equal:
-            metrics.wrong.append(position)
-        if sample.label:
-            strict = metrics.single if len(sample.label) == 1 else metrics.multi
-            strict.total += 1
-            strict.hits += equal
+    for sample in samples:
+        metrics.add(sample, comparison)
     return metrics
 
 

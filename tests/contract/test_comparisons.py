@@ -10,7 +10,7 @@ import pytest
 
 from services.core.db.engine import Database
 from temper.cli.main import main
-from tests.support.evaluations import SucceededEvaluations
+from tests.support.evaluations import LOWER_SCORE, SucceededEvaluations
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +77,13 @@ def test_scores_are_compared_without_ungraded_items(
     assert found["difference"] == pytest.approx((-0.25 + 0.75) / 3)
 
 
-DISTANCE = {
-    "question": "prompt",
-    "answer": "gold",
-    "grader": {"type": "exact"},
-    "metric": "mean_score",
-    "direction": "minimize",
-}
-
-
 def test_where_lower_is_better_the_lower_candidate_wins(
     http: httpx.Client, succeeded: SucceededEvaluations
 ) -> None:
     # Each correct row has a score that grows with its number, and others have 0.
-    baseline = succeeded.evaluation("1111111111", benchmark=DISTANCE)
-    lower = succeeded.evaluation("1110000000", benchmark=DISTANCE)
-    upward = succeeded.evaluation("11", benchmark=DISTANCE | {"direction": "maximize"})
+    baseline = succeeded.evaluation("1111111111", benchmark=LOWER_SCORE)
+    lower = succeeded.evaluation("1110000000", benchmark=LOWER_SCORE)
+    upward = succeeded.evaluation("11", benchmark=LOWER_SCORE | {"direction": "maximize"})
     path = f"/v1/evaluations/{baseline}/compare"
 
     found = http.post(path, json={"candidates": [lower]}).json()

@@ -1,13 +1,28 @@
 """Evaluations that have succeeded, for tests of what shows and compares them."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 
-from services.contracts.evaluation_results import SampleResult
+from services.contracts.graders import ToolCallsGrader
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.jobs.store import get_job, move_job
+from services.evaluator.evaluation.results import ResultRow, RunningTotals
+from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
+
+Calls = list[dict[str, object]]
+LOWER_SCORE = {
+    "question": "prompt",
+    "answer": "gold",
+    "grader": {"type": "exact"},
+    "metric": "mean_score",
+    "direction": "minimize",
+}
+"""A benchmark whose scores are no shares, and lower ones better."""
 
 
 class SucceededEvaluations:
@@ -22,30 +37,60 @@ class SucceededEvaluations:
     def evaluation(self, correct: str, **fields: object) -> str:
         """One row per character: 1 correct, 0 wrong, ``-`` without an answer."""
         body = {"model": "base", "file": self.file_id, **fields}
-        return self._succeeded(body, _rows(None, correct))
+        rows = _rows(None, correct)
+        return self._succeeded(body, rows, {"metrics": _metrics(rows)})
 
     def of_several(self, **correct: str) -> str:
         """An evaluation of several benchmarks of one file, with such rows by name."""
         entries = [{"name": name, "file": self.file_id} for name in correct]
-        rows = [row for name, marks in correct.items() for row in _rows(name, marks)]
-        return self._succeeded({"model": "base", "benchmarks": entries}, rows)
+        rows = {name: _rows(name, marks) for name, marks in correct.items()}
+        metrics = {name: _metrics(own) for name, own in rows.items()}
+        every = [row for own in rows.values() for row in own]
+        body = {"model": "base", "benchmarks": entries}
+        return self._succeeded(body, every, {"benchmarks": metrics})
 
-    def _succeeded(self, body: dict[str, object], rows: list[SampleResult]) -> str:
+    def of_tool_calls(self, *calls: tuple[Calls, Calls]) -> str:
+        """One row per pair of expected and stated calls."""
+        rows = [
+            ResultRow(
+                index=index,
+                gold=[json.dumps(expected)],
+                answer=json.dumps(stated),
+                extracted=json.dumps(stated),
+                correct=expected == stated,
+            )
+            for index, (expected, stated) in enumerate(calls)
+        ]
+        grader = ToolCallsGrader()
+        metrics = _metrics(rows, ToolCallTotals(grader))
+        body = {"model": "base", "file": self.file_id, "grader": grader.model_dump()}
+        return self._succeeded(body, rows, {"metrics": metrics})
+
+    def _succeeded(
+        self, body: Mapping[str, object], rows: list[ResultRow], result: dict[str, Any]
+    ) -> str:
         job_id = str(self._http.post("/v1/evaluations", json=body).json()["id"])
         folder = self._home / "jobs" / job_id
         folder.mkdir(parents=True)
-        lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in reversed(rows)]
+        lines = [row.model_dump_json() + "\n" for row in reversed(rows)]
         (folder / "results.jsonl").write_text("".join(lines))
         for status in (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.SUCCEEDED):
+            given = result if status.is_final else None
             with self._database.write() as session:
-                move_job(session, get_job(session, job_id), status, f"now {status}")
+                move_job(session, get_job(session, job_id), status, f"now {status}", result=given)
         return job_id
 
 
-def _rows(benchmark: str | None, correct: str) -> list[SampleResult]:
+def _metrics(rows: list[ResultRow], tool_calls: ToolCallTotals | None = None) -> dict[str, Any]:
+    totals = RunningTotals(tool_calls=tool_calls)
+    for row in rows:
+        totals.add(row)
+    return totals.metrics().model_dump(mode="json")
+
+
+def _rows(benchmark: str | None, correct: str) -> list[ResultRow]:
     return [
-        SampleResult(
-            id="",
+        ResultRow(
             benchmark=benchmark,
             index=index,
             prompt=f"question {index}",

@@ -27,6 +27,7 @@ from services.core.jobs.store import create_job
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.chat_templates.families import FAMILIES
+from tests.support.evaluation_view import metrics_of
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
 from tests.support.worded_tokenizer import write_worded_tokenizer
@@ -43,6 +44,18 @@ SHOWN_MODEL = "shown"
 CAMPAIGN_ID = "campaign-0123456789abcdef01234567"
 STEPS = 12
 FAR = 1e12
+
+
+_SCORE = {"precision": 1.0, "recall": 0.5, "f1": 2 / 3}
+_CALLS = {
+    "entries": [{"name": HOSTILE, **_SCORE, "label_count": 2, "pred_count": 1, "hit_count": 1}],
+    **{"left_out": 1, "micro_avg": _SCORE, "macro_avg": _SCORE},
+}
+CALL_SCORES = {
+    **{"tools": _CALLS, "parameters": _CALLS},
+    **{"single": {"hits": 1, "total": 2}, "multi": {"hits": 0, "total": 0}},
+}
+"""Of calls of a tool with a hostile name."""
 
 
 class Showcase:
@@ -156,7 +169,9 @@ class Showcase:
         folder.mkdir(parents=True)
         lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in rows]
         (folder / "results.jsonl").write_text("".join(lines))
-        self._change(job_id, "succeeded", finished_at=time.time())
+        metrics = metrics_of(marks.count("1") / len(rows)) | {"tool_calls": CALL_SCORES}
+        result = {"metrics": metrics}
+        self._change(job_id, "succeeded", finished_at=time.time(), result=result)
         return job_id
 
     def _rollout(self) -> str:

@@ -12,12 +12,14 @@ from services.contracts.graders import (
     GoldGrader,
     MathGrader,
     PanoramaGrader,
+    ToolCallsGrader,
 )
 from services.datasets.record import UnreadableFile
 from services.datasets.splits import rows_of_part
 from services.evaluator.evaluation.results import Answered, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, read_samples
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
+from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 
 EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | PanoramaGrader
 """Graders that compare a part of the answer, without which it is unparsable."""
@@ -38,8 +40,11 @@ class BenchmarkRun:
         self.rows_before = rows_before
         self.rows_after = rows_before + rows[-1] + 1
         self.answered = Answered(rows[-1] + 1, spec.samples_per_item)
+        grader = spec.grader
         self.totals = RunningTotals(
-            spec.samples_per_item, extracts=isinstance(spec.grader, EXTRACTING)
+            spec.samples_per_item,
+            extracts=isinstance(grader, EXTRACTING),
+            tool_calls=ToolCallTotals(grader) if isinstance(grader, ToolCallsGrader) else None,
         )
 
     @property

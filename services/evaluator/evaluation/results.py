@@ -26,6 +26,7 @@ from services.contracts.evaluation_results import (
     SampleResult,
 )
 from services.datasets.append_log import read_records
+from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.evaluator.evaluation.tool_use import ToolUseTotals
 from services.metrics.measures import LOWER_IS_BETTER, Measures, mean_of_clusters
 from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
@@ -108,11 +109,13 @@ class RunningTotals:
     """Sums over rows, independent of their order.
 
     ``seconds`` is the time spent generating, over all attempts. ``extracts``: the grader names what
-    it compared, so that an answer without it is unparsable.
+    it compared, so that an answer without it is unparsable. ``tool_calls`` counts the calls in
+    answers, where these are graded.
     """
 
     samples_per_item: int = 1
     extracts: bool = False
+    tool_calls: ToolCallTotals | None = None
     samples: int = 0
     correct: int = 0
     errors: int = 0
@@ -155,6 +158,8 @@ class RunningTotals:
             self._scores[row.index].append(score)
             self.unparsable += self.extracts and row.extracted is None
         self._tool_use.add(row)
+        if self.tool_calls is not None:
+            self.tool_calls.add(row)
         if row.parsing is not None:
             self._parsing[row.parsing] += 1
         self.prompt_tokens += row.prompt_tokens or 0
@@ -184,6 +189,7 @@ class RunningTotals:
             measures=self._measured() or None,
             majority=_on_the_wire(majority) if majority else None,
             tool_use=self._tool_use.metrics(),
+            tool_calls=None if self.tool_calls is None else self.tool_calls.scores(),
             accuracy=share.mean,
             mean_score=score.mean if score else None,
             mean_score_stderr=score.stderr if score else None,

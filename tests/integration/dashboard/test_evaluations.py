@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from services.contracts.evaluation_results import SampleResult, ToolUse
 from services.core.db.engine import Database
 from services.rollouts.log.log import IndexedLog
-from tests.support.evaluations import SucceededEvaluations
+from tests.support.evaluations import LOWER_SCORE, SucceededEvaluations
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
 
@@ -51,6 +51,44 @@ def test_two_evaluations_are_compared_on_the_same_items(
     compared.get_by_text("7", exact=True).click()
     expect(compared.get_by_role("link", name="of the candidate")).to_have_count(7)
     expect(page).to_have_url(re.compile(f"compare={baseline}(,|%2C){candidate}"))
+
+
+def test_the_main_metric_is_shown_with_its_interval_and_its_direction(
+    page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
+) -> None:
+    share = succeeded.evaluation("10" * 4)
+    score = succeeded.evaluation("11", benchmark=LOWER_SCORE)
+    both = succeeded.of_several(sums="10", words="0")
+    open_view(page, gateway, "/ui/evaluations")
+
+    listed = page.get_by_role("row").filter(has_text=share)
+    expect(listed).to_contain_text("accuracy ↑50.0 %21.5 % to 78.5 %4 of 8")
+    expect(listed.get_by_role("img", name="higher is better")).to_be_visible()
+    listed = page.get_by_role("row").filter(has_text=score)
+    expect(listed).to_contain_text(re.compile(r"mean score ↓0\.25-?[0-9.]+ to [0-9.]+2 of 2"))
+    expect(listed.get_by_role("img", name="lower is better")).to_be_visible()
+    rows = page.get_by_role("row").filter(has_text=both)
+    expect(rows).to_contain_text(["accuracy ↑50.0 %", "accuracy ↑0.0 %", "no mean: sums and words"])
+
+
+def test_where_less_is_better_the_lower_candidate_is_marked_and_stands_first(
+    page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
+) -> None:
+    # Each correct row has a score that grows with its number, and others have 0.
+    baseline, same, lower = (
+        succeeded.evaluation(marks, benchmark=LOWER_SCORE)
+        for marks in ("1" * 10, "1" * 10, "1110000000")
+    )
+    open_view(page, gateway, f"/ui/evaluations?compare={baseline},{same},{lower}")
+
+    rows = page.get_by_role("region", name="Paired on the same items").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text(lower)
+    expect(rows.nth(1)).to_contain_text("mean score ↓100.450.03-0.42")
+    expect(rows.nth(1).locator("strong")).to_have_text("0.03")
+    expect(rows.nth(1).get_by_role("cell", name="candidate", exact=True)).to_be_visible()
+    expect(rows.nth(2)).to_contain_text(same)
+    expect(rows.nth(2).get_by_role("cell", name="neither, at 5 %")).to_be_visible()
+    expect(rows.filter(has_text="%").filter(has_text=lower)).to_have_count(0)
 
 
 @pytest.mark.parametrize(("direction", "row"), [("7", 2), ("1", 1)])
@@ -131,7 +169,7 @@ def test_benchmarks_of_one_evaluation_have_rows_of_their_own(
     open_view(page, gateway, f"/ui/evaluations?compare={baseline},{candidate}")
 
     listed = page.get_by_role("row").filter(has_text=baseline)
-    expect(listed).to_have_count(2)
+    expect(listed).to_have_count(3)
     expect(listed.nth(0)).to_contain_text("sums")
     expect(listed.nth(1)).to_contain_text("words")
     expect(listed.get_by_role("checkbox")).to_have_count(1)
@@ -142,3 +180,35 @@ def test_benchmarks_of_one_evaluation_have_rows_of_their_own(
     open_view(page, gateway, f"/ui/jobs/{baseline}/results")
     expect(page.get_by_role("cell", name="sums 1", exact=True)).to_be_visible()
     expect(page.get_by_role("cell", name="words 0", exact=True)).to_be_visible()
+
+
+def test_scores_of_tool_calls_are_shown_by_tool_and_parameter(
+    page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
+) -> None:
+    search: dict[str, object] = {"toolName": "search", "paramList": {"q": "tides", "n": 3}}
+    other: dict[str, object] = {"toolName": "search", "paramList": {"q": "tides", "n": 5}}
+    opened: dict[str, object] = {"toolName": "open", "paramList": {"page": 1}}
+    name = succeeded.of_tool_calls(
+        ([search], [search]), ([search, opened], [other]), ([opened], [opened])
+    )
+    open_view(page, gateway, "/ui/evaluations")
+    page.get_by_role("row").filter(has_text=name).get_by_role("link", name="85.7 %").click()
+
+    equal = page.get_by_role("definition")
+    expect(equal).to_have_text(["2 of 2 (100.0 %)", "0 of 1 (0.0 %)"])
+    tools = page.get_by_role("region", name="Tools", exact=True).get_by_role("row")
+    expect(tools.filter(has_text="open")).to_have_text("open100.0 %50.0 %66.7 %211")
+    expect(tools.filter(has_text="search")).to_have_text("search100.0 %100.0 %100.0 %222")
+    expect(tools.filter(has_text="micro average")).to_have_text("micro average100.0 %75.0 %85.7 %")
+    page.get_by_text("Parameters", exact=True).click()
+    parameters = page.get_by_role("region", name="Parameters of tools").get_by_role("row")
+    expect(parameters.filter(has_text="search-n")).to_have_text("search-n50.0 %50.0 %50.0 %221")
+
+
+def test_an_evaluation_without_graded_calls_has_no_scores_of_them(
+    page: Page, gateway: GatewayClient, evaluations: tuple[str, str]
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{evaluations[0]}/results")
+
+    expect(page.get_by_text("9 answers", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Tool calls")).to_have_count(0)

@@ -1,6 +1,8 @@
 """Trajectories in a browser: the list with its filters, a conversation, and hostile replies."""
 
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,6 +155,52 @@ def test_a_group_shows_the_advantages_that_a_step_learned_with(
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
     group = page.get_by_role("listitem").filter(has_text="to the mean")
     expect(group.filter(has_text="this one")).to_contain_text("(+0 to the mean), step 2")
+
+
+def test_a_trajectory_is_downloaded_as_its_route_answers(
+    page: Page, gateway: GatewayClient, job: str, tmp_path: Path
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0")
+
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Download as JSON").click()
+    assert started.value.suggested_filename == f"{job}-traj-0-0.json"
+    started.value.save_as(tmp_path / "saved.json")
+    answer = gateway.http.get(f"/v1/rollouts/{job}/trajectories/traj-0-0")
+    assert (tmp_path / "saved.json").read_bytes() == answer.content
+
+
+def test_a_trajectory_is_copied_as_json(page: Page, gateway: GatewayClient, job: str) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0")
+    page.get_by_role("button", name="Copy as JSON").click()
+
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert copied == gateway.http.get(f"/v1/rollouts/{job}/trajectories/traj-0-0").json()
+
+
+REFUSAL = "Object.defineProperty(navigator, 'clipboard', { value: %s })"
+
+
+@pytest.mark.parametrize(
+    ("clipboard", "reason"),
+    [
+        ("undefined", "it needs HTTPS or a loopback address"),
+        ("{ writeText: async () => { throw new Error('denied'); } }", "denied"),
+    ],
+    ids=["without a clipboard", "denied"],
+)
+def test_a_refused_copy_is_told(
+    page: Page, gateway: GatewayClient, job: str, clipboard: str, reason: str
+) -> None:
+    page.add_init_script(REFUSAL % clipboard)
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0")
+    page.get_by_role("button", name="Copy as JSON").click()
+
+    told = page.get_by_role("alert").filter(has_text="Not copied")
+    expect(told).to_have_text(f"Not copied, since the browser refused: {reason}")
+    expect(page.get_by_role("button", name="Copy as JSON")).to_be_visible()
 
 
 def test_a_long_reply_is_cut_until_it_is_asked_for(

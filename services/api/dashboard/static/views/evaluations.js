@@ -3,6 +3,7 @@
 import { poll, request, withQuery } from "../api.js";
 import { h, inline, sameBy, show, table } from "../dom.js";
 import { number, time } from "../format.js";
+import { better, interval, isShare, signedValue, value } from "../metric_value.js";
 import { status } from "./jobs.js";
 
 const REFRESH_SECONDS = 5;
@@ -32,7 +33,8 @@ export function evaluationsView({ place, signal, query, setQuery }) {
     const page = await request(`/v1/evaluations?limit=${PAGE}`, { signal });
     problem.textContent = "";
     const rows = page.data.flatMap(byBenchmark);
-    show(list, table(`The latest ${page.data.length} evaluations`, columns(chosen, choose), rows, "No evaluation yet."));
+    const shown = { ...columns(chosen, choose), ...(rows.some(callsOf) ? ON_CALLS : {}) };
+    show(list, table(`The latest ${page.data.length} evaluations`, shown, rows, "No evaluation yet."));
   }
 
   async function showComparison() {
@@ -55,11 +57,21 @@ export function evaluationsView({ place, signal, query, setQuery }) {
 
 /**
  * A row for each benchmark of an evaluation, and one for the mean over several; the first of them
- * can be chosen for a comparison.
+ * can be chosen for a comparison. `main` is what stands for a row; null before there are results.
  */
 function byBenchmark(one) {
-  const rows = (one.benchmarks ?? [one]).map((part, place) => ({ ...one, ...part, name: one.benchmarks ? part.name : one.benchmark, isFirst: place === 0 }));
-  return one.macro_average ? [...rows, { ...one, macro: one.macro_average }] : rows;
+  const rows = (one.benchmarks ?? [one]).map((part, place) => ({
+    ...one,
+    ...part,
+    name: one.benchmarks ? part.name : one.benchmark,
+    isFirst: place === 0,
+    main: part.main_metric && { ...part.main_metric, share: isShare(part.main_metric.name) },
+  }));
+  return one.macro_average ? [...rows, { ...one, macro: one.macro_average, main: mainOfMean(one.macro_average) }] : rows;
+}
+
+function mainOfMean({ metrics, mean }) {
+  return mean && { ...mean, name: "mean", direction: "maximize", share: Object.values(metrics).every(isShare) };
 }
 
 function benchmarkOf(one) {
@@ -74,10 +86,19 @@ function meanOf({ metrics, missing }) {
   return ["mean over ", parts];
 }
 
-/** The share of a row with its interval; null before there is one. */
-function shareOf(one) {
-  if (one.macro) return one.macro.mean && { share: one.macro.mean.mean, ci95: one.macro.mean.ci95 };
-  return one.metrics && { share: one.metrics.accuracy, ci95: one.metrics.ci95 };
+/** The name of a main metric, and which values are better. */
+function metric({ name, direction }) {
+  return [name.replaceAll("_", " "), " ", better(direction)];
+}
+
+/** The value of a main metric, or why there is none. */
+function mainValue({ mean, share }) {
+  return mean === null ? h("span", { class: "quiet" }, "nothing was graded") : value(mean, share);
+}
+
+/** How many samples are correct; the main metric may be another one. */
+function correctOf({ correct, samples }) {
+  return `${number(correct)} of ${number(samples)}`;
 }
 
 const columns = (chosen, choose) => ({
@@ -91,30 +112,60 @@ const columns = (chosen, choose) => ({
   Model: (one) => (typeof one.model === "string" ? one.model : `${one.model.model} at ${one.model.base_url}`),
   Status: (one) => status({ ...one, kind: "evaluation" }),
   Benchmark: benchmarkOf,
-  Accuracy: (one) => percent(shareOf(one)?.share),
-  "95 % interval": (one) => (shareOf(one)?.ci95.map(percent).join(" to ") ?? ""),
-  Samples: (one) => number(one.metrics?.samples),
+  "Main metric": ({ main }) => main && metric(main),
+  Value: ({ main }) => main && mainValue(main),
+  "95 % interval": ({ main }) => interval(main?.ci95, (end) => value(end, main.share)),
+  Correct: (one) => one.metrics && correctOf(one.metrics),
   "Without a grade": (one) => number(one.metrics?.errors),
   Grader: (one) => one.grader?.type.replaceAll("_", " ") ?? "",
   Answers: (one) => h("a", { href: `/ui/jobs/${one.id}/results` }, "answers"),
   Created: (one) => time(one.created_at),
 });
 
+const callsOf = (one) => one.metrics?.tool_calls;
+
+/** Where calls are graded; the page of the answers has each tool and parameter. */
+const ON_CALLS = {
+  "Tool-call F1": (one) => callsOf(one) && h("a", { href: `/ui/jobs/${one.id}/results` }, value(callsOf(one).tools.micro_avg.f1, true)),
+};
+
 const compared = (baseline) => ({
   Candidate: (one) => one.candidate,
   Benchmark: (one) => one.benchmark ?? "",
+  Compared: (one) => [one.value === "score" ? "mean score" : "accuracy", " ", better(one.direction)],
   Items: (one) => number(one.items),
-  Baseline: (one) => percent(one.baseline_mean),
-  "The candidate": (one) => percent(one.candidate_mean),
-  Difference: (one) => signed(one.difference),
-  "95 % interval": (one) => one.ci95.map(signed).join(" to "),
+  Baseline: (one) => side(one, "baseline"),
+  "The candidate": (one) => side(one, "candidate"),
+  Difference: (one) => difference(one.difference, one),
+  "95 % interval": (one) => interval(one.ci95, (end) => difference(end, one)),
   "p, corrected": (one) => number(one.p_adjusted),
+  Better: (one) => one.better ?? "neither, at 5 %",
   Gained: (one) => changed(baseline, one, one.gained, one.gained_items),
   Lost: (one) => changed(baseline, one, one.lost, one.lost_items),
 });
 
 function comparisonOf(found) {
-  return [h("h2", {}, `Compared with ${found.baseline}`), table("Paired on the same items", compared(found.baseline), found.comparisons, "")];
+  return [
+    h("h2", {}, `Compared with ${found.baseline}`),
+    table("Paired on the same items", compared(found.baseline), bestFirst(found.comparisons), ""),
+  ];
+}
+
+/** The candidates of each benchmark from the best to the worst; benchmarks stay in their order. */
+function bestFirst(comparisons) {
+  const gain = (one) => (one.direction === "minimize" ? -one.difference : one.difference);
+  const groups = [...Map.groupBy(comparisons, (one) => one.benchmark).values()];
+  return groups.flatMap((group) => group.toSorted((one, other) => gain(other) - gain(one)));
+}
+
+/** The mean of one side, marked where it is the better one. */
+function side(one, name) {
+  const mean = value(one[`${name}_mean`], one.value === "correct");
+  return one.better === name ? h("strong", { class: "better" }, mean) : mean;
+}
+
+function difference(found, one) {
+  return signedValue(found, one.value === "correct");
 }
 
 /** How many items changed, and which rows of the file they are, each with both answers. */
@@ -131,12 +182,4 @@ function changed(baseline, { candidate, benchmark }, count, rows) {
   return h("details", {},
     h("summary", {}, String(count)),
     h("span", { class: "long" }, "rows ", inline(rows.slice(0, SHOWN_ITEMS), "; ", both), count > SHOWN_ITEMS ? " …" : ""));
-}
-
-function percent(share) {
-  return share === undefined ? "" : `${(100 * share).toFixed(1)} %`;
-}
-
-function signed(share) {
-  return `${share >= 0 ? "+" : ""}${percent(share)}`;
 }

@@ -1,8 +1,9 @@
-// The answers of an evaluation with their grades, and filters of them.
+// The answers of an evaluation with their grades, filters of them, and how well they call tools.
 
 import { request, withQuery } from "../api.js";
 import { excerpt, field, h, inline, sameBy, select, table, whole } from "../dom.js";
 import { number, shellQuoted } from "../format.js";
+import { toolCallScores } from "../tool_call_scores.js";
 
 const PAGE = 100;
 const GRADES = { "": "any", wrong: "wrong", correct: "correct", failed: "without a grade" };
@@ -10,6 +11,7 @@ const GRADES = { "": "any", wrong: "wrong", correct: "correct", failed: "without
 const FILTERS = ["outcome", "tag", "text", "benchmark", "row"];
 
 export async function resultsView({ place, signal, query, setQuery }, id) {
+  const evaluation = await request(`/v1/evaluations/${id}`, { signal });
   const filter = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
   const route = `/v1/evaluations/${id}/results`;
   const list = h("div");
@@ -51,6 +53,7 @@ export async function resultsView({ place, signal, query, setQuery }, id) {
   }
 
   place.append(h("h1", {}, "Answers of ", h("a", { href: `/ui/jobs/${id}` }, id)),
+    ...toolCallScores(evaluation),
     h("div", { class: "row", role: "search" },
       field("Grade", select(GRADES, filter.outcome, change("outcome"))),
       field("Tag", input("tag", { type: "search", maxlength: "200" })),

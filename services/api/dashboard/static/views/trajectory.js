@@ -25,7 +25,8 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const chart = h("div", { class: "chart" });
   place.append(
     h("h1", {}, id),
-    h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, jobId), " ", copyButton(one)),
+    h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, jobId)),
+    ...asJson(one, `${path}/${id}`, `${jobId}-${id}.json`),
     facts({
       Reward: number(one.reward),
       "Reward components": inline(Object.entries(one.reward_components), ", ", ([name, value]) => [h("bdi", {}, name), ` ${number(value)}`]),
@@ -122,12 +123,27 @@ function text(content) {
   return (content ?? []).map((part) => part.text ?? JSON.stringify(part)).join("\n");
 }
 
-function copyButton(one) {
+/** The trajectory as JSON: a file from its route, or on the clipboard, which browsers may refuse. */
+function asJson(one, path, fileName) {
+  const problem = h("p", { class: "error", role: "alert" });
   const copy = async (event) => {
-    await navigator.clipboard.writeText(JSON.stringify(one, null, 2));
-    event.target.textContent = "copied";
+    problem.textContent = "";
+    try {
+      // Without TLS there is no clipboard, except on loopback.
+      if (!navigator.clipboard) throw new Error("it needs HTTPS or a loopback address");
+      await navigator.clipboard.writeText(JSON.stringify(one, null, 2));
+    } catch (error) {
+      problem.textContent = `Not copied, since the browser refused: ${error.message}`;
+      return;
+    }
+    event.target.textContent = "Copied";
   };
-  return h("button", { type: "button", onclick: copy }, "Copy as JSON");
+  return [
+    h("div", { class: "row" },
+      h("a", { class: "button", href: path, download: fileName }, "Download as JSON"),
+      h("button", { type: "button", onclick: copy }, "Copy as JSON")),
+    problem,
+  ];
 }
 
 /** Log-probabilities of sampled tokens and the policy version that sampled each; inserted ones are gaps. */

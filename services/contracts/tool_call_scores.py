@@ -1,0 +1,57 @@
+"""How well answers state the calls of their golds, by tool and by parameter."""
+
+from pydantic import Field
+
+from services.contracts.base import Resource
+
+
+class CallScore(Resource):
+    """Each from 0 to 1; 0/0 is 0."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+class CallCounts(CallScore):
+    """The score of one tool or parameter, with what it is made of."""
+
+    name: str
+    label_count: int = Field(description="Occurrences in golds.")
+    pred_count: int = Field(description="Occurrences in answers.")
+    hit_count: int = Field(description="Occurrences in both, of a sample.")
+
+
+class CallTable(Resource):
+    """Scores of the most frequent names, those of golds first, and averages over all names.
+
+    ``micro_avg`` pools the counts, ``macro_avg`` is the unweighted mean.
+    """
+
+    entries: list[CallCounts]
+    left_out: int = Field(
+        default=0,
+        description="Names beyond the first 200, and those above 200 characters.",
+    )
+    micro_avg: CallScore
+    macro_avg: CallScore
+
+
+class EqualCalls(Resource):
+    """Samples whose calls are those of the gold (``hits``), of all of a kind."""
+
+    hits: int
+    total: int
+
+
+class ToolCallScores(Resource):
+    """Precision, recall and F1 of the calls in answers.
+
+    A sample without an answer states no call. Of several golds that which the answer equals counts,
+    else the first. ``single`` and ``multi`` are samples whose gold has one call, and several.
+    """
+
+    tools: CallTable
+    parameters: CallTable = Field(description="By `tool-parameter`; right where the value is.")
+    single: EqualCalls
+    multi: EqualCalls
