@@ -160,7 +160,7 @@ def test_the_form_has_the_settings_of_the_method_that_decide_on_tokens(
     rows.get_by_text("The same by curl and command").click()
     same = rows.locator(".same pre")
     expect(same).to_contain_text('"max_seq_length": 16')
-    command = f"temper files examples {file} --model '{MODEL}' --method supervised"
+    command = f"temper files examples {file} --model '{MODEL}' --method 'supervised'"
     expect(same).to_contain_text(command)
     page.get_by_role("combobox", name="Method").select_option("pretraining")
 
