@@ -52,8 +52,10 @@ PAINTED = """(selector) => new Promise((resolve) => {
     look();
 })"""
 """Milliseconds from the beginning of the navigation until something is on the screen."""
-ANSWERED = """([control, event, value, done]) => new Promise((resolve) => {
-    const element = document.querySelector(control);
+ANSWERED = """([control, event, value, done]) => new Promise((resolve, reject) => {
+    const labeled = [...document.querySelectorAll("main .field")]
+        .find((field) => field.innerText.startsWith(control));
+    const element = labeled?.querySelector("select, input") ?? document.querySelector(control);
     const isDone = new Function(`return ${done}`);
     const begun = performance.now();
     if (event === "click") element.click();
@@ -62,7 +64,9 @@ ANSWERED = """([control, event, value, done]) => new Promise((resolve) => {
         element.dispatchEvent(new Event(event, { bubbles: true }));
     }
     const look = () => {
-        if (!isDone()) requestAnimationFrame(look);
+        const milliseconds = performance.now() - begun;
+        if (milliseconds > 60_000) reject(new Error(`not shown: ${done}`));
+        else if (!isDone()) requestAnimationFrame(look);
         else requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - begun)));
     };
     look();
@@ -84,7 +88,8 @@ class View:
 
 @dataclass(frozen=True)
 class Interaction:
-    """An event at a control of a view, and the condition that its result is shown."""
+    """An event at a control of a view (how its label begins, or a selector), and the condition
+    that its result is shown."""
 
     name: str
     view: View
@@ -117,7 +122,7 @@ def views_of(long: str, online: str) -> list[View]:
     return [
         View("jobs", "/ui", "main td", "main td", ("/v1/jobs?limit=50",)),
         View("job", f"/ui/jobs/{long}", "main dd", "main canvas", job),
-        View("trajectories", shown, "main h1", "main td", listed),
+        View("trajectories", shown, "main h1", "main:has(td) ol.steps", listed),
         View("one trajectory", f"{shown}/traj-5-0", "main dd", "main canvas", one),
         View("compare", f"/ui/compare?jobs={long},{online}", "main h1", "main canvas", both),
     ]
@@ -126,20 +131,19 @@ def views_of(long: str, online: str) -> list[View]:
 def interactions_of(views: list[View]) -> list[Interaction]:
     """What is done in these views."""
     jobs, job, trajectories, *_ = views
-    field = "main .field:nth-child({}) > :is(select, input)".format
     rows = "document.querySelectorAll('main tbody tr').length"
     first = "document.querySelector('main tbody tr')?.textContent"
     return [
         Interaction(
             "jobs: one status",
             jobs,
-            field(2),
+            "Status",
             "change",
             "failed",
             "[...document.querySelectorAll('main td .status')].every((each) =>"
             " each.classList.contains('failed')) && " + rows,
         ),
-        Interaction("jobs: text", jobs, field(3), "input", "zzz", f"{rows} === 0"),
+        Interaction("jobs: text", jobs, "Text", "input", "zzz", f"{rows} === 0"),
         Interaction("jobs: more", jobs, "main div > button", "click", "", f"{rows} > 50"),
         Interaction("job: smoothing", job, "input[type=range]", "input", "0.9", "true"),
         Interaction(
@@ -153,7 +157,7 @@ def interactions_of(views: list[View]) -> list[Interaction]:
         Interaction(
             "trajectories: by reward",
             trajectories,
-            field(1),
+            "Sorted by",
             "change",
             "reward",
             f"{first}?.includes('{BEST}')",
@@ -161,7 +165,7 @@ def interactions_of(views: list[View]) -> list[Interaction]:
         Interaction(
             "trajectories: reward from",
             trajectories,
-            field(3),
+            "Reward from",
             "change",
             "9.1",
             f"{rows} === 1",

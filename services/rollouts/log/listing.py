@@ -198,12 +198,20 @@ def _first(blocks: Iterable[Positions], keys: Keys | None, count: int) -> Positi
     of a million trajectories a page shows a hundred."""
     first: Positions = np.zeros(0, np.intp)
     for block in blocks:
-        longer = np.concatenate([first, block])
-        if keys is not None:
-            first = _first_of_block(longer, keys, count)
-        elif len(first := longer[:count]) == count:
-            break
+        if keys is None:
+            if len(first := np.concatenate([first, block])[:count]) == count:
+                break
+        else:
+            candidates = block if len(first) < count else _before(block, int(first[-1]), keys)
+            first = _first_of_block(np.concatenate([first, candidates]), keys, count)
     return first
+
+
+def _before(positions: Positions, last: int, keys: Keys) -> Positions:
+    """Those of ``positions`` whose keys are less than that of the position ``last``."""
+    here, key = keys.of(positions), keys.of(np.array([last]))[0]
+    before: Positions = positions[~np.isnan(here) if np.isnan(key) else here < key]
+    return before
 
 
 def _first_of_block(positions: Positions, keys: Keys, count: int) -> Positions:
