@@ -1,6 +1,5 @@
 """A job's metrics over its steps, thinned to as many points as a plot can show."""
 
-import json
 import math
 import os
 import re
@@ -13,6 +12,7 @@ from threading import Lock
 from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Query
+from pydantic_core import from_json
 
 from services.api.context import Gateway
 from services.api.jobs.artifacts import open_artifact
@@ -168,8 +168,8 @@ def _records_of(file: BinaryIO, steps: range) -> Iterator[Record]:
 def _record(line: bytes) -> Record | None:
     """The metrics of a line; None if it is not readable."""
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = from_json(line)  # several times as fast as `json.loads`
+    except ValueError:
         return None
     step = record.get("step") if isinstance(record, dict) else None
     if type(step) is not int or not 0 <= step <= MAX_STEP:
