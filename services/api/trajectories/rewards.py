@@ -21,9 +21,12 @@ def reward_histogram(job_dir: Path, where: TrajectorySelection, bins: int) -> Re
     """Count rewards in ``bins`` between the least and the greatest of them."""
     listing = open_kept(job_dir)
     matches, rewards = listing.rewards(where.within(listing, job_dir))
+    steps = listing.steps(job_dir)
+    if not matches.all():  # copies of a million take memory
+        steps = steps[matches]
     is_rewarded = np.isfinite(rewards)
     if not is_rewarded.all():
-        rewards = rewards[is_rewarded]
+        rewards, steps = rewards[is_rewarded], steps[is_rewarded]
     unrewarded = len(is_rewarded) - len(rewards)
     if not len(rewards):
         return RewardHistogram(
@@ -32,7 +35,6 @@ def reward_histogram(job_dir: Path, where: TrajectorySelection, bins: int) -> Re
     if rewards.min() < -LARGEST or rewards.max() > LARGEST:
         rewards = rewards.clip(-LARGEST, LARGEST)
     edges = np.histogram_bin_edges(rewards, bins)
-    steps = listing.steps(job_dir)[matches][is_rewarded]
     return RewardHistogram(
         rewarded=len(rewards),
         unrewarded=unrewarded,
