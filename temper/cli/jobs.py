@@ -16,6 +16,13 @@ from temper.client.jobs import JobResource, Jobs
 JobId = Annotated[str, typer.Argument(metavar="ID")]
 KindFilter = Annotated[JobKind | None, typer.Option(help="Only jobs of this kind.")]
 StatusFilter = Annotated[JobStatus | None, typer.Option(help="Only jobs with this status.")]
+TextFilter = Annotated[
+    str | None,
+    typer.Option(
+        help="Only jobs in which this occurs: in id, kind, names of models, suffix, metadata, "
+        "or why they wait or failed."
+    ),
+]
 Limit = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of jobs.")]
 EventLimit = Annotated[
     int, typer.Option("-n", min=1, max=100_000, help="Show this many of the latest events.")
@@ -39,6 +46,7 @@ def ps(
     status: StatusFilter = None,
     kind: KindFilter = None,
     metadata: MetadataOption = None,
+    text: TextFilter = None,
     most: Limit = 20,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,7 +54,7 @@ def ps(
     out = Output(as_json)
     labels = parse_metadata(metadata)
     with connect() as client:
-        page = client.jobs.page(kind=kind, status=status, metadata=labels, most=most)
+        page = client.jobs.page(kind=kind, status=status, metadata=labels, text=text, most=most)
     if as_json:
         out.document(page)
         return

@@ -45,6 +45,7 @@ class Jobs:
         kind: JobKind | None = None,
         status: JobStatus | None = None,
         metadata: Mapping[str, str] | None = None,
+        text: str | None = None,
         most: int = 20,
     ) -> Page[Job]:
         """Return up to ``most`` jobs that match every filter, newest first."""
@@ -55,6 +56,8 @@ class Jobs:
             query["kind"] = kind.value
         if status is not None:
             query["status"] = status.value
+        if text is not None:
+            query["text"] = text
         return pages.page(self._transport, self.path, Page[Job], query, most)
 
     def get(self, job_id: str) -> Job:

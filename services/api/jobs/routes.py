@@ -36,6 +36,17 @@ NamedFile = Annotated[
     Query(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="Only jobs whose request names this file."),
 ]
 
+SearchedText = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        description="Only jobs in which it occurs, in upper or lower case: in the id, the kind, "
+        "the names of models, index and benchmarks, the suffix, the metadata, or why the job waits "
+        "or failed.",
+    ),
+]
+
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=documented_errors(AuthenticationFailed))
 
 
@@ -51,11 +62,12 @@ def list_all(
     kind: JobKind | None = None,
     status: JobStatus | None = None,
     file: NamedFile = None,
+    text: SearchedText = None,
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[Job]:
     """List jobs of every kind, newest first."""
-    where = JobFilter(kind, status, metadata, file)
+    where = JobFilter(kind, status, metadata, file, text)
     with gateway.database.read() as session:
         jobs, has_more = list_jobs(session, where, after, limit)
         notes = count_job_notes(session, [job.id for job in jobs])

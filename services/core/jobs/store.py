@@ -18,6 +18,7 @@ from services.core.jobs.events import Level, append_event, storable, storable_te
 from services.core.jobs.files import names_file
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
 from services.core.jobs.queues import add_wake_up
+from services.core.jobs.text_search import contains_text
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class JobFilter:
     metadata: dict[str, str] = field(default_factory=dict)
     file: str | None = None
     """An uploaded file that the request of the job names."""
+    text: str | None = None
+    """A text that occurs in what tells the job apart, see `contains_text`."""
 
 
 def create_job(session: Session, new: NewJob) -> Job:
@@ -88,6 +91,8 @@ def list_jobs(
         query = query.where(JobRow.status == where.status.value)
     for key, value in where.metadata.items():
         query = query.where(JobRow.labels[key].as_string() == value)
+    if where.text is not None:
+        query = query.where(contains_text(where.text))
     if after is not None:
         query = query.where(JobRow.seq < _position(session, after))
     rows = session.scalars(query.order_by(JobRow.seq.desc()).limit(limit + 1)).all()

@@ -31,51 +31,6 @@ def test_jobs_are_listed_and_followed_to_their_end(page: Page, gateway: GatewayC
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
 
 
-def test_jobs_are_filtered_by_status_and_text(page: Page, gateway: GatewayClient) -> None:
-    failed, done = gateway.submit("fail"), gateway.submit("succeed", metadata={"team": "blue"})
-    gateway.wait_until(failed, "failed")
-    gateway.wait_until(done, "succeeded")
-
-    open_view(page, gateway, "/ui?status=failed")
-    expect(page.get_by_role("link", name=failed)).to_be_visible()
-    expect(page.get_by_role("link", name=done)).to_have_count(0)
-    page.get_by_label("Status").select_option("")
-    page.get_by_label("Text in id, reason or metadata").fill("BLUE")
-    expect(page.get_by_role("link", name=done)).to_be_visible()
-    expect(page.get_by_role("link", name=failed)).to_have_count(0)
-    expect(page).to_have_url(re.compile("text=BLUE"))
-
-
-def test_jobs_are_filtered_by_all_at_once_and_by_exact_metadata(
-    page: Page, gateway: GatewayClient
-) -> None:
-    blue = gateway.submit("succeed", metadata={"shade": "blue"})
-    light = gateway.submit("succeed", metadata={"shade": "blue sky"})
-    failed = gateway.submit("fail", metadata={"shade": "blue"})
-    for job_id, status in [(blue, "succeeded"), (light, "succeeded"), (failed, "failed")]:
-        gateway.wait_until(job_id, status)
-
-    open_view(page, gateway, "/ui?kind=fine_tuning&status=succeeded&metadata=shade%3Dblue")
-    expect(page.get_by_role("link", name=blue)).to_be_visible()
-    expect(page.get_by_role("link", name=light)).to_have_count(0)
-    expect(page.get_by_role("link", name=failed)).to_have_count(0)
-
-    metadata = page.get_by_label("Metadata, exactly")
-    metadata.fill("shade=blue sky")
-    metadata.press("Enter")
-    expect(page.get_by_role("link", name=light)).to_be_visible()
-    expect(page.get_by_role("link", name=blue)).to_have_count(0)
-    page.reload()
-    expect(metadata).to_have_value("shade=blue sky")
-    expect(page.get_by_label("Status")).to_have_value("succeeded")
-    expect(page.get_by_role("link", name=light)).to_be_visible()
-
-    metadata.fill("shade")
-    metadata.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("key=value")
-    expect(metadata).to_have_attribute("aria-invalid", "true")
-
-
 def test_a_running_job_is_paused_resumed_and_cancelled(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("forever")
     gateway.wait_until(job_id, "running")

@@ -41,7 +41,30 @@ export async function request(path, { method = "GET", body, headers = {}, signal
     body: body === undefined ? undefined : JSON.stringify(body),
     signal: within(seconds, signal),
   }, signal);
-  return response.status === 204 ? null : response.json().catch(() => null);
+  if (response.status === 204) return null;
+  const answer = await response.json().catch(() => null);
+  signal?.throwIfAborted();
+  return answer;
+}
+
+/**
+ * A function that calls `load` with a signal, before what it is given itself. The next call aborts
+ * it: whichever answer comes last, that of the latest call is shown. Errors go to `onError`, but for
+ * those of calls that were aborted.
+ */
+export function latestOf(load, onError, signal) {
+  let current = new AbortController();
+  return async (...given) => {
+    current.abort();
+    current = new AbortController();
+    const mine = AbortSignal.any([signal, current.signal]);
+    try {
+      return await load(mine, ...given);
+    } catch (error) {
+      if (!mine.aborted) onError(error);
+      return undefined;
+    }
+  };
 }
 
 /**

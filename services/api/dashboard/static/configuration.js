@@ -1,6 +1,6 @@
 // The request that made a job: what differs in it from the defaults, or from another job's.
 
-import { request } from "./api.js";
+import { latestOf, request } from "./api.js";
 import { excerpt, field, h, sameBy, table } from "./dom.js";
 import { json } from "./format.js";
 import { differences, withoutNulls } from "./request_difference.js";
@@ -12,14 +12,10 @@ export function configurationSection(id, other, onCompare, signal) {
   const problem = h("p", { class: "error", role: "alert" });
   const against = h("input", { value: other ?? "", placeholder: "the defaults", spellcheck: "false" });
 
-  async function load() {
+  const load = latestOf(async (latest) => {
     problem.textContent = "";
-    try {
-      place.replaceChildren(await (against.value ? fromJob(id, against.value.trim(), signal) : fromDefaults(id, signal)));
-    } catch (error) {
-      if (!signal.aborted) problem.textContent = error.message;
-    }
-  }
+    place.replaceChildren(await (against.value ? fromJob(id, against.value.trim(), latest) : fromDefaults(id, latest)));
+  }, (error) => { problem.textContent = error.message; }, signal);
 
   const compare = (event) => {
     event.preventDefault();

@@ -1,6 +1,6 @@
 // Notes about a job or one of its trajectories: read, written and deleted.
 
-import { request, withQuery } from "./api.js";
+import { latestOf, request, withQuery } from "./api.js";
 import { h, sameBy, whole } from "./dom.js";
 import { time } from "./format.js";
 
@@ -16,23 +16,26 @@ export function notesSection(jobId, about, signal) {
   const text = h("textarea", { rows: "2", maxlength: String(MAX_CHARACTERS), required: true, "aria-label": "New note" });
   let last = null;
 
+  const failed = (error) => { problem.textContent = error.message; };
+
   async function attempt(work) {
     problem.textContent = "";
     try {
       await work();
     } catch (error) {
-      if (!signal.aborted) problem.textContent = error.message;
+      if (!signal.aborted) failed(error);
     }
   }
 
-  const load = (afresh) => attempt(async () => {
-    const page = await request(withQuery(path, { trajectory: about, after: afresh ? null : last, limit: PAGE }), { signal });
+  const load = latestOf(async (latest, afresh) => {
+    problem.textContent = "";
+    const page = await request(withQuery(path, { trajectory: about, after: afresh ? null : last, limit: PAGE }), { signal: latest });
     const items = page.data.map(item);
     if (afresh) list.replaceChildren(...items);
     else list.append(...items);
     last = page.last_id;
     more.hidden = !page.has_more;
-  });
+  }, failed, signal);
 
   const write = (event) => {
     event.preventDefault();

@@ -1,5 +1,8 @@
 """Shorthand for tests that drive the job machine."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.ids import new_id
@@ -27,7 +30,9 @@ def new_job(
     priority: int = 0,
     metadata: dict[str, str] | None = None,
     devices: list[int | str] | None = None,
+    asked: Mapping[str, Any] | None = None,
 ) -> Job:
+    """A job whose request has the fields ``asked`` for."""
     with database.write() as session:
         return create_job(
             session,
@@ -36,7 +41,7 @@ def new_job(
                 kind="fine_tuning",
                 queue=QUEUE,
                 validation_queue=VALIDATION_QUEUE,
-                request={"model": "m", "devices": devices},
+                request={"model": "m", "devices": devices, **(asked or {})},
                 gpus=gpus,
                 priority=priority,
                 metadata=metadata,

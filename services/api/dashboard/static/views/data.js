@@ -1,6 +1,6 @@
 // The uploaded files, and the upload of another.
 
-import { request, withQuery } from "../api.js";
+import { latestOf, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
 import { bytes, time } from "../format.js";
 import { upload } from "../upload.js";
@@ -24,21 +24,15 @@ export async function dataView({ place, signal, query, setQuery, go }) {
   const more = h("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
   let files = [];
 
-  async function load() {
+  const load = latestOf(async (latest) => {
     const wanted = { purpose };
-    try {
-      const page = await request(withQuery("/v1/files", { ...wanted, after: files.at(-1)?.id, limit: PAGE }), { signal });
-      if (wanted.purpose !== purpose) return;
-      files.push(...page.data);
-      more.hidden = !page.has_more;
-    } catch (error) {
-      if (!signal.aborted) problem.textContent = error.message;
-      return;
-    }
+    const page = await request(withQuery("/v1/files", { ...wanted, after: files.at(-1)?.id, limit: PAGE }), { signal: latest });
+    files.push(...page.data);
+    more.hidden = !page.has_more;
     problem.textContent = "";
     list.replaceChildren(table(`${files.length} files, newest first`, COLUMNS, files, "No file was uploaded."));
     same.replaceChildren(sameBy(withQuery("/v1/files", wanted), `temper files list${purpose ? ` --purpose ${purpose}` : ""}`));
-  }
+  }, (error) => { problem.textContent = error.message; }, signal);
 
   function choose(value) {
     purpose = value;

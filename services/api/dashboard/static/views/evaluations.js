@@ -1,6 +1,6 @@
 // Evaluations with their intervals, and several of them compared with one.
 
-import { poll, request, withQuery } from "../api.js";
+import { latestOf, poll, request, withQuery } from "../api.js";
 import { h, inline, sameBy, show, table } from "../dom.js";
 import { number, time } from "../format.js";
 import { better, interval, isShare, signedValue, value } from "../metric_value.js";
@@ -37,22 +37,20 @@ export function evaluationsView({ place, signal, query, setQuery }) {
     show(list, table(`The latest ${page.data.length} evaluations`, shown, rows, "No evaluation yet."));
   }
 
-  async function showComparison() {
+  const failed = (error) => { problem.textContent = error.message; };
+
+  const showComparison = latestOf(async (latest) => {
     const [baseline, ...candidates] = chosen;
     problem.textContent = "";
-    try {
-      const found = await request(`/v1/evaluations/${baseline}/compare`, { method: "POST", body: { candidates }, signal });
-      comparison.replaceChildren(...comparisonOf(found));
-    } catch (error) {
-      if (!signal.aborted) problem.textContent = error.message;
-    }
-  }
+    const found = await request(`/v1/evaluations/${baseline}/compare`, { method: "POST", body: { candidates }, signal: latest });
+    comparison.replaceChildren(...comparisonOf(found));
+  }, failed, signal);
 
   place.append(h("h1", {}, "Evaluations"), problem, h("div", { class: "row" }, compare), comparison, list,
     sameBy("/v1/evaluations", "temper ps --kind evaluation\ntemper compare BASELINE CANDIDATE"));
   tell();
   if (chosen.size > 1) showComparison();
-  poll(REFRESH_SECONDS, load, (error) => { problem.textContent = error.message; }, signal);
+  poll(REFRESH_SECONDS, load, failed, signal);
 }
 
 /**

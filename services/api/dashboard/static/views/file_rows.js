@@ -1,6 +1,6 @@
 // The rows of a file, page by page: as they are, or as training reads them.
 
-import { request, withQuery } from "../api.js";
+import { latestOf, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, whole } from "../dom.js";
 import { json, number, shellQuoted } from "../format.js";
 import { rowSettings } from "../row_settings.js";
@@ -31,7 +31,6 @@ export function rowsSection(file, state, keep, signal) {
   const next = h("button", { type: "button", onclick: () => go(last) }, "Next rows");
   const first = h("button", { type: "button", onclick: () => go("") }, "First rows");
   let last = "";
-  let loads = 0;
   let preparing = null;
   let context = null;
   let form = null;
@@ -94,44 +93,36 @@ export function rowsSection(file, state, keep, signal) {
     return load();
   }
 
-  async function load() {
-    loads += 1;
-    const mine = loads;
+  const load = latestOf(async (latest) => {
     const asTraining = state.show === "training";
     training.hidden = !asTraining || form === null;
     problem.textContent = "";
-    try {
-      if (asTraining) await prepare();
-    } catch (error) {
-      if (!signal.aborted) problem.textContent = error.message;
-      return;
-    }
-    if (mine !== loads) return;
+    if (asTraining) await prepare();
+    latest.throwIfAborted();
     training.hidden = !asTraining;
     if (asTraining && !state.model) {
-      list.replaceChildren(h("p", { class: "quiet" }, "Choose the model that is to be trained."));
+      replaceList(h("p", { class: "quiet" }, "Choose the model that is to be trained."));
       return;
     }
     list.setAttribute("aria-busy", "true");
-    try {
-      const page = await (asTraining ? examples() : raw());
-      if (mine === loads) draw(page, asTraining);
-    } catch (error) {
-      if (signal.aborted || mine !== loads) return;
-      problem.textContent = error.message;
-      list.replaceChildren();
-    } finally {
-      list.setAttribute("aria-busy", "false");
-    }
+    draw(await (asTraining ? examples(latest) : raw(latest)), asTraining);
+  }, (error) => {
+    problem.textContent = error.message;
+    replaceList();
+  }, signal);
+
+  function replaceList(...items) {
+    list.replaceChildren(...items);
+    list.setAttribute("aria-busy", "false");
   }
 
-  function raw() {
+  function raw(latest) {
     const path = withQuery(`/v1/files/${file.id}/rows`, { after: state.after, limit: PAGE });
     same.replaceChildren(sameBy(path, `temper files rows ${file.id} -n ${PAGE}${state.after ? ` --after ${state.after}` : ""}`));
-    return request(path, { signal });
+    return request(path, { signal: latest });
   }
 
-  function examples() {
+  function examples(latest) {
     const type = state.method ?? "supervised";
     const given = state.settings ? { [type]: { hyperparameters: parsed(state.settings) } } : {};
     const asked = [`--model ${shellQuoted(state.model)}`, `--method ${shellQuoted(type)}`, `-n ${PAGE}`, ...(state.after ? [`--after ${shellQuoted(state.after)}`] : [])];
@@ -139,7 +130,7 @@ export function rowsSection(file, state, keep, signal) {
     const body = { model: state.model, method: { type, ...given }, limit: PAGE, ...(state.after ? { after: state.after } : {}) };
     const path = `/v1/files/${file.id}/examples`;
     same.replaceChildren(sameBy(path, `temper files examples ${file.id} ${asked.join(" ")}`, json(body, 2)));
-    return request(path, { method: "POST", body, signal });
+    return request(path, { method: "POST", body, signal: latest });
   }
 
   function draw(page, asTraining) {
@@ -148,7 +139,7 @@ export function rowsSection(file, state, keep, signal) {
     first.disabled = !state.after;
     if (page.data.length) from.value = page.data[0].row;
     const empty = page.problem ? null : h("p", { class: "quiet" }, state.after ? "There are no rows behind." : "The file holds no rows.");
-    list.replaceChildren(
+    replaceList(
       ...(asTraining && page.data.length ? [tokensLegend()] : []),
       ...page.data.map((row) => article(row, asTraining)),
       ...(page.problem ? [h("p", { class: "error" }, h("bdi", {}, page.problem))] : []),

@@ -1,8 +1,8 @@
 // The list of jobs of every kind, live.
 
-import { poll, request, withQuery } from "../api.js";
+import { latestOf, poll, request, withQuery } from "../api.js";
 import { excerpt, field, h, sameBy, select, setInvalid, show, table } from "../dom.js";
-import { duration, time, took } from "../format.js";
+import { duration, shellQuoted, time, took } from "../format.js";
 import { startLinks } from "./start.js";
 
 const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "check", "merge", "export", "serve", "campaign"];
@@ -15,49 +15,36 @@ export function jobsView({ place, signal, query, setQuery }) {
   const filter = Object.fromEntries(["kind", "status", "metadata", "text"].map((name) => [name, query.get(name) ?? ""]));
   const list = h("div");
   const problem = h("p", { class: "error", role: "alert" });
-  const more = h("button", { type: "button", hidden: true, onclick: () => { limit += PAGE; load().catch(failed); } }, "Show more");
+  const more = h("button", { type: "button", hidden: true, onclick: () => { limit += PAGE; load(); } }, "Show more");
   let limit = PAGE;
 
-  let loaded = [];
+  const failed = (error) => { problem.textContent = `${error.message}; the list is as it was last known.`; };
 
-  async function load() {
-    const { text, ...wanted } = filter;
-    const isPair = wanted.metadata === "" || wanted.metadata.indexOf("=") > 0;
+  const load = latestOf(async (latest) => {
+    const isPair = filter.metadata === "" || filter.metadata.indexOf("=") > 0;
     setInvalid(metadata, !isPair);
     if (!isPair) {
       problem.textContent = "Metadata is given as key=value.";
       return;
     }
-    const { jobs, hasMore } = await newest(wanted, limit, signal);
+    const { jobs, hasMore } = await newest(filter, limit, latest);
     problem.textContent = "";
-    loaded = jobs;
-    showFound();
+    show(list, table(`${jobs.length} jobs, newest first`, COLUMNS, jobs, "No job matches."));
     more.hidden = !hasMore;
-    show(same, sameBy(withQuery("/v1/jobs", wanted), "temper ps"));
-  }
-
-  /** Of the loaded jobs, those with the text: the gateway need not be asked while it is typed. */
-  function showFound() {
-    const found = loaded.filter((job) => matches(job, filter.text));
-    show(list, table(`${found.length} jobs, newest first`, COLUMNS, found, "No job matches."));
-  }
-
-  function failed(error) {
-    problem.textContent = `${error.message}; the list is as it was last known.`;
-  }
+    show(same, sameBy(withQuery("/v1/jobs", filter), command(filter)));
+  }, failed, signal);
 
   function change(name) {
     return (value) => {
       filter[name] = value;
       setQuery(filter);
-      if (name === "text") showFound();
-      else load().catch(failed);
+      load();
     };
   }
 
   const same = h("div");
-  const text = h("input", { type: "search", value: filter.text, oninput: (event) => change("text")(event.target.value) });
-  // Once it is complete: every change asks the gateway.
+  const text = h("input", { type: "search", maxlength: "200", value: filter.text, oninput: (event) => change("text")(event.target.value) });
+  // Once it is complete: half of a pair finds nothing.
   const metadata = h("input", {
     type: "search", value: filter.metadata, placeholder: "key=value", autocomplete: "off",
     onchange: (event) => change("metadata")(event.target.value.trim()),
@@ -69,7 +56,7 @@ export function jobsView({ place, signal, query, setQuery }) {
       field("Kind", select(options(KINDS), filter.kind, change("kind"))),
       field("Status", select(options(STATUSES), filter.status, change("status"))),
       field("Metadata, exactly", metadata),
-      field("Text in id, reason or metadata", text)),
+      field("Text in id, model, reason or metadata", text)),
     problem, list, more, same,
   );
   poll(REFRESH_SECONDS, load, failed, signal);
@@ -112,9 +99,10 @@ async function newest(wanted, limit, signal) {
   return { jobs, hasMore };
 }
 
-function matches(job, text) {
-  const searched = [job.id, job.error?.message, job.queue_reason, JSON.stringify(job.metadata)].join("\n");
-  return searched.toLowerCase().includes(text.toLowerCase());
+/** The command that lists the same. */
+function command(filter) {
+  const given = Object.entries(filter).filter(([, value]) => value).map(([name, value]) => `--${name} ${shellQuoted(value)}`);
+  return ["temper ps", ...given].join(" ");
 }
 
 function options(values) {

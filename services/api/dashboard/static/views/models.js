@@ -1,6 +1,6 @@
 // The model registry, with the lineage of what was trained here.
 
-import { request, withQuery } from "../api.js";
+import { latestOf, request, withQuery } from "../api.js";
 import { h, sameBy, table } from "../dom.js";
 import { time } from "../format.js";
 
@@ -9,16 +9,18 @@ const PAGE = 100;
 export async function modelsView({ place, signal }) {
   const list = h("div");
   const models = [];
-  const more = h("button", { type: "button", onclick: load }, "Show more");
+  const problem = h("p", { class: "error", role: "alert" });
+  const more = h("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
 
-  async function load() {
-    const page = await request(withQuery("/v1/models", { after: models.at(-1)?.id, limit: PAGE }), { signal });
+  const load = latestOf(async (latest) => {
+    problem.textContent = "";
+    const page = await request(withQuery("/v1/models", { after: models.at(-1)?.id, limit: PAGE }), { signal: latest });
     models.push(...page.data);
     more.hidden = !page.has_more;
     list.replaceChildren(table(`${models.length} models`, COLUMNS, models, "No model is registered."));
-  }
+  }, (error) => { problem.textContent = error.message; }, signal);
 
-  place.append(h("h1", {}, "Models"), list, more, sameBy("/v1/models", "temper models list"));
+  place.append(h("h1", {}, "Models"), problem, list, more, sameBy("/v1/models", "temper models list"));
   await load();
 }
 

@@ -1,6 +1,6 @@
 // The answers of an evaluation with their grades, filters of them, and how well they call tools.
 
-import { request, withQuery } from "../api.js";
+import { latestOf, request, withQuery } from "../api.js";
 import { excerpt, field, h, inline, sameBy, select, table, whole } from "../dom.js";
 import { number, shellQuoted } from "../format.js";
 import { toolCallScores } from "../tool_call_scores.js";
@@ -17,34 +17,25 @@ export async function resultsView({ place, signal, query, setQuery }, id) {
   const list = h("div");
   const same = h("div");
   const problem = h("p", { class: "error", role: "alert" });
-  const more = h("button", { type: "button", hidden: true, onclick: () => load(false) }, "Show more");
+  const more = h("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
   let answers = [];
-  let latest = null; // the page that was asked for
 
-  /** Of several pages that are asked for, the last is shown. */
-  async function load(afresh) {
-    const asked = withQuery(route, { ...filter, order: "input", after: afresh ? null : answers.at(-1)?.id, limit: PAGE });
-    latest = asked;
+  const load = latestOf(async (latest) => {
     problem.textContent = "";
-    try {
-      const page = await request(asked, { signal });
-      if (latest !== asked) return;
-      answers = afresh ? page.data : [...answers, ...page.data];
-      more.hidden = !page.has_more;
-    } catch (error) {
-      if (!signal.aborted && latest === asked) problem.textContent = error.message;
-      return;
-    }
+    const page = await request(withQuery(route, { ...filter, order: "input", after: answers.at(-1)?.id, limit: PAGE }), { signal: latest });
+    answers.push(...page.data);
+    more.hidden = !page.has_more;
     const counted = `${answers.length} ${answers.length === 1 ? "answer" : "answers"}${more.hidden ? "" : ", and more"}`;
     list.replaceChildren(table(counted, columns(id), answers, "No answer matches."));
     same.replaceChildren(sameBy(withQuery(route, { ...filter, order: "input" }), command(id, filter)));
-  }
+  }, (error) => { problem.textContent = error.message; }, signal);
 
   function change(name) {
     return (value) => {
       filter[name] = value;
       setQuery(filter);
-      load(true);
+      answers = [];
+      load();
     };
   }
 
@@ -61,7 +52,7 @@ export async function resultsView({ place, signal, query, setQuery }, id) {
       field("Benchmark", input("benchmark", { type: "search", maxlength: "100" })),
       field("Row", input("row", { type: "number", min: "0", step: "1" }))),
     problem, list, more, same);
-  await load(true);
+  await load();
 }
 
 /** The command that lists the same; it knows no rows. */

@@ -1,6 +1,6 @@
 // The trajectories of a job: filters, order and a histogram of their rewards.
 
-import { request, withQuery } from "../api.js";
+import { latestOf, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
 import { duration, number, shellQuoted } from "../format.js";
 import { rewardHistogram } from "../reward_histogram.js";
@@ -20,52 +20,50 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const histogram = h("div");
   const same = h("div");
   const problem = h("p", { class: "error", role: "alert" });
-  const more = h("button", { type: "button", hidden: true, onclick: () => load(false) }, "Show more");
+  const more = h("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
   const ofAll = () => ({ ...filter, sort: "", order: "", text: "" }); // the histogram knows no texts
   let found = [];
   let last = null;
-  let latest = null; // rewards that were asked for
+  let shownRewards = null; // the address of those that are shown or asked for
 
-  async function load(afresh) {
+  const failed = (error) => { problem.textContent = error.message; };
+
+  const load = latestOf(async (latest) => {
     problem.textContent = "";
-    try {
-      if (afresh) showRewards();
-      const page = await request(withQuery(route, { ...filter, after: afresh ? null : last, limit: PAGE }), { signal });
-      found = afresh ? page.data : [...found, ...page.data];
-      last = page.last_id;
-      more.hidden = !page.has_more;
-    } catch (error) {
-      if (!signal.aborted) problem.textContent = error.message;
-      return;
-    }
+    showRewards();
+    const page = await request(withQuery(route, { ...filter, after: last, limit: PAGE }), { signal: latest });
+    found.push(...page.data);
+    last = page.last_id;
+    more.hidden = !page.has_more;
     const none = more.hidden ? "No trajectory matches." : "None of those searched so far matches.";
     list.replaceChildren(table(`${found.length} trajectories`, columns(id), found, none));
     same.replaceChildren(
       sameBy(withQuery(route, filter), command(id, filter)),
       sameBy(withQuery(`${route}/rewards`, ofAll())),
     );
+  }, failed, signal);
+
+  /** Beside the list, which does not wait for it and tells of problems. */
+  function showRewards() {
+    const asked = withQuery(`${route}/rewards`, ofAll());
+    if (shownRewards === asked) return; // another order has the same rewards
+    shownRewards = asked;
+    loadRewards(asked);
   }
 
-  /** Beside the list, which does not wait for it; of several that are asked for, the last is shown. */
-  async function showRewards() {
-    const asked = withQuery(`${route}/rewards`, ofAll());
-    if (latest === asked) return; // another order has the same rewards
-    latest = asked;
-    const rewards = await request(asked, { signal }).catch(() => null); // the list tells of the problem
-    if (latest !== asked) return;
-    if (rewards === null) {
-      latest = null;
-      return;
-    }
+  const loadRewards = latestOf(async (latest, asked) => {
+    const rewards = await request(asked, { signal: latest });
     const addressOf = (step) => withQuery(location.pathname, { ...filter, step });
     histogram.replaceChildren(...rewardHistogram(rewards, addressOf));
-  }
+  }, () => { shownRewards = null; }, signal);
 
   function change(name) {
     return (value) => {
       filter[name] = value;
       setQuery(filter);
-      load(true);
+      found = [];
+      last = null;
+      load();
     };
   }
 
@@ -90,7 +88,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
       field("Text", text)),
     problem, histogram, list, more, same,
   );
-  await load(true);
+  await load();
 }
 
 const columns = (id) => ({

@@ -1,0 +1,35 @@
+"""Which jobs a text occurs in."""
+
+import json
+
+from sqlalchemy import ColumnElement, Text, cast, or_
+
+from services.core.db.tables import JobRow
+
+_ASKED = ("model", "base_model", "suffix", "index", "benchmark", "benchmarks")
+_MADE = ("fine_tuned_model", "merged_model", "best_model")
+
+
+def contains_text(text: str) -> ColumnElement[bool]:
+    """Whether a text occurs, in upper or lower case, in what tells jobs apart: id, kind, names in
+    the request and of what was made, metadata, why the job waits or failed.
+
+    SQLite ignores the case of ASCII letters only, and so does a search in metadata.
+    """
+    # Metadata are searched as the JSON that is stored, in which other characters are escaped.
+    escaped = json.dumps(text)[1:-1]
+    return or_(
+        *(column.icontains(text, autoescape=True) for column in _texts()),
+        cast(JobRow.labels, Text).icontains(escaped, autoescape=True),
+    )
+
+
+def _texts() -> list[ColumnElement[str]]:
+    return [
+        JobRow.id,
+        JobRow.kind,
+        JobRow.queue_reason,
+        JobRow.error["message"].as_string(),
+        *(JobRow.request[name].as_string() for name in _ASKED),
+        *(JobRow.result[name].as_string() for name in _MADE),
+    ]
