@@ -16,7 +16,7 @@ from services.inference.clients.chat import (
     TokenUsage,
     ToolCall,
 )
-from services.inference.clients.json_service import FailureKind, ServiceFailed
+from services.inference.clients.retries import FailureKind, ServiceFailed
 from services.rollouts.log.parquet import row_of, trajectory_of
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.messages import MessageModel
