@@ -210,7 +210,6 @@ class SupervisedHyperparameters(OfflineHyperparameters):
 
     @property
     def generated_metrics(self) -> tuple[str, ...]:
-        """The metrics of answers that are generated at every evaluation."""
         if self.generation is None:
             return ()
         return (*GENERATED, SCORE) if self.generation.grader else GENERATED

@@ -33,13 +33,11 @@ class ReferencedHyperparameters(OfflineHyperparameters):
 
     @property
     def stage_arguments(self) -> JsonObject:
-        """The settings that belong to the method alone, under LLaMA-Factory's names."""
         beta = DEFAULT_BETA if self.beta == "auto" else self.beta
         return {"pref_beta": beta, "pref_ftx": self.sft_weight}
 
     @property
     def named_reference(self) -> str | None:
-        """The registered model that answers are compared with, if one is named."""
         return self.reference_model
 
     @property
@@ -107,7 +105,6 @@ class DpoHyperparameters(ReferencedHyperparameters):
 
     @property
     def stage_arguments(self) -> JsonObject:
-        """The settings that belong to the method alone, under LLaMA-Factory's names."""
         arguments: JsonObject = {
             **super().stage_arguments,
             "pref_loss": self.loss.value,
@@ -150,7 +147,6 @@ class KtoHyperparameters(ReferencedHyperparameters):
 
     @property
     def stage_arguments(self) -> JsonObject:
-        """The settings that belong to the method alone, under LLaMA-Factory's names."""
         return {
             **super().stage_arguments,
             "kto_chosen_weight": self.desirable_weight,

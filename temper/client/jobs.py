@@ -248,7 +248,6 @@ class Merges(JobResource[CreateMerge, Merge]):
     page_type = Page[Merge]
 
     def create(self, request: CreateMerge) -> Merge:
-        """Submit a job."""
         body = MergeModel(
             suffix=request.suffix, priority=request.priority, metadata=request.metadata
         )
@@ -263,7 +262,6 @@ class Exports(JobResource[CreateExport, Export]):
     page_type = Page[Export]
 
     def create(self, request: CreateExport) -> Export:
-        """Submit a job."""
         body = ExportModel(
             destination=request.destination, priority=request.priority, metadata=request.metadata
         )

@@ -41,7 +41,6 @@ class EvaluationFilesSpec(ValidationSpec):
     reuse: ReuseSpec | None = None
 
     def files(self) -> dict[str, SourceFile]:
-        """The files, by the request field that names each."""
         return {param: each.file for param, each in self.checked.items()}
 
 
