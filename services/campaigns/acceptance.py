@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from services.campaigns.records import Measurement
 from services.contracts.campaign_acceptance import AcceptancePolicy
-from services.contracts.campaigns import Comparison
+from services.contracts.campaign_loops import Comparison
 from services.metrics.missing_scores import Score, compare_scores
 
 BY_INTERVAL = AcceptancePolicy()

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from services.contracts.base import JsonObject
 from services.contracts.campaign_llms import LlmRole
-from services.contracts.campaigns import ROLE_OF_STEP, StepName
+from services.contracts.campaign_loops import ROLE_OF_STEP, StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.campaign_steps import REWOUND
 from services.core.jobs.events import storable

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from services.contracts.campaign_llms import CampaignLlm
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
-from services.inference.clients.json_service import ServiceFailed
+from services.inference.clients.retries import ServiceFailed
 
 NEWER_NAME = "max_completion_tokens"
 MOST = 1000

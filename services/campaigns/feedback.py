@@ -11,7 +11,7 @@ from services.campaigns.records import Attempt, Code, Failed, Feedback, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.base import Resource
-from services.contracts.campaigns import Comparison
+from services.contracts.campaign_loops import Comparison
 
 
 class _Explanation(Resource):

@@ -17,11 +17,11 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.base import JsonObject
 from services.contracts.campaign_llms import CampaignLlm
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 from services.contracts.errors import JobFailed, TemperError
 from services.core.jobs.campaign_steps import CACHED
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient, TokenUsage
-from services.inference.clients.json_service import FailureKind, ServiceFailed, model_retries
+from services.inference.clients.retries import FailureKind, ServiceFailed, model_retries
 
 ANSWER_SECONDS = 600.0
 CHARACTERS_PER_TOKEN = 4

@@ -24,7 +24,7 @@ from services.contracts.campaign_llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed, ConfigurationError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.inference.clients.chat import ChatRequest, InferenceClient
-from services.inference.clients.json_service import ServiceFailed, model_retries
+from services.inference.clients.retries import ServiceFailed, model_retries
 
 logger = logging.getLogger(__name__)
 

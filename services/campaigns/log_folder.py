@@ -16,7 +16,7 @@ from services.campaigns.effects import Effect, Place
 from services.campaigns.records import Code
 from services.campaigns.training_settings import TRIAL_ARGUMENTS, trial_arguments
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import StepName
+from services.contracts.campaign_loops import StepName
 from services.contracts.offline import SupervisedHyperparameters
 from services.contracts.stages import Stage
 from services.core.jobs.campaign_steps import CACHED

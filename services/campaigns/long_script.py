@@ -20,7 +20,7 @@ from services.campaigns.script_service import ScriptService
 from services.campaigns.script_tokens import script_token
 from services.campaigns.signals import BudgetSpent, Cause, Interrupted, StepFailed, Waiting
 from services.contracts.campaign_limits import Limit
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 from services.contracts.errors import JobFailed
 from services.contracts.sandbox_scripts import Script, ScriptState, StartScript
 from services.core.jobs.campaign_scripts import (

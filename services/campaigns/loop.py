@@ -17,7 +17,8 @@ from services.campaigns.running import run_experiment
 from services.campaigns.seeds import FixedModel, measure_seeds
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.campaign_limits import Limit
-from services.contracts.campaigns import CampaignResult, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import CampaignResult
 from services.contracts.errors import JobFailed
 
 

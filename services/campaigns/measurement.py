@@ -11,7 +11,8 @@ from services.campaigns.effects import Effect
 from services.campaigns.records import Measurement, Scores, WrongSample
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
-from services.contracts.campaigns import CreateCampaign, Failure
+from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns import CreateCampaign
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobStatus
 from services.datasets.append_log import read_records

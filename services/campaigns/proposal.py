@@ -16,7 +16,8 @@ from services.campaigns.records import Failed, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
 from services.contracts.base import Resource
-from services.contracts.campaigns import ParentPolicy, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import ParentPolicy
 from services.core.jobs.campaign_steps import KNOWN
 
 

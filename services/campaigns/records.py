@@ -4,7 +4,7 @@ from pydantic import Field
 
 from services.contracts.base import JsonObject, Resource
 from services.contracts.campaign_limits import Limit
-from services.contracts.campaigns import Comparison, Failure
+from services.contracts.campaign_loops import Comparison, Failure
 from services.contracts.datasets import TokenStatistics
 
 

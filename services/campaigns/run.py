@@ -31,7 +31,8 @@ from services.campaigns.signals import Waiting
 from services.campaigns.steps import Output, Steps
 from services.contracts.base import JsonObject
 from services.contracts.campaign_llms import CampaignLlm
-from services.contracts.campaigns import ROLE_OF_STEP, CreateCampaign, StepName
+from services.contracts.campaign_loops import ROLE_OF_STEP, StepName
+from services.contracts.campaigns import CreateCampaign
 from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

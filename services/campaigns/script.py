@@ -23,9 +23,10 @@ from services.campaigns.script_program import (
     ScriptProgram,
 )
 from services.campaigns.signals import StepFailed, Waiting
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 from services.contracts.sandbox import CommandStatus, Language, RunCodeRequest, RunCodeResponse
-from services.inference.clients.json_service import JsonService, Retries, ServiceFailed
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import Retries, ServiceFailed
 
 QUEUE_SECONDS = 90.0
 MAX_CONTAMINATED_SHARE = 0.1

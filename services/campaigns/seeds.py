@@ -19,7 +19,7 @@ from services.campaigns.records import Measurement, Scores, SeedMeasurement
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.campaign_limits import Limit
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 
 
 class Models(Protocol):

@@ -7,7 +7,7 @@ continues later from what it has recorded.
 from enum import StrEnum
 
 from services.contracts.campaign_limits import Limit
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 from services.contracts.errors import TemperError
 
 

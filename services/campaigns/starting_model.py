@@ -13,7 +13,7 @@ from services.campaigns.effects import Effect
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
 from services.contracts.adaptation import TrainingType
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 from services.contracts.errors import NotFound
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models import ModelKind

@@ -11,7 +11,7 @@ from services.campaigns.script import Row
 from services.campaigns.signals import StepFailed
 from services.campaigns.starting_model import starting_model
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 from services.contracts.failures import FailureCode
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobStatus

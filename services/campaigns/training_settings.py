@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from services.campaigns.signals import StepFailed
 from services.contracts.adaptation import TrainingType
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory import ArgumentRefused, check_arguments
 from services.contracts.llamafactory_closed import ArgumentProblem

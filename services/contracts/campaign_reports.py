@@ -6,7 +6,8 @@ from pydantic import Field
 
 from services.contracts.base import Resource
 from services.contracts.campaign_llms import LlmRole
-from services.contracts.campaigns import Campaign, CampaignLoop
+from services.contracts.campaign_loops import CampaignLoop
+from services.contracts.campaigns import Campaign
 
 
 class ReportedAttempt(CampaignLoop):

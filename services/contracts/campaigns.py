@@ -5,16 +5,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
-from services.contracts.base import JsonObject, Metadata, Number, Request, Resource
+from services.contracts.base import Metadata, Number, Request, Resource
+from services.contracts.benchmark_entries import BenchmarkName
 from services.contracts.benchmarks import Benchmark, benchmark_of
 from services.contracts.campaign_acceptance import AcceptancePolicy
 from services.contracts.campaign_limits import CampaignBudget, CampaignTimeLimits, Limit
 from services.contracts.campaign_llms import AnswerCaching, CampaignLlm, LlmRole, ScriptLlms
-from services.contracts.campaign_seeds import SeedPolicy, SeedScores
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaign_seeds import SeedPolicy
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.datasets import DatasetName
 from services.contracts.engine import VllmOptions
-from services.contracts.evaluations import BenchmarkName
 from services.contracts.graders import ExactGrader
 from services.contracts.jobs import GpuIndex, GpuUuid, JobRequest, JobState
 from services.contracts.models import ModelId
@@ -32,17 +33,6 @@ class CampaignDataset(Request):
     name: DatasetName
     file: str = Field(default="", max_length=200, description="Empty: of the registered data set.")
     description: str = Field(default="", max_length=10_000)
-
-
-class StepName(StrEnum):
-    """The steps of a loop, in order; loop 0 has ``base`` alone, the other loops the rest."""
-
-    BASE = "base"  # the base model is evaluated
-    PROPOSAL = "direct_exp_gen"  # a parent is chosen, and the LLM says what to try
-    CODING = "coding"  # the LLM writes a data script and settings until they pass their checks
-    RUNNING = "running"  # all data, a fine-tuning job, evaluations
-    FEEDBACK = "feedback"  # the measurements decide, the LLM explains
-    RECORD = "record"
 
 
 class ParentPolicy(StrEnum):
@@ -262,86 +252,6 @@ class ForkCampaign(RewindCampaign):
     budget: CampaignBudget | None = None
     llm: CampaignLlm | None = None
     metadata: Metadata | None = None
-
-
-ROLE_OF_STEP = {
-    StepName.PROPOSAL: LlmRole.PROPOSAL,
-    StepName.CODING: LlmRole.CODING,
-    StepName.FEEDBACK: LlmRole.FEEDBACK,
-}
-
-
-class Failure(StrEnum):
-    """Why an attempt failed."""
-
-    CONFIG = "CONFIG"
-    OUT_OF_MEMORY = "OOM"
-    DATA = "DATA"
-    ENVIRONMENT = "ENV"
-
-
-class Comparison(Resource):
-    """The paired difference to the best model so far, in the direction of improvement.
-
-    ``ci95`` is the interval of the mean difference per item, and ``p_value`` that of the paired
-    test, as in comparisons of evaluations. With several seeds an item's score is their mean.
-    """
-
-    samples: int = Field(description="Items.")
-    seeds: int = Field(default=1, description="Of the model.")
-    best_seeds: int = Field(default=1, description="Of the best model so far.")
-    difference: float
-    ci95: tuple[float, float]
-    p_value: float | None = None
-    improves: bool
-
-
-class CampaignLoop(Resource):
-    """One attempt; loop 0 is the base model.
-
-    Scores are means per item. An item without a score counts as the worst one of its part, or as 0
-    if that is worse; where lower is better and no item has a score, there is no mean. With several
-    seeds an item's score is their mean, and ``model`` that of the first seed.
-    """
-
-    object: Literal["campaign.loop"] = "campaign.loop"
-    loop: int
-    parent: int | None = None
-    hypothesis: str | None = None
-    steps: list[StepName] = Field(description="The finished ones.")
-    model: str | None = None
-    search_score: float | None = None
-    final_score: float | None = None
-    seeds: list[SeedScores] = Field(
-        default_factory=list, description="Each seed's model; empty where there is one seed."
-    )
-    seeds_note: str | None = Field(
-        default=None, description="Why there are fewer seeds than the policy names."
-    )
-    comparison: Comparison | None = None
-    accepted: bool | None = None
-    failure: Failure | None = None
-    failure_message: str | None = None
-    reason: str | None = None
-    judged: int | None = Field(
-        default=None,
-        description="Its place in the order of verdicts. The best model is the last accepted one.",
-    )
-
-
-class CampaignStep(Resource):
-    """A step with its output and its conversation with the LLM."""
-
-    object: Literal["campaign.step"] = "campaign.step"
-    loop: int
-    name: StepName
-    started_at: int
-    finished_at: int | None = None
-    output: JsonObject | None = None
-    transcript: list[JsonObject] = Field(
-        default_factory=list, description="Each call of the LLM: messages, answer and tokens."
-    )
-    jobs: list[str] = Field(default_factory=list)
 
 
 class CampaignResult(Resource):

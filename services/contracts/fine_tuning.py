@@ -13,8 +13,6 @@ from services.contracts.jobs import JobRequest, JobState
 from services.contracts.mixing import MAX_ROWS, MixStrategy
 from services.contracts.models import Suffix
 from services.contracts.offline import (
-    DpoMethod,
-    KtoMethod,
     OfflineHyperparameters,
     PretrainingMethod,
     RewardModelMethod,
@@ -22,6 +20,7 @@ from services.contracts.offline import (
     SupervisedMethod,
 )
 from services.contracts.online import DistillationMethod, PpoMethod, ReinforcementMethod
+from services.contracts.preference_optimization import DpoMethod, KtoMethod
 from services.contracts.stages import Stage
 
 TRAINING_DATASET = "training"

@@ -12,11 +12,10 @@ from services.contracts.graders import (
     ChemistryGrader,
     FunctionCallsGrader,
     GoldGrader,
-    JudgeModel,
     MeaningGrader,
-    OpenAiGrader,
     PanoramaGrader,
 )
+from services.contracts.openai_graders import JudgeModel, OpenAiGrader
 from services.contracts.sandbox import Language
 
 DottedPath = Annotated[

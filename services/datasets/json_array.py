@@ -94,12 +94,7 @@ class JsonArrayReader:
     def __init__(self, path: Path, max_row_bytes: int) -> None:
         self._path = path
         self._max_row_bytes = max_row_bytes
-        self._share_read = 0.0
-
-    @property
-    def share_read(self) -> float:
-        """How much of the file was read, from 0 to 1."""
-        return self._share_read
+        self.share_read = 0.0
 
     def __iter__(self) -> Iterator[Record | Problem]:
         decoder = StrictDecoder()
@@ -111,7 +106,7 @@ class JsonArrayReader:
             while more:
                 row += 1
                 yield self._element(decoder, window, row)
-                self._share_read = min(1.0, file.tell() / size)
+                self.share_read = min(1.0, file.tell() / size)
                 more = window.skip(",")
             _close(window, row)
 

@@ -40,12 +40,7 @@ class ParquetReader:
     def __init__(self, path: Path, max_row_bytes: int) -> None:
         self._path = path
         self._max_row_bytes = max_row_bytes
-        self._share_read = 0.0
-
-    @property
-    def share_read(self) -> float:
-        """How much of the file was read, from 0 to 1."""
-        return self._share_read
+        self.share_read = 0.0
 
     def __iter__(self) -> Iterator[Record | Problem]:
         row = 0
@@ -60,7 +55,7 @@ class ParquetReader:
                 for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
                     yield from self._rows(batch, schema, row)
                     row += batch.num_rows
-                    self._share_read = min(1.0, row / total)
+                    self.share_read = min(1.0, row / total)
         except (pa.ArrowException, OSError, ValueError, RuntimeError, LookupError) as error:
             raise UnreadableFile(f"the Parquet file is damaged: {_cause(error)}") from error
 

@@ -6,14 +6,9 @@ from types import MappingProxyType
 
 from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate, MeasureEstimate
 from services.contracts.evaluations import BenchmarkOutcome, declared_metric
-from services.contracts.graders import (
-    ChemistryGrader,
-    MultiGrader,
-    PanoramaGrader,
-    PythonGrader,
-    ScoreModelGrader,
-)
+from services.contracts.graders import ChemistryGrader, PanoramaGrader
 from services.contracts.main_metrics import Direction, MainMetric
+from services.contracts.openai_graders import MultiGrader, PythonGrader, ScoreModelGrader
 from services.contracts.rewards import EvaluationGrader
 
 ACCURACY, MEAN_SCORE = "accuracy", "mean_score"

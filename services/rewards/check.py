@@ -11,17 +11,19 @@ from services.contracts.graders import (
     ChemistryGrader,
     FunctionCallsGrader,
     GoldGrader,
-    JudgeModel,
-    LabelModelGrader,
     MathGrader,
     MeaningGrader,
-    MultiGrader,
     PanoramaGrader,
+    TokenF1Grader,
+)
+from services.contracts.openai_graders import (
+    JudgeModel,
+    LabelModelGrader,
+    MultiGrader,
     PythonGrader,
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
-    TokenF1Grader,
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (

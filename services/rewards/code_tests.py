@@ -16,7 +16,8 @@ from services.contracts.sandbox_cases import (
     CaseStatus,
     RunCasesResponse,
 )
-from services.inference.clients.json_service import JsonService, ServiceFailed
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import ServiceFailed
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.sandbox import ask_sandbox
 

@@ -8,18 +8,20 @@ from services.contracts.graders import (
     ChemistryGrader,
     FunctionCallsGrader,
     GoldGrader,
-    JudgeModel,
-    LabelModelGrader,
     MathGrader,
     MeaningGrader,
+    PanoramaGrader,
+    TokenF1Grader,
+)
+from services.contracts.openai_graders import (
+    JudgeModel,
+    LabelModelGrader,
     MultiGrader,
     OpenAiGrader,
-    PanoramaGrader,
     PythonGrader,
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
-    TokenF1Grader,
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
@@ -35,7 +37,8 @@ from services.contracts.rewards import (
 )
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import FunctionPool, check_function_allowed
-from services.inference.clients.json_service import FailureKind, JsonService, Retries
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import FailureKind, Retries
 from services.rewards.check import check_judge_name
 from services.rewards.chemistry.grader import Chemistry
 from services.rewards.chemistry.oracles import Oracles

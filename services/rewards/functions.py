@@ -6,7 +6,8 @@ from typing import Any
 
 from services.contracts.rewards import CallableReward
 from services.core.process.worker_pool import FunctionFailed, FunctionPool
-from services.inference.clients.json_service import JsonService, ServiceFailed
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import ServiceFailed
 from services.rewards.interface import RewardFailed, Sample, Score
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from services.contracts.base import JsonObject
 from services.contracts.rewards import JudgeReward
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
-from services.inference.clients.json_service import ServiceFailed, model_retries
+from services.inference.clients.retries import ServiceFailed, model_retries
 from services.rewards.graders.template import render
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
 from services.rewards.verdicts import Verdicts

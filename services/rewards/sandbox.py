@@ -6,7 +6,8 @@ from pydantic import ValidationError
 
 from services.contracts.base import JsonObject, Resource
 from services.core.operator_environment import OperatorEnvironment
-from services.inference.clients.json_service import FailureKind, JsonService, Retries
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import FailureKind, Retries
 
 CONNECTIONS = 64
 # Running the same code again is harmless.

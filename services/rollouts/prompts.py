@@ -95,10 +95,8 @@ def inline_prompts(
     rows: Iterable[JsonValue],
     prompt_type: PromptType = "plain",
     system_prompt: str | None = None,
-    *,
-    param: str = "prompts",
 ) -> Sequence[Prompt]:
-    """The prompts in the request field ``param``.
+    """The prompts in the request field ``prompts``.
 
     Raises InvalidRequest naming the row, as in ``prompts[2]``, and the path at fault.
     """
@@ -107,7 +105,7 @@ def inline_prompts(
         try:
             prompts.append(prompt_of_row(row, index, prompt_type, system_prompt))
         except RowError as error:
-            place = f"{param}[{index}]"
+            place = f"prompts[{index}]"
             raise InvalidRequest(f"{place}: {error.message}", param=place) from None
     return prompts
 

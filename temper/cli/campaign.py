@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from services.contracts.campaigns import CampaignLoop
+from services.contracts.campaign_loops import CampaignLoop
 from temper.cli import campaign_sync
 from temper.cli.campaign_batch import batch
 from temper.cli.campaign_history import fork, rewind

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from services.contracts.campaigns import Campaign, ForkCampaign, RewindCampaign, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import Campaign, ForkCampaign, RewindCampaign
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output
 

@@ -11,6 +11,7 @@ from services.contracts.benchmark_sources import BENCHMARK_ROWS
 from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.campaign_acceptance import AcceptBy
 from services.contracts.campaign_llms import LlmRole
+from services.contracts.campaign_loops import StepName
 from services.contracts.campaign_seeds import MAX_SEEDS
 from services.contracts.campaigns import (
     Campaign,
@@ -18,7 +19,6 @@ from services.contracts.campaigns import (
     ForkCampaign,
     ParentPolicy,
     RewindCampaign,
-    StepName,
 )
 from services.contracts.files import FilePurpose
 from temper.cli.gateway import connect

@@ -3,14 +3,9 @@
 from typing import Literal
 
 from services.contracts.base import Page
+from services.contracts.campaign_loops import CampaignLoop
 from services.contracts.campaign_reports import CampaignReport
-from services.contracts.campaigns import (
-    Campaign,
-    CampaignLoop,
-    CreateCampaign,
-    ForkCampaign,
-    RewindCampaign,
-)
+from services.contracts.campaigns import Campaign, CreateCampaign, ForkCampaign, RewindCampaign
 from temper.client.transport import TRANSFER_TIME_LIMIT, Transport
 
 PATH = "/v1/campaigns"

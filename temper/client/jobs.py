@@ -251,7 +251,6 @@ class Merges(JobResource[CreateMerge, Merge]):
     page_type = Page[Merge]
 
     def create(self, request: CreateMerge) -> Merge:
-        """Submit a job."""
         body = MergeModel(
             suffix=request.suffix, priority=request.priority, metadata=request.metadata
         )
@@ -266,7 +265,6 @@ class Exports(JobResource[CreateExport, Export]):
     page_type = Page[Export]
 
     def create(self, request: CreateExport) -> Export:
-        """Submit a job."""
         body = ExportModel(
             destination=request.destination, priority=request.priority, metadata=request.metadata
         )

@@ -13,13 +13,12 @@ from services.contracts.llamafactory import catalogue, check_arguments, check_te
 from services.contracts.llamafactory_closed import refusal
 from services.contracts.mixing import Mixing
 from services.contracts.offline import (
-    DpoHyperparameters,
-    KtoHyperparameters,
     OfflineHyperparameters,
     PretrainingHyperparameters,
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
+from services.contracts.preference_optimization import DpoHyperparameters, KtoHyperparameters
 from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.contracts.yaml_text import parse_yaml

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from services.contracts.benchmark_entries import BenchmarkEntry
 from services.contracts.benchmarks import BENCHMARKS, COMPOSITES
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluations import BenchmarkEntry, CreateEvaluation
+from services.contracts.evaluations import CreateEvaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from services.contracts.jobs import JobKind

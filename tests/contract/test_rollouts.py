@@ -11,9 +11,10 @@ import pytest
 
 from services.contracts.trajectories import CallOutcome, FinishReason
 from services.rollouts.log.log import IndexedLog
-from services.rollouts.log.parquet import read_parquet, write_parquet
+from services.rollouts.log.parquet import write_parquet
 from services.rollouts.log.updates import UpdateLog
 from tests.support.trajectories import call, trajectory
+from tests.support.trajectory_files import read_parquet
 
 SANDBOX = {"class_name": "sandbox"}
 NESTED = json.loads("[" * 150 + "]" * 150)
@@ -216,7 +217,7 @@ def test_trajectories_can_be_downloaded_once_complete(
     (folder / "copy.parquet").write_bytes(http.get(path).content)
 
     assert (early.status_code, early.json()["error"]["code"]) == (404, "content_not_ready")
-    assert list(read_parquet(folder / "copy.parquet")) == made
+    assert read_parquet(folder / "copy.parquet") == made
 
 
 def test_a_trajectory_is_returned_in_full(http: httpx.Client, file_id: str, home: Path) -> None:

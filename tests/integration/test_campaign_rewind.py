@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.contracts.campaign_limits import CampaignBudget
-from services.contracts.campaigns import ForkCampaign, RewindCampaign, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import ForkCampaign, RewindCampaign
 from services.contracts.jobs import JobKind
 from temper.client import ClientError, Temper
 from tests.integration.test_campaign_branches import Branching

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.campaigns import StepName
+from services.contracts.campaign_loops import StepName
 from services.core.jobs.campaign_steps import request_key
 from tests.integration.test_campaigns import GOOD, SETTINGS, Campaigns, Script, running_campaigns
 from tests.support.processes import free_port

@@ -13,7 +13,7 @@ import pytest
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import MARKER, Accelerator, Runtime
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
-from services.inference.clients.json_service import ServiceFailed
+from services.inference.clients.retries import ServiceFailed
 from services.inference.vllm.log import StartupPhase
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
 from tests.support.runtimes import installed_runtime

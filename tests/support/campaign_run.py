@@ -11,7 +11,8 @@ from services.campaigns.claims import claim_step, release
 from services.campaigns.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Waiting
-from services.contracts.campaigns import CreateCampaign, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import CreateCampaign
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database, now

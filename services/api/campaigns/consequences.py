@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from services.contracts.base import JsonObject
-from services.contracts.campaigns import StepName
+from services.contracts.campaign_loops import StepName
 from services.core.jobs.campaign_steps import Step
 
 _PLACES = {name: place for place, name in enumerate(StepName)}

@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 from services.api.campaigns.consequences import Cleared, Course
 from services.api.campaigns.service import create_campaign
 from services.api.settings import ApiSettings
-from services.contracts.campaigns import CreateCampaign, ForkCampaign, RewindCampaign, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import CreateCampaign, ForkCampaign, RewindCampaign
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.artifacts import Artifacts

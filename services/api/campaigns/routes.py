@@ -21,16 +21,9 @@ from services.api.examples import CAMPAIGN
 from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes
 from services.contracts.base import Page
+from services.contracts.campaign_loops import CampaignLoop, CampaignStep, StepName
 from services.contracts.campaign_reports import CampaignReport
-from services.contracts.campaigns import (
-    Campaign,
-    CampaignLoop,
-    CampaignStep,
-    CreateCampaign,
-    ForkCampaign,
-    RewindCampaign,
-    StepName,
-)
+from services.contracts.campaigns import Campaign, CreateCampaign, ForkCampaign, RewindCampaign
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,

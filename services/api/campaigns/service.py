@@ -10,15 +10,9 @@ from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
+from services.contracts.campaign_loops import CampaignLoop, CampaignStep, StepName
 from services.contracts.campaign_seeds import SeedScores
-from services.contracts.campaigns import (
-    Campaign,
-    CampaignLoop,
-    CampaignResult,
-    CampaignStep,
-    CreateCampaign,
-    StepName,
-)
+from services.contracts.campaigns import Campaign, CampaignResult, CreateCampaign
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow

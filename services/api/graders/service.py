@@ -10,7 +10,6 @@ from threading import BoundedSemaphore
 from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
 from services.contracts.errors import GatewayTimeout, InvalidRequest, Unavailable
-from services.contracts.graders import OpenAiGrader
 from services.contracts.grading import (
     GraderErrors,
     GraderMetadata,
@@ -19,6 +18,7 @@ from services.contracts.grading import (
     RunGrader,
     ValidateGrader,
 )
+from services.contracts.openai_graders import OpenAiGrader
 from services.contracts.rewards import Reward
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.record import RowError

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator
 from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
-from services.contracts.campaigns import StepName
+from services.contracts.campaign_loops import StepName
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.db.tables import CampaignEffectRow, IdempotencyRow, JobRow
 from services.core.jobs.store import request_cancel

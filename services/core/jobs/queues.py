@@ -41,6 +41,8 @@ SERVE = QueueNames(validation="serve.validation", work="serve")
 _PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, CHECK, MERGE, EXPORT, CAMPAIGN, SERVE)
 ALL_QUEUES = tuple(name for pair in _PAIRS for name in pair.both)
 
+WAKE_UPS_AT_ONCE = 500
+
 
 def add_wake_up(session: Session, queue: str) -> None:
     """Have the dispatcher wake one worker of ``queue``."""
@@ -53,9 +55,9 @@ def wake_once(session: Session, queue: str) -> None:
         add_wake_up(session, queue)
 
 
-def pending_wake_ups(session: Session, limit: int = 500) -> Sequence[OutboxRow]:
+def pending_wake_ups(session: Session) -> Sequence[OutboxRow]:
     """The unsent wake-ups, oldest first."""
-    return session.scalars(select(OutboxRow).order_by(OutboxRow.seq).limit(limit)).all()
+    return session.scalars(select(OutboxRow).order_by(OutboxRow.seq).limit(WAKE_UPS_AT_ONCE)).all()
 
 
 def remove_wake_ups(session: Session, seqs: Sequence[int]) -> None:

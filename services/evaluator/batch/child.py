@@ -24,7 +24,7 @@ from services.evaluator.batch.spec import SPEC, BatchSpec
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
-from services.inference.clients.json_service import FailureKind, ServiceFailed
+from services.inference.clients.retries import FailureKind, ServiceFailed
 
 
 class Sending:

@@ -13,7 +13,8 @@ from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serving import LocalModel, served
 from services.inference.clients.chat import LARGEST_ANSWER
-from services.inference.clients.json_service import JsonService, ServiceAnswer, model_retries
+from services.inference.clients.json_service import JsonService, ServiceAnswer
+from services.inference.clients.retries import model_retries
 
 ATTEMPT_DEADLINES = 3
 """A request is given up after this many of its time limits, retries included."""

@@ -12,13 +12,9 @@ from sqlalchemy.orm import Session
 
 from services.contracts.errors import TemperError
 from services.contracts.evaluations import CreateEvaluation
-from services.contracts.graders import (
-    ChemistryGrader,
-    LabelModelGrader,
-    MultiGrader,
-    ScoreModelGrader,
-)
+from services.contracts.graders import ChemistryGrader
 from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.openai_graders import LabelModelGrader, MultiGrader, ScoreModelGrader
 from services.contracts.rewards import EvaluationGrader, PairwiseJudgeReward
 from services.core.artifacts import Artifacts
 from services.core.checksums import FILE as CHECKSUMS

@@ -14,7 +14,7 @@ from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.failures import RequestFailure
 from services.evaluator.serving import LocalModel, served
 from services.inference.clients.chat import ChatRequest, InferenceClient
-from services.inference.clients.json_service import ServiceFailed, model_retries
+from services.inference.clients.retries import ServiceFailed, model_retries
 from services.inference.vllm.server import VllmServer
 from services.rollouts.chat import check_template_reads
 

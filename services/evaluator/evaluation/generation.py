@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -46,41 +46,33 @@ class Engine(Protocol):
         """Raise once the model is permanently gone; otherwise never return."""
 
 
+@dataclass(frozen=True)
 class Generation:
     """Turns samples of a benchmark into durable, graded rows and keeps their totals."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        grading: "Grading",
-        results: AppendLog[ResultRow],
-        totals: RunningTotals,
-        *,
-        system_prompt: str | None,
-    ) -> None:
-        self._model = model
-        self._grading = grading
-        self._results = results
-        self._totals = totals
-        self._system_prompt = system_prompt
+    model: ChatModel
+    grading: "Grading"
+    results: AppendLog[ResultRow]
+    totals: RunningTotals
+    system_prompt: str | None
 
     async def ask(self, sample: EvaluationSample) -> RequestFailure | None:
         """Send a sample, grade the answer and store its row; returns the failure, if any."""
-        outcome = await self._model.ask(self._conversation(sample), sample)
+        outcome = await self.model.ask(self._conversation(sample), sample)
         if isinstance(outcome, Unanswered):
-            self._keep(self._grading.unanswered_row(sample, outcome))
+            self._keep(self.grading.unanswered_row(sample, outcome))
             return outcome.failure
-        self._keep(await self._grading.row(sample, outcome))
+        self._keep(await self.grading.row(sample, outcome))
         return None
 
     def _conversation(self, sample: EvaluationSample) -> Sequence[JsonObject]:
-        if self._system_prompt is None or sample.messages[0].get("role") == "system":
+        if self.system_prompt is None or sample.messages[0].get("role") == "system":
             return sample.messages
-        return [{"role": "system", "content": self._system_prompt}, *sample.messages]
+        return [{"role": "system", "content": self.system_prompt}, *sample.messages]
 
     def _keep(self, row: ResultRow) -> None:
-        self._results.append(row)
-        self._totals.add(row)
+        self.results.append(row)
+        self.totals.add(row)
 
 
 async def generate(
@@ -117,6 +109,7 @@ async def _ask_all(
             watch.failed(failure)
 
 
+@dataclass(frozen=True)
 class Grading:
     """Makes rows of answers: correct from a score of ``pass_threshold``, or up to it where lower
     scores are better.
@@ -126,22 +119,12 @@ class Grading:
     where 0 could be the best one.
     """
 
-    def __init__(
-        self,
-        grader: Component,
-        pass_threshold: float,
-        *,
-        keep_reasoning: bool = False,
-        prediction: JsonPrediction | None = None,
-        benchmark: str | None = None,
-        lower_is_better: bool = False,
-    ) -> None:
-        self._grader = grader
-        self._pass_threshold = pass_threshold
-        self._keep_reasoning = keep_reasoning
-        self._prediction = prediction
-        self._benchmark = benchmark
-        self._lower_is_better = lower_is_better
+    grader: Component
+    pass_threshold: float
+    keep_reasoning: bool = False
+    prediction: JsonPrediction | None = None
+    benchmark: str | None = None
+    lower_is_better: bool = False
 
     async def row(self, sample: EvaluationSample, answer: Answer) -> ResultRow:
         """The graded answer; without a score, the reason is its ``error``."""
@@ -150,7 +133,7 @@ class Grading:
         if text is not None:
             score, error = await self._score(sample, text)
         return ResultRow(
-            benchmark=self._benchmark,
+            benchmark=self.benchmark,
             index=sample.index,
             sample=sample.sample,
             prompt=sample.prompt(KEPT_PROMPT),
@@ -176,7 +159,7 @@ class Grading:
     def unanswered_row(self, sample: EvaluationSample, outcome: Unanswered) -> ResultRow:
         """The row of a sample that has no answer."""
         return ResultRow(
-            benchmark=self._benchmark,
+            benchmark=self.benchmark,
             index=sample.index,
             sample=sample.sample,
             prompt=sample.prompt(KEPT_PROMPT),
@@ -191,26 +174,26 @@ class Grading:
         )
 
     def _without_value(self) -> tuple[Score | None, str | None]:
-        if self._lower_is_better:
+        if self.lower_is_better:
             return None, "the answer has no value at prediction.path"
         return Score(0.0), None
 
     def _passes(self, score: Score) -> bool:
-        if self._lower_is_better:
-            return score.value <= self._pass_threshold
-        return score.value >= self._pass_threshold
+        if self.lower_is_better:
+            return score.value <= self.pass_threshold
+        return score.value >= self.pass_threshold
 
     def _graded_text(self, answer: str) -> tuple[str | None, ParsingOutcome | None]:
         """What is graded, and what became of the JSON if that is asked for."""
-        if self._prediction is None:
+        if self.prediction is None:
             return answer, None
-        ends = self._prediction.reasoning_ends or REASONING_ENDS
+        ends = self.prediction.reasoning_ends or REASONING_ENDS
         extraction = extract_json(answer, ends)
         outcome: ParsingOutcome = extraction.outcome.value
         if extraction.outcome is not ExtractionOutcome.PARSED:
             return None, outcome
         try:
-            value = at_path(extraction.value, self._prediction.path)
+            value = at_path(extraction.value, self.prediction.path)
         except LookupError:
             return None, outcome
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), outcome
@@ -218,10 +201,10 @@ class Grading:
     async def _score(self, sample: EvaluationSample, text: str) -> tuple[Score | None, str | None]:
         """The score of a text, or why there is none."""
         graded = Sample.of_answer(text, sample.messages, sample.gold, sample.extra)
-        if self._keep_reasoning or self._prediction is not None:
+        if self.keep_reasoning or self.prediction is not None:
             graded = replace(graded, keeps_reasoning=True)
         try:
-            return await self._grader.score(graded), None
+            return await self.grader.score(graded), None
         except RewardFailed as failure:
             return None, f"the answer was not graded: {failure.message}"
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import declared_metric
-from services.contracts.graders import JudgeModel
 from services.contracts.multi_turn import MultiTurn, Tool
+from services.contracts.openai_graders import JudgeModel
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import JsonPrediction, Sampling
 from services.core.artifacts import SourceFile
@@ -41,7 +41,6 @@ class EvaluationFilesSpec(ValidationSpec):
     reuse: ReuseSpec | None = None
 
     def files(self) -> dict[str, SourceFile]:
-        """The files, by the request field that names each."""
         return {param: each.file for param, each in self.checked.items()}
 
 

@@ -16,12 +16,8 @@ from services.contracts.prompt_batches import PromptEndpoint
 from services.evaluator.failures import RequestFailure
 from services.inference.clients.adaptive_limit import AdaptiveLimit, Waiters
 from services.inference.clients.chat import LARGEST_ANSWER
-from services.inference.clients.json_service import (
-    FailureKind,
-    JsonService,
-    ServiceFailed,
-    model_retries,
-)
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import FailureKind, ServiceFailed, model_retries
 
 ATTEMPTS = 6
 """Failed attempts after which a request is given up; one that timed out counts twice."""

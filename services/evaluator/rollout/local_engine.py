@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from services.contracts.errors import TemperError
 from services.core.process.reporter import Reporter
-from services.inference.clients.json_service import ServiceFailed, model_retries
+from services.inference.clients.retries import ServiceFailed, model_retries
 from services.inference.token_engine.base import (
     EngineFailed,
     SampledTokens,

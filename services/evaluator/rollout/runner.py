@@ -28,24 +28,16 @@ class PlannedRollout:
         return f"traj-{self.prompt.index}-{self.index}"
 
 
+@dataclass(frozen=True)
 class RolloutRunner:
     """Turns planned rollouts into scored trajectories on disk, and keeps their totals."""
 
-    def __init__(
-        self,
-        rollouts: Rollouts,
-        scorer: Scorer,
-        log: IndexedLog,
-        totals: RolloutTotals,
-        tools: ToolMonitor,
-        seed: int | None,
-    ) -> None:
-        self._rollouts = rollouts
-        self._scorer = scorer
-        self._log = log
-        self._totals = totals
-        self._tools = tools
-        self._seed = seed
+    rollouts: Rollouts
+    scorer: Scorer
+    log: IndexedLog
+    totals: RolloutTotals
+    tools: ToolMonitor
+    seed: int | None
 
     async def run(
         self,
@@ -76,19 +68,19 @@ class RolloutRunner:
     async def _play_all(self, samples: Iterator[PlannedRollout], rewarding: "_RewardQueue") -> None:
         # All of these tasks draw from the one iterator: it is the window.
         for sample in samples:
-            trajectory = await self._rollouts.play(
+            trajectory = await self.rollouts.play(
                 sample.prompt,
                 sample_index=sample.index,
-                seed=self._seed,
+                seed=self.seed,
                 trajectory_id=sample.trajectory_id,
             )
             await rewarding.begin(self._finish(trajectory))
 
     async def _finish(self, trajectory: Trajectory) -> None:
-        rewarded = await self._scorer.score(trajectory)
-        rewarded = self._log.keep(rewarded)
-        self._totals.add(rewarded)
-        self._tools.observe(rewarded)
+        rewarded = await self.scorer.score(trajectory)
+        rewarded = self.log.keep(rewarded)
+        self.totals.add(rewarded)
+        self.tools.observe(rewarded)
 
 
 class _RewardQueue:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.base import JsonObject
-from services.inference.clients.json_service import JsonService, Retries, model_retries
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import Retries, model_retries
 
 LARGEST_ANSWER = 32 * 2**20
 """Bytes."""

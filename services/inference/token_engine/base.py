@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.contracts.errors import TemperError
-from services.inference.clients.json_service import ServiceFailed
+from services.inference.clients.retries import ServiceFailed
 
 FinishReason = Literal["stop", "length", "abort"]
 TOP_K_LIMIT = 1024

@@ -7,12 +7,8 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from services.contracts.base import JsonObject
-from services.inference.clients.json_service import (
-    JsonService,
-    Retries,
-    ServiceFailed,
-    model_retries,
-)
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import Retries, ServiceFailed, model_retries
 from services.inference.token_engine.base import (
     EngineFailed,
     FinishReason,

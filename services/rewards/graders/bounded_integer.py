@@ -1,11 +1,7 @@
 """Grades the boxed integers of competitions such as AIME, with second opinions beside the rule."""
 
-from services.contracts.graders import (
-    BoxedIntegerGrader,
-    GraderMessage,
-    JudgeModel,
-    LabelModelGrader,
-)
+from services.contracts.graders import BoxedIntegerGrader
+from services.contracts.openai_graders import GraderMessage, JudgeModel, LabelModelGrader
 from services.rewards.graders.gold import GoldMatch
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 from services.rewards.mathematics.equality import Equality

@@ -5,9 +5,10 @@ import json
 import secrets
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import PythonGrader
+from services.contracts.openai_graders import PythonGrader
 from services.contracts.sandbox import CommandStatus, Language, RunCodeResponse, RunStatus
-from services.inference.clients.json_service import JsonService, ServiceFailed
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import ServiceFailed
 from services.rewards.functions import read_score
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
 from services.rewards.sandbox import ask_sandbox

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 from services.contracts.base import JsonObject
 from services.contracts.trajectories import Trajectory
-from services.datasets.append_log import UnreadableRecord
 
 _CALL = pa.struct(
     [
@@ -75,45 +74,8 @@ tools, extra, arguments and runs of calls) are JSON strings."""
 
 _JSON_COLUMNS = ("messages", "tools", "extra")
 _JSON_OF_CALLS = ("arguments", "run")
-
-
-def row_of(trajectory: Trajectory) -> JsonObject:
-    """The values of the columns."""
-    row = trajectory.model_dump(exclude={"object"})
-    for name in _JSON_COLUMNS:
-        row[name] = _text(row[name])
-    for call in _calls(row):
-        for name in _JSON_OF_CALLS:
-            if call[name] is not None:
-                call[name] = _text(call[name])
-    row["reward_components"] = list(row["reward_components"].items())
-    return row
-
-
-def trajectory_of(row: JsonObject) -> Trajectory:
-    """The inverse of `row_of`; raises ValueError for any other row."""
-    row = dict(row)
-    for name in _JSON_COLUMNS:
-        row[name] = json.loads(row[name])
-    for call in _calls(row):
-        for name in _JSON_OF_CALLS:
-            if call.get(name) is not None:  # older files have no runs
-                call[name] = json.loads(call[name])
-    row["reward_components"] = dict(row["reward_components"])
-    return Trajectory.model_validate(row)
-
-
-def _calls(row: JsonObject) -> list[JsonObject]:
-    return [call for turn in row["turns"] for call in turn["calls"]]
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 _GROUP_ROWS = 512
 _GROUP_TOKENS = 2_000_000
-_BATCH_ROWS = 64
 
 
 def write_parquet(trajectories: Iterable[Trajectory], path: Path) -> None:
@@ -136,28 +98,35 @@ def write_parquet(trajectories: Iterable[Trajectory], path: Path) -> None:
     partial.replace(path)
 
 
-def read_parquet(path: Path) -> Iterator[Trajectory]:
-    """The trajectories of a file; raises `UnreadableRecord` for a foreign or damaged file."""
-    row = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_BATCH_ROWS):
-                for values in batch.to_pylist():
-                    yield trajectory_of(values)
-                    row += 1
-    except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
-        cause = " ".join(str(error).split())[:300]
-        raise UnreadableRecord(f"{path.name}: row {row} is not a trajectory: {cause}") from error
-
-
 def _groups(trajectories: Iterable[Trajectory]) -> Iterator[list[dict[str, object]]]:
     group: list[dict[str, object]] = []
     tokens = 0
     for trajectory in trajectories:
-        group.append(row_of(trajectory))
+        group.append(_row(trajectory))
         tokens += len(trajectory.prompt_token_ids) + len(trajectory.response_token_ids)
         if len(group) == _GROUP_ROWS or tokens >= _GROUP_TOKENS:
             yield group
             group, tokens = [], 0
     if group:
         yield group
+
+
+def _row(trajectory: Trajectory) -> JsonObject:
+    """The values of the columns."""
+    row = trajectory.model_dump(exclude={"object"})
+    for name in _JSON_COLUMNS:
+        row[name] = _text(row[name])
+    for call in _calls(row):
+        for name in _JSON_OF_CALLS:
+            if call[name] is not None:
+                call[name] = _text(call[name])
+    row["reward_components"] = list(row["reward_components"].items())
+    return row
+
+
+def _calls(row: JsonObject) -> list[JsonObject]:
+    return [call for turn in row["turns"] for call in turn["calls"]]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -14,7 +14,7 @@ from services.inference.clients.chat import (
     InferenceClient,
     ToolCall,
 )
-from services.inference.clients.json_service import ServiceFailed
+from services.inference.clients.retries import ServiceFailed
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.models.base import Conversation, SpokenTurn
 from services.rollouts.parsers import ParsedCall

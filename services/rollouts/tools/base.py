@@ -6,7 +6,7 @@ from typing import Protocol
 from services.contracts.base import JsonObject
 from services.contracts.tool_runs import ToolRun
 from services.contracts.trajectories import CallOutcome
-from services.inference.clients.json_service import FailureKind, ServiceFailed
+from services.inference.clients.retries import FailureKind, ServiceFailed
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from services.contracts.sandbox import (
 )
 from services.contracts.tool_runs import KEPT_CODE_CHARACTERS, ProgramRun, kept_command
 from services.contracts.trajectories import CallOutcome
-from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
 from services.rollouts.tools.base import (
     ToolError,
     ToolResult,

@@ -16,7 +16,8 @@ from services.contracts.tool_runs import (
     QueryHits,
     SearchRun,
 )
-from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
 from services.rollouts.tools.base import (
     ToolError,
     ToolResult,

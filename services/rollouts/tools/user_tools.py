@@ -5,7 +5,8 @@ import json
 from services.contracts.base import JsonObject
 from services.contracts.trajectories import CallOutcome
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, FunctionTimedOut
-from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
 from services.rollouts.tools.base import SHOWN_CHARACTERS, ToolError, ToolResult, service_error
 from services.rollouts.tools.configuration import CallableConfig, HttpConfig
 from services.rollouts.tools.endpoints import ToolEndpoint

@@ -2,12 +2,12 @@
 
 import math
 from array import array
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tokenizers import Tokenizer
 
+from services.contracts.checks import RowLengths
 from services.contracts.errors import JobFailed
 from services.datasets.formats import Example
 
@@ -19,34 +19,17 @@ _PIECE_CHARACTERS = 64 * 1024
 _MARKERS = ("<|im_start|>", "<|im_end|>")
 
 
-@dataclass(frozen=True, slots=True)
-class LengthStatistics:
-    """Lengths per row in ``unit``: tokens, or characters without a tokenizer.
-
-    ``truncated`` counts rows longer than the training's sequence length; None in characters.
-    """
-
-    unit: str
-    min: int
-    mean: float
-    p50: int
-    p95: int
-    max: int
-    total: int
-    truncated: int | None
-
-
-class RowLengths(Protocol):
+class LengthCounter(Protocol):
     """Collects the lengths of rows."""
 
     def add(self, example: Example) -> None:
         """Count one row."""
 
-    def statistics(self) -> LengthStatistics | None:
+    def statistics(self) -> RowLengths | None:
         """Statistics of all rows so far; None without any."""
 
 
-def row_lengths(tokenizer_file: Path | None, max_seq_length: int) -> RowLengths:
+def row_lengths(tokenizer_file: Path | None, max_seq_length: int) -> LengthCounter:
     """Lengths in tokens, or in characters without a tokenizer.
 
     Raises JobFailed for a file that is not a tokenizer.
@@ -66,7 +49,7 @@ class CharacterLengths:
         """Count one row."""
         self._lengths.add(len(example.tools) + sum(len(text) for _, text in example.turns))
 
-    def statistics(self) -> LengthStatistics | None:
+    def statistics(self) -> RowLengths | None:
         """Statistics of all rows so far; None without any."""
         return self._lengths.statistics("characters", limit=None)
 
@@ -106,7 +89,7 @@ class TokenLengths:
         if self._characters > _BATCH_CHARACTERS:
             self._flush()
 
-    def statistics(self) -> LengthStatistics | None:
+    def statistics(self) -> RowLengths | None:
         """Statistics of all rows so far; None without any."""
         self._flush()
         return self._lengths.statistics("tokens", self._limit)
@@ -162,11 +145,13 @@ class LengthHistogram:
         self._total += length
         self._rows += 1
 
-    def statistics(self, unit: str, limit: int | None) -> LengthStatistics | None:
+    def statistics(
+        self, unit: Literal["tokens", "characters"], limit: int | None
+    ) -> RowLengths | None:
         """Statistics of all lengths added, None without any; those over ``limit`` are truncated."""
         if not self._rows:
             return None
-        return LengthStatistics(
+        return RowLengths(
             unit=unit,
             min=self._minimum,
             mean=round(self._total / self._rows, 1),

@@ -40,7 +40,6 @@ class TrainingFilesSpec(ValidationSpec):
     )
 
     def files(self) -> dict[str, SourceFile]:
-        """The files, by the request field that names each."""
         return self.uploaded
 
 

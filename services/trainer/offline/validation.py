@@ -9,30 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.checks import RowCounts, RowLengths
 from services.contracts.errors import InvalidRequest
 from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.record import Problem, counted
 from services.datasets.scan import InvalidFile, Scan, ScanReport
 from services.datasets.training_rows import TrainingRowReader
 from services.datasets.validate import FileValidation, validate
-from services.trainer.offline.lengths import LengthStatistics, RowLengths, row_lengths
+from services.trainer.offline.lengths import LengthCounter, row_lengths
 from services.trainer.offline.scripts import write_rows
 from services.trainer.offline.spec import TrainingFilesSpec
-
-
-@dataclass(frozen=True, slots=True)
-class RowCounts:
-    """Sums over the valid rows; ``turns`` counts the assistant's messages.
-
-    ``desirable`` and ``undesirable`` count the labels of rows with feedback.
-    """
-
-    messages: int = 0
-    turns: int = 0
-    tool_calls: int = 0
-    rows_with_tools: int = 0
-    desirable: int = 0
-    undesirable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +33,17 @@ class TrainingFileReport:
     layout: DataFormat | None
     ignored_columns: tuple[str, ...]
     counts: RowCounts
-    lengths: LengthStatistics | None
+    lengths: RowLengths | None
 
     def to_json(self) -> JsonObject:
         """The report as one flat JSON object."""
-        report = asdict(self)
-        return {**report.pop("scan"), **report}
+        return {
+            **asdict(self.scan),
+            "layout": self.layout,
+            "ignored_columns": self.ignored_columns,
+            "counts": self.counts.model_dump(),
+            "lengths": self.lengths and self.lengths.model_dump(),
+        }
 
     def summary(self) -> str:
         """One line for a person."""
@@ -137,7 +128,7 @@ def scan_training_file(
     path: Path,
     kind: RowKind,
     data_format: DataFormat,
-    lengths: RowLengths,
+    lengths: LengthCounter,
     *,
     max_errors: int,
     progress: Callable[[float], None],
@@ -155,7 +146,14 @@ def scan_training_file(
         desirable += row.label is True
         undesirable += row.label is False
         lengths.add(row.longest)
-    counts = RowCounts(messages, turns, tool_calls, with_tools, desirable, undesirable)
+    counts = RowCounts(
+        messages=messages,
+        turns=turns,
+        tool_calls=tool_calls,
+        rows_with_tools=with_tools,
+        desirable=desirable,
+        undesirable=undesirable,
+    )
     ignored = tuple(sorted(reader.ignored))
     return TrainingFileReport(scan.report, reader.format, ignored, counts, lengths.statistics())
 

@@ -99,15 +99,14 @@ class Difference:
 class SyncReport:
     """How a weight sync went.
 
-    Nothing was sampled for ``paused_seconds`` of ``seconds``. Differences are absolute
-    log-probability differences (nats) between engine and learner. ``restarted`` is the reason if a
-    server had to be restarted, else None.
+    Nothing was sampled for ``paused_seconds`` of ``seconds``. ``largest_difference`` is
+    the largest absolute difference of log-probabilities (nats) between engine and learner.
+    ``restarted`` is the reason if a server had to be restarted, else None.
     """
 
     version: int
     seconds: float
     paused_seconds: float
-    mean_difference: float
     largest_difference: float
     restarted: str | None
 

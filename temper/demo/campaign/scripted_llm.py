@@ -59,9 +59,9 @@ def reply(messages: Sequence[JsonObject]) -> str:
 
 
 @contextmanager
-def scripted_llm(port: int = 0) -> Iterator[str]:
+def scripted_llm() -> Iterator[str]:
     """Serve /v1/chat/completions on loopback until the block ends; yields the origin."""
-    server = ThreadingHTTPServer((LOOPBACK, port), _Handler)
+    server = ThreadingHTTPServer((LOOPBACK, 0), _Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

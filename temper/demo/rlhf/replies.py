@@ -14,7 +14,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from services.contracts.graders import MultiGrader, StringCheckGrader
+from services.contracts.openai_graders import MultiGrader, StringCheckGrader
 from services.contracts.rewards import WeightedReward
 from temper.demo.setup import write_rows
 

@@ -9,7 +9,7 @@ import pytest
 
 from services.contracts.trajectories import Trajectory
 from services.rollouts.log.log import read_indexed
-from services.rollouts.log.parquet import read_parquet, write_parquet
+from services.rollouts.log.parquet import write_parquet
 from services.rollouts.log.updates import find_update
 from services.rollouts.prompts import Prompt
 from services.trainer.rl.groups import BatchBuilder, Group
@@ -19,6 +19,7 @@ from tests.support.learner_child import learner_child
 from tests.support.learning import learner_spec
 from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import make_tiny_model
+from tests.support.trajectory_files import read_parquet
 
 pytestmark = pytest.mark.runtime
 

@@ -12,7 +12,6 @@ from services.contracts.trajectories import FinishReason
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import RESULT
 from services.evaluator.serving import ENDPOINT_KEY
-from services.rollouts.log.parquet import read_parquet
 from tests.integration.rollout.rollout_job import (
     DEADLINE,
     RolloutJob,
@@ -23,6 +22,7 @@ from tests.integration.rollout.rollout_job import (
 )
 from tests.support.hub import Kind, Repository, running_hub
 from tests.support.token_server import TokenServer
+from tests.support.trajectory_files import read_parquet
 
 
 @pytest.fixture

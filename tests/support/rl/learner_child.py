@@ -41,7 +41,7 @@ def main(job_dir: Path) -> None:
             stream.write(answer.model_dump_json().encode() + b"\n")
             stream.flush()
 
-        send(Ready(resumed=spec.checkpoint is not None, trainable_parameters=7))
+        send(Ready(trainable_parameters=7))
         for line in stream:
             request = REQUEST.validate_json(line)
             if behavior == "die":

@@ -100,7 +100,7 @@ class SteadyEngine:
         assert all(each == -float(published) for row in expect.log_probs for each in row)
         self.version = version
         self.loaded.append(version)
-        return SyncReport(version, 0.0, 0.0, 0.0, 0.0, None)
+        return SyncReport(version, 0.0, 0.0, 0.0, None)
 
     async def sleep(self) -> None:
         self.asleep = True

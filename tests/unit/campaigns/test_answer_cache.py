@@ -16,7 +16,8 @@ from services.campaigns.records import Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.shared_answers import FILE
-from services.contracts.campaigns import RewindCampaign, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import RewindCampaign
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
 from services.core.jobs.claims import check_claim

@@ -14,7 +14,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.signals import BudgetSpent, Interrupted, Waiting
 from services.contracts.base import Resource
 from services.contracts.campaign_limits import Limit
-from services.contracts.campaigns import StepName
+from services.contracts.campaign_loops import StepName
 from services.contracts.jobs import JobStatus
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import TRAINING

@@ -7,7 +7,7 @@ import pytest
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Proposal
 from services.campaigns.run import CampaignRun
-from services.contracts.campaigns import StepName
+from services.contracts.campaign_loops import StepName
 from services.contracts.errors import JobFailed
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm

@@ -11,7 +11,8 @@ from services.api.settings import ApiSettings
 from services.campaigns.history import best_loop
 from services.campaigns.records import Proposal
 from services.contracts.campaign_limits import CampaignBudget
-from services.contracts.campaigns import ForkCampaign, RewindCampaign, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import ForkCampaign, RewindCampaign
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignEffectRow, FileRow, IdempotencyRow, ModelRow

@@ -14,7 +14,8 @@ from services.campaigns.records import Feedback, Proposal
 from services.campaigns.signals import Waiting
 from services.contracts.base import Resource
 from services.contracts.campaign_limits import Limit
-from services.contracts.campaigns import ForkCampaign, RewindCampaign, StepName
+from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns import ForkCampaign, RewindCampaign
 from services.contracts.jobs import JobStatus
 from services.core.jobs.campaign_steps import KNOWN, request_key
 from services.core.jobs.store import get_job, move_job

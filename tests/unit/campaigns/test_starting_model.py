@@ -9,7 +9,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.campaigns.training import create_training
 from services.campaigns.training_settings import read_settings
-from services.contracts.campaigns import Failure, StepName
+from services.contracts.campaign_loops import Failure, StepName
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.tables import ModelRow
 from services.core.jobs.job import NewJob

@@ -5,7 +5,7 @@ import pytest
 from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import read_settings
 from services.contracts.adaptation import TrainingType
-from services.contracts.campaigns import Failure
+from services.contracts.campaign_loops import Failure
 
 
 def test_arguments_are_kept_under_their_names() -> None:

@@ -18,7 +18,7 @@ from services.campaigns.records import Code, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import Waiting
 from services.campaigns.training_settings import read_settings, trial_arguments
-from services.contracts.campaigns import Failure, StepName
+from services.contracts.campaign_loops import Failure, StepName
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.tables import CampaignEffectRow
 from services.core.jobs.job import NewJob

@@ -8,7 +8,7 @@ import pytest
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.offline import DpoHyperparameters, KtoHyperparameters
+from services.contracts.preference_optimization import DpoHyperparameters, KtoHyperparameters
 from services.contracts.training_rows import DataFormat
 from services.datasets.training_rows import TrainingRowReader
 from temper.submission.job_file import read_job_file

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from services.contracts.fine_tuning import MemoryEstimate
-from services.contracts.offline import (
-    DpoHyperparameters,
-    OfflineHyperparameters,
-    SupervisedHyperparameters,
-)
+from services.contracts.offline import OfflineHyperparameters, SupervisedHyperparameters
+from services.contracts.preference_optimization import DpoHyperparameters
 from services.core.model_shape import ModelShape, model_shape
 from services.core.training_memory import estimate, load_of
 from tests.unit.core.test_model_shape import LLAMA_3_8B

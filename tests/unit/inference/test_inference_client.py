@@ -13,7 +13,7 @@ from services.inference.clients.chat import (
     TokenUsage,
     ToolCall,
 )
-from services.inference.clients.json_service import Retries, ServiceFailed, model_retries
+from services.inference.clients.retries import Retries, ServiceFailed, model_retries
 from tests.support.processes import free_port
 from tests.support.virtual_time import run_advancing_clock
 from tests.unit.inference.scripted_server import (

@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 
 from services.inference.clients import json_service
-from services.inference.clients.json_service import (
-    FailureKind,
-    JsonService,
-    Retries,
-    ServiceAnswer,
-    ServiceFailed,
-    seconds_to_wait,
-)
+from services.inference.clients.json_service import JsonService, ServiceAnswer
+from services.inference.clients.retries import FailureKind, Retries, ServiceFailed, seconds_to_wait
 from tests.support.processes import free_port
 from tests.support.virtual_time import run_advancing_clock
 from tests.unit.inference.scripted_server import (

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from services.inference.clients.json_service import model_retries
+from services.inference.clients.retries import model_retries
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from tests.unit.inference.scripted_server import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.graders import MultiGrader
+from services.contracts.openai_graders import MultiGrader
 from services.contracts.rewards import Reward
 
 _REWARD: TypeAdapter[Reward] = TypeAdapter(Reward)

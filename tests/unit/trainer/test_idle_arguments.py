@@ -11,13 +11,15 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory import catalogue, check_arguments
 from services.contracts.llamafactory_closed import ArgumentProblem, refusal
 from services.contracts.offline import (
-    DpoHyperparameters,
-    KtoHyperparameters,
     OfflineHyperparameters,
-    PreferenceLoss,
     PretrainingHyperparameters,
     RewardModelHyperparameters,
     SupervisedHyperparameters,
+)
+from services.contracts.preference_optimization import (
+    DpoHyperparameters,
+    KtoHyperparameters,
+    PreferenceLoss,
 )
 from services.contracts.stages import Stage
 

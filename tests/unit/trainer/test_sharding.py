@@ -6,13 +6,12 @@ import pytest
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.offline import (
-    DpoHyperparameters,
-    KtoHyperparameters,
     OfflineHyperparameters,
     PretrainingHyperparameters,
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
+from services.contracts.preference_optimization import DpoHyperparameters, KtoHyperparameters
 from services.contracts.sharding import Sharding
 from services.trainer.offline.arguments import sharding_arguments
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from services.contracts.checks import RowCounts
 from services.contracts.errors import InvalidRequest
 from services.contracts.training_rows import DataFormat, RowKind
 from services.core.artifacts import SourceFile
@@ -17,7 +18,6 @@ from services.datasets.validate import FileValidation
 from services.trainer.offline.lengths import CharacterLengths
 from services.trainer.offline.spec import TrainingFilesSpec
 from services.trainer.offline.validation import (
-    RowCounts,
     TrainingFileReport,
     check_labels_together,
     check_training_file,
@@ -60,7 +60,9 @@ def test_the_first_row_determines_the_format(
     assert report.layout is layout
     assert report.scan.container is Container.JSONL
     assert report.scan.errors == ()
-    assert report.counts == RowCounts(messages=4, turns=2)
+    assert report.counts == RowCounts(
+        messages=4, turns=2, tool_calls=0, rows_with_tools=0, desirable=0, undesirable=0
+    )
     assert report.lengths is not None
     assert (report.lengths.unit, report.lengths.mean) == ("characters", 5)
     assert report.lengths.truncated is None

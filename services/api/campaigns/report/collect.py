@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from services.api.campaigns.report.commands import Curl
 from services.api.campaigns.service import campaign_view, loop_view, outputs_of
 from services.contracts.campaign_llms import LlmRole
+from services.contracts.campaign_loops import ROLE_OF_STEP, CampaignLoop, StepName
 from services.contracts.campaign_reports import (
     CampaignCost,
     CampaignReport,
@@ -20,7 +21,7 @@ from services.contracts.campaign_reports import (
     RoleCost,
     ScriptCost,
 )
-from services.contracts.campaigns import ROLE_OF_STEP, CampaignLoop, CreateCampaign, StepName
+from services.contracts.campaigns import CreateCampaign
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.core.jobs.campaign_scripts import ScriptUsage, scripts_usage
 from services.core.jobs.campaign_steps import CACHED, TRAINING

@@ -21,7 +21,6 @@ class MlflowTracker(Tracker):
     """A run with the job's id as a tag; its own id is saved for the next process."""
 
     def start(self, run: TrackedRun, config: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-        """Create the run, or continue it."""
         self._client = MlflowClient()
         self._run_id = str(saved.get("run_id") or self._create(run, config))
         self._client.update_run(self._run_id, status="RUNNING")

@@ -13,7 +13,6 @@ class TrackioTracker(Tracker):
     """A run with the job's id as its name, by which trackio continues runs."""
 
     def start(self, run: TrackedRun, config: Mapping[str, Any], _saved: Mapping[str, Any]) -> None:
-        """Create the run, or continue it."""
         self._run = trackio.init(
             project=run.project or os.environ.get("TRACKIO_PROJECT") or "temper",
             name=run.id,

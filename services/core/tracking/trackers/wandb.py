@@ -22,7 +22,6 @@ class WandbTracker(Tracker):
     """
 
     def start(self, run: TrackedRun, config: Mapping[str, Any], _saved: Mapping[str, Any]) -> None:
-        """Create the run, or continue it."""
         folder = Path(os.environ["WANDB_DIR"])
         folder.mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(

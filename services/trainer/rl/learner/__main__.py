@@ -45,8 +45,7 @@ def main() -> int:
         try:
             learner = import_module(f"{_PACKAGE}.learner").Learner(spec, processes)
             parameters = learner.trainable_parameters
-            resumed = spec.checkpoint is not None
-            coordinator.tell(Ready(resumed=resumed, trainable_parameters=parameters))
+            coordinator.tell(Ready(trainable_parameters=parameters))
             phase = "training"
             for request in coordinator.requests():
                 coordinator.tell(learner.answer(request))

@@ -79,10 +79,9 @@ Request = Annotated[
 
 
 class Ready(_Message):
-    """The first line: the weights are loaded; ``resumed`` from a checkpoint or not."""
+    """The first line: the weights are loaded."""
 
     type: Literal["ready"] = "ready"
-    resumed: bool
     trainable_parameters: int
 
 

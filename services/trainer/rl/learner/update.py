@@ -129,6 +129,7 @@ class Objective(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Updater:
     """Turns batches into optimizer steps.
 
@@ -136,26 +137,14 @@ class Updater:
     continues identically.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        optimizer: Any,
-        objective: Objective,
-        processes: ProcessGroup,
-        *,
-        warmup_steps: int,
-        micro_batch_tokens: int,
-        seed: int,
-        max_response_length: int,
-    ) -> None:
-        self._model = model
-        self._optimizer = optimizer
-        self._objective = objective
-        self._processes = processes
-        self._warmup_steps = warmup_steps
-        self._micro_batch_tokens = micro_batch_tokens
-        self._seed = seed
-        self._max_response_length = max_response_length
+    model: Any
+    optimizer: Any
+    objective: Objective
+    processes: ProcessGroup
+    warmup_steps: int
+    micro_batch_tokens: int
+    seed: int
+    max_response_length: int
 
     def update(self, tokens: TrainedTokens, step: int) -> UpdateResult:
         """Train on a batch; ``step`` counts updates from 0.
@@ -163,48 +152,48 @@ class Updater:
         Raises `Diverged` instead of continuing from corrupt weights.
         """
         began = time.perf_counter()
-        entropy = np.random.SeedSequence([self._seed, step, self._processes.rank])
+        entropy = np.random.SeedSequence([self.seed, step, self.processes.rank])
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
-        set_learning_rates(self._optimizer, step, self._warmup_steps)
+        set_learning_rates(self.optimizer, step, self.warmup_steps)
         metrics: dict[str, float] = {}
-        loss = self._objective.begin(tokens, metrics)
+        loss = self.objective.begin(tokens, metrics)
         scored = time.perf_counter()
-        accumulator = MetricAccumulator(self._processes.device, tokens.count)
-        self._model.train()
+        accumulator = MetricAccumulator(self.processes.device, tokens.count)
+        self.model.train()
         steps = 0
         for chosen in self._mini_batches(tokens, step):
             self._accumulate(tokens, chosen, loss, accumulator)
             steps += 1
-            accumulator.counting = self._processes.is_main
-            for name, norm in self._processes.step().items():
+            accumulator.counting = self.processes.is_main
+            for name, norm in self.processes.step().items():
                 accumulator.part(name, torch.tensor(norm, device=accumulator.device))
-        metrics |= accumulator.collect(self._processes, steps)
+        metrics |= accumulator.collect(self.processes, steps)
         metrics |= self._times(tokens, began, scored)
-        values = accumulator.collect_per_token(self._processes)
+        values = accumulator.collect_per_token(self.processes)
         token_values = None if values is None else TokenValues(values.cpu().numpy())
         return UpdateResult(metrics, token_values)
 
     def measure(self, tokens: TrainedTokens) -> dict[str, float]:
         """The metrics of a batch without an update, including its loss."""
         metrics: dict[str, float] = {}
-        loss = self._objective.begin(tokens, metrics)
-        accumulator = MetricAccumulator(self._processes.device, tokens.count)
+        loss = self.objective.begin(tokens, metrics)
+        accumulator = MetricAccumulator(self.processes.device, tokens.count)
         trained = np.flatnonzero(tokens.lengths.numpy()).tolist()
         weights = self._weights(tokens, trained)
-        self._model.eval()
+        self.model.eval()
         with torch.no_grad():
             for micro in self._micro_batches(tokens, trained):
                 accumulator.counting = micro.real
                 loss(micro, weights[micro.tokens], accumulator)
-        return metrics | accumulator.collect(self._processes, steps=1)
+        return metrics | accumulator.collect(self.processes, steps=1)
 
     def _mini_batches(self, tokens: TrainedTokens, step: int) -> Iterator[list[int]]:
         """The sequences of each optimizer step, over all processes; only those with trained
         tokens."""
         trained = np.flatnonzero(tokens.lengths.numpy())
-        passes = self._objective.passes
+        passes = self.objective.passes
         for epoch in range(passes.epochs):
-            shuffled = np.random.default_rng([self._seed, step, epoch]).permutation(trained)
+            shuffled = np.random.default_rng([self.seed, step, epoch]).permutation(trained)
             for part in np.array_split(shuffled, passes.mini_batches):
                 if len(part):
                     yield part.tolist()
@@ -218,9 +207,9 @@ class Updater:
         for number, micro in enumerate(own):
             accumulator.counting = micro.real
             share = weights[micro.tokens] if micro.real else torch.zeros_like(weights[micro.tokens])
-            with self._processes.gradients(last=number == len(own) - 1):
+            with self.processes.gradients(last=number == len(own) - 1):
                 part = loss(micro, share, accumulator)
-                self._processes.backward(part)
+                self.processes.backward(part)
 
     def _weights(self, tokens: TrainedTokens, chosen: list[int]) -> Tensor:
         lengths = torch.zeros_like(tokens.lengths)
@@ -228,25 +217,25 @@ class Updater:
         weights = torch.zeros(tokens.count)
         inside = lengths[tokens.sequence_of] > 0
         weights[inside] = token_weights(
-            lengths, self._objective.aggregation, self._max_response_length
+            lengths, self.objective.aggregation, self.max_response_length
         )
-        return weights.to(self._processes.device)
+        return weights.to(self.processes.device)
 
     def _micro_batches(self, tokens: TrainedTokens, chosen: list[int]) -> Iterator[MicroBatch]:
         return micro_batches(
             tokens,
             chosen,
-            limit=self._micro_batch_tokens,
-            rank=self._processes.rank,
-            processes=self._processes.world_size,
-            device=self._processes.device,
+            limit=self.micro_batch_tokens,
+            rank=self.processes.rank,
+            processes=self.processes.world_size,
+            device=self.processes.device,
         )
 
     def _times(self, tokens: TrainedTokens, began: float, scored: float) -> dict[str, float]:
         now = time.perf_counter()
         whole = sum(len(each.token_ids) for each in tokens.sequences)
         return {
-            "learning_rate": self._optimizer.param_groups[0]["lr"],
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
             "trained_tokens": float(tokens.count),
             "sequences": float(len(tokens.sequences)),
             "tokens_per_second": whole / (now - began),

@@ -136,7 +136,6 @@ class PolicyEngine:
             version,
             seconds=time.monotonic() - begun,
             paused_seconds=max(each.paused_seconds for each in done),
-            mean_difference=max(each.difference.mean for each in done),
             largest_difference=max(each.difference.largest for each in done),
             restarted=next((each.restarted for each in done if each.restarted), None),
         )

@@ -8,7 +8,7 @@ from typing import Self
 
 from services.contracts.engine import VllmOptions
 from services.core.artifacts import ModelSource
-from services.inference.clients.json_service import model_retries
+from services.inference.clients.retries import model_retries
 from services.inference.token_engine import VllmTokenEngine
 from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots, Routes

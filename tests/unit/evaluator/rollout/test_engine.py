@@ -8,7 +8,7 @@ import pytest
 from services.contracts.errors import JobFailed
 from services.evaluator.failures import STREAK
 from services.evaluator.rollout.engine import UNABLE, WatchedEngine
-from services.inference.clients.json_service import FailureKind, ServiceFailed
+from services.inference.clients.retries import FailureKind, ServiceFailed
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
 from tests.support.virtual_time import run_in_virtual_time

@@ -15,7 +15,7 @@ from services.evaluator.rollout.local_engine import (
     RunningServer,
     open_local_engine,
 )
-from services.inference.clients.json_service import FailureKind, ServiceFailed
+from services.inference.clients.retries import FailureKind, ServiceFailed
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
 from tests.support.virtual_time import run_in_virtual_time

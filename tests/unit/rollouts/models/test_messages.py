@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +17,12 @@ from services.inference.clients.chat import (
     TokenUsage,
     ToolCall,
 )
-from services.inference.clients.json_service import FailureKind, ServiceFailed
-from services.rollouts.log.parquet import row_of, trajectory_of
+from services.inference.clients.retries import FailureKind, ServiceFailed
+from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.messages import MessageModel
 from tests.support.rollouts import FunctionToolbox, echo, question
+from tests.support.trajectory_files import read_parquet
 from tests.support.virtual_time import run_in_virtual_time
 
 USAGE = TokenUsage(prompt=30, completion=10)
@@ -100,13 +102,14 @@ def test_calls_are_run_and_their_replies_are_sent_back() -> None:
     assert (call.name, call.outcome, call.shown) == ("echo", CallOutcome.ANSWERED, "a")
 
 
-def test_a_trajectory_without_token_ids_has_their_numbers() -> None:
+def test_a_trajectory_without_token_ids_has_their_numbers(tmp_path: Path) -> None:
     trajectory = play(in_turn(said(None, echoing("abcdefgh")), said("done")))
 
     assert (trajectory.prompt_token_ids, trajectory.response_token_ids) == ([], [])
     assert (trajectory.prompt_tokens, trajectory.sampled_tokens) == (30, 20)
     assert trajectory.response_tokens == 22  # eight characters of a reply are about two tokens
-    assert trajectory_of(row_of(trajectory)) == trajectory
+    write_parquet([trajectory], tmp_path / "x.parquet")
+    assert read_parquet(tmp_path / "x.parquet") == [trajectory]
 
 
 def test_calls_that_were_not_run_are_not_sent_back() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from services.contracts.trajectories import CallOutcome
-from services.inference.clients.json_service import FailureKind as Kind
-from services.inference.clients.json_service import ServiceFailed
+from services.inference.clients.retries import FailureKind as Kind
+from services.inference.clients.retries import ServiceFailed
 from services.rollouts.tools.base import service_error
 
 

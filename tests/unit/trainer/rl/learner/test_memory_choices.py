@@ -80,7 +80,7 @@ def test_an_offloaded_optimizer_keeps_its_states_on_the_host(base: Path, tmp_pat
     spec = learner_spec(base, "reinforcement", tmp_path, offload=True)
     processes = ProcessGroup(spec.settings.optimizer)
 
-    optimizer = Learner(spec, processes).updater._optimizer
+    optimizer = Learner(spec, processes).updater.optimizer
 
     assert isinstance(optimizer, HostAdamW)
 

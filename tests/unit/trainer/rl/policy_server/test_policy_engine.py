@@ -27,7 +27,7 @@ def test_loaded_weights_are_sampled_under_their_version(
 
             assert (before.log_probs, before.policy_versions) == ((-1.0,) * 4, (0,) * 4)
             assert (after.log_probs, after.policy_versions) == ((-2.0,) * 4, (1,) * 4)
-            assert (report.version, report.restarted, report.mean_difference) == (1, None, 0.0)
+            assert (report.version, report.restarted, report.largest_difference) == (1, None, 0.0)
             assert given.engine.version == 1
             assert len(given.servers) == 1
 

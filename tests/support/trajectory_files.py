@@ -1,0 +1,26 @@
+"""Reading back the trajectories of a Parquet file."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from services.contracts.base import JsonObject
+from services.contracts.trajectories import Trajectory
+
+
+def read_parquet(path: Path) -> list[Trajectory]:
+    """The trajectories of a file that a job has written."""
+    return [_trajectory(row) for row in pq.read_table(path).to_pylist()]
+
+
+def _trajectory(row: JsonObject) -> Trajectory:
+    for name in ("messages", "tools", "extra"):
+        row[name] = json.loads(row[name])
+    for turn in row["turns"]:
+        for call in turn["calls"]:
+            for name in ("arguments", "run"):
+                if call[name] is not None:
+                    call[name] = json.loads(call[name])
+    row["reward_components"] = dict(row["reward_components"])
+    return Trajectory.model_validate(row)
