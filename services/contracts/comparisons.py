@@ -6,6 +6,7 @@ from pydantic import Field, StringConstraints
 
 from services.contracts.base import Request, Resource
 from services.contracts.main_metrics import Direction
+from services.contracts.tool_call_scores import ToolCallScores
 
 ComparedValue = Literal["correct", "score"]
 
@@ -24,6 +25,13 @@ class CompareEvaluations(Request):
         "the score, where it is left out. Null: the score of benchmarks whose metric is "
         "mean_score, of others correctness.",
     )
+
+
+class ToolCallComparison(Resource):
+    """How well both state the calls of their golds, each over all its samples."""
+
+    baseline: ToolCallScores
+    candidate: ToolCallScores
 
 
 class PairedComparison(Resource):
@@ -60,6 +68,9 @@ class PairedComparison(Resource):
     lost: int
     gained_items: list[int] = Field(description="Rows of the file, counted from 0.")
     lost_items: list[int]
+    tool_calls: ToolCallComparison | None = Field(
+        default=None, description="With the grader tool_calls only."
+    )
 
 
 class EvaluationComparison(Resource):

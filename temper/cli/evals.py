@@ -1,6 +1,7 @@
 """``temper compare`` and ``temper evals``: what evaluations found, and whether they differ."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from services.contracts.comparisons import (
 )
 from services.contracts.evaluation_results import ResultOutcome, SampleResult
 from services.contracts.jobs import JobKind
+from services.contracts.tool_call_scores import CallScore, CallTable
 from services.metrics.sample_size import independent_discordance, items_needed
 from temper.cli.evaluation_report import report
 from temper.cli.gateway import connect
@@ -28,6 +30,10 @@ app = typer.Typer(help="What evaluations need and found.")
 app.command("table")(table)
 app.command("report")(report)
 
+CALL_COLUMNS = (
+    *("TOOL CALLS", "PRECISION A", "PRECISION B"),
+    *("RECALL A", "RECALL B", "F1 A", "F1 B", "F1 B - A"),
+)
 SHOWN_ITEMS = 20
 CELL = 80
 """Characters of a gold or an answer in a table."""
@@ -116,6 +122,32 @@ def show_comparison(found: EvaluationComparison, out: Output) -> None:
             out.line(f"no grade: {each.baseline_errors} in A, {each.candidate_errors} in B")
         if each.left_out:
             out.line(f"left out: {each.left_out}")
+        if each.tool_calls is not None:
+            out.line("")
+            tools = each.tool_calls.baseline.tools, each.tool_calls.candidate.tools
+            out.table(CALL_COLUMNS, _calls(*tools))
+
+
+def _calls(baseline: CallTable, candidate: CallTable) -> Iterator[tuple[str, ...]]:
+    """A row for each name of either table, and both averages."""
+    ours = {entry.name: entry for entry in baseline.entries}
+    theirs = {entry.name: entry for entry in candidate.entries}
+    for name in {**ours, **theirs}:
+        yield _call_row(name, ours.get(name), theirs.get(name))
+    yield _call_row("micro average", baseline.micro_avg, candidate.micro_avg)
+    yield _call_row("macro average", baseline.macro_avg, candidate.macro_avg)
+
+
+def _call_row(name: str, a: CallScore | None, b: CallScore | None) -> tuple[str, ...]:
+    difference = "" if a is None or b is None else f"{b.f1 - a.f1:+.4f}"
+    pairs = zip(_scores(a), _scores(b), strict=True)
+    return name, *chain.from_iterable(pairs), difference
+
+
+def _scores(score: CallScore | None) -> tuple[str, ...]:
+    if score is None:
+        return ("",) * 3
+    return tuple(f"{value:.4f}" for value in (score.precision, score.recall, score.f1))
 
 
 def _row(each: PairedComparison) -> tuple[str, ...]:

@@ -34,9 +34,10 @@ def submit(
 ) -> None:
     """Submit a job file (YAML or JSON): Temper's own, or a LLaMA-Factory training file.
 
-    A Temper job file has "kind: fine_tuning", "evaluation", "rollout" or "indexing" and the
-    fields of the request. With "published", a rollout or fine-tune takes its settings from a run
-    file of MindSpeed-RL or verl. Local data files are uploaded first, unless the gateway has them.
+    A Temper job file has "kind: fine_tuning", "evaluation", "rollout", "batch" or "indexing" and
+    the fields of the request. With "published", a rollout or fine-tune takes its settings from a
+    run file of MindSpeed-RL or verl. Local data files are uploaded first, unless the gateway has
+    them.
     """
     out = Output(as_json)
     labels = parse_metadata(metadata)

@@ -10,6 +10,7 @@ from temper.client.chat import Chat
 from temper.client.datasets import Datasets
 from temper.client.files import Files
 from temper.client.jobs import (
+    Batches,
     Checks,
     Evaluations,
     Exports,
@@ -43,6 +44,7 @@ class Temper:
         self.evaluations = Evaluations(self._transport)
         self.rollouts = Rollouts(self._transport)
         self.trajectories = Trajectories(self._transport)
+        self.batches = Batches(self._transport)
         self.indexing = Indexing(self._transport)
         self.checks = Checks(self._transport)
         self.merges = Merges(self._transport)

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page, Request
+from services.contracts.batches import Batch, CreateBatch
 from services.contracts.checks import Check, CreateCheck
 from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
 from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
@@ -28,7 +29,7 @@ FIRST_POLL = 0.2
 SLOWEST_POLL = 2.0
 
 CreateT = TypeVar("CreateT", bound=Request)
-JobT = TypeVar("JobT", bound=JobState)
+JobT = TypeVar("JobT", bound=JobState | Batch)
 
 
 class Jobs:
@@ -225,6 +226,14 @@ class Rollouts(JobResource[CreateRollout, Rollout]):
     def download(self, job_id: str, target: Path, progress: Progress | None = None) -> None:
         """Write the trajectories of a succeeded job to ``target``, as Parquet."""
         download(self._transport, _path(self.path, job_id, "content"), target, progress)
+
+
+class Batches(JobResource[CreateBatch, Batch]):
+    """``/v1/batches``."""
+
+    path = "/v1/batches"
+    resource = Batch
+    page_type = Page[Batch]
 
 
 class Indexing(JobResource[CreateIndexingJob, IndexingJob]):

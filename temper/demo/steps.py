@@ -13,9 +13,9 @@ from services.contracts.rollouts import CreateRollout, Rollout
 from temper.cli.follow import Follower
 from temper.cli.output import Output, transfer_bar
 from temper.client import ClientError, Temper
-from temper.submission.submission import JobRequest
 
 LABEL = "demo"
+DemoRequest = CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob
 _FILE_FIELDS = frozenset({"training_file", "validation_file", "file"})
 
 
@@ -54,7 +54,7 @@ class Demo:
         self.out.note(f"  uploaded {path.name} as {stored.id}")
         return stored
 
-    def submit(self, request: JobRequest, *data: File) -> str:
+    def submit(self, request: DemoRequest, *data: File) -> str:
         """Submit a job unless an equal one exists that has not failed; return its id."""
         body = request.model_dump_json(exclude={*_FILE_FIELDS, "metadata"})
         contents = "".join(file.sha256 or "" for file in data)
@@ -67,7 +67,7 @@ class Demo:
         self.out.note(f"  submitted {created.id}")
         return created.id
 
-    def _create(self, request: JobRequest) -> JobState:
+    def _create(self, request: DemoRequest) -> JobState:
         match request:
             case CreateFineTuningJob():
                 return self.client.fine_tuning.create(request)
@@ -111,7 +111,7 @@ class Demo:
         return job
 
 
-def _kind(request: JobRequest) -> JobKind:
+def _kind(request: DemoRequest) -> JobKind:
     match request:
         case CreateFineTuningJob():
             return JobKind.FINE_TUNING

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from services.contracts.batches import CreateBatch
 from services.contracts.dataset_scripts import SCRIPT_PREFIX
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import CreateEvaluation
@@ -31,6 +32,7 @@ REQUESTS: dict[str, type[JobRequest]] = {
     JobKind.FINE_TUNING: CreateFineTuningJob,
     JobKind.EVALUATION: CreateEvaluation,
     JobKind.ROLLOUT: CreateRollout,
+    JobKind.BATCH: CreateBatch,
     JobKind.INDEXING: CreateIndexingJob,
 }
 
@@ -38,9 +40,9 @@ REQUESTS: dict[str, type[JobRequest]] = {
 def read_job_file(path: Path, scratch: Path) -> Submission:
     """Return the job that a YAML or JSON file describes.
 
-    A file with ``kind: fine_tuning``, ``evaluation``, ``rollout`` or ``indexing`` holds the
-    fields of the request; one with ``model_name_or_path`` is LLaMA-Factory's. Prepared data go
-    to ``scratch``, which must exist until they are uploaded. Raises `SubmissionError`.
+    A file with ``kind: fine_tuning``, ``evaluation``, ``rollout``, ``batch`` or ``indexing``
+    holds the fields of the request; one with ``model_name_or_path`` is LLaMA-Factory's. Prepared
+    data go to ``scratch``, which must exist until they are uploaded. Raises `SubmissionError`.
     """
     text = _read(path)
     content = _parse(path, text)
@@ -54,8 +56,8 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
             "rollout, model and file to it, or reference it as published in a job file"
         )
     raise SubmissionError(
-        f"{path}: neither a Temper job file (kind: fine_tuning, evaluation, rollout or "
-        "indexing) nor a LLaMA-Factory training file (model_name_or_path)"
+        f"{path}: neither a Temper job file (kind: fine_tuning, evaluation, rollout, "
+        "batch or indexing) nor a LLaMA-Factory training file (model_name_or_path)"
     )
 
 
@@ -176,5 +178,7 @@ def _references(request: JobRequest) -> Iterator[tuple[str, str, FilePurpose]]:
                 yield field, reference, FilePurpose.EVALS
         case CreateRollout() if request.file is not None:
             yield "file", request.file, FilePurpose.EVALS
+        case CreateBatch():
+            yield "input_file_id", request.input_file_id, FilePurpose.BATCH
         case CreateIndexingJob():
             yield "file", request.file, FilePurpose.USER_DATA

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from services.contracts.batches import CreateBatch
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import CreateFineTuningJob
@@ -12,7 +13,9 @@ from services.contracts.indexes import CreateIndexingJob
 from services.contracts.rollouts import CreateRollout
 from temper.client.errors import ClientError
 
-JobRequest = CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob
+JobRequest = (
+    CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateBatch | CreateIndexingJob
+)
 
 
 class SubmissionError(ClientError):

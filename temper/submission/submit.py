@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.contracts.batches import CreateBatch
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.indexes import CreateIndexingJob
@@ -43,6 +44,9 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
             return client.evaluations.create(request.with_file_references(ids))
         case CreateRollout():
             return client.rollouts.create(request.model_copy(update=ids))
+        case CreateBatch():
+            batch = client.batches.create(request.model_copy(update=ids))
+            return client.jobs.get(batch.id)
         case CreateIndexingJob():
             return client.indexing.create(request.model_copy(update=ids))
 

@@ -229,3 +229,39 @@ def test_a_plan_says_how_many_items_a_difference_needs(
 
     assert main(["evals", "plan", "--difference", "0.05"]) == 2
     assert "either --discordant or --accuracy" in capsys.readouterr().err
+
+
+def test_scores_of_tool_calls_stand_beside_each_other(
+    http: httpx.Client,
+    succeeded: SucceededEvaluations,
+    url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    search: dict[str, object] = {"toolName": "search", "paramList": {"q": "tides"}}
+    opened: dict[str, object] = {"toolName": "open", "paramList": {"page": 1}}
+    baseline = succeeded.of_tool_calls(([search], [search]), ([search], [opened]))
+    candidate = succeeded.of_tool_calls(([search], [search]), ([search], [search]))
+
+    answer = http.post(f"/v1/evaluations/{baseline}/compare", json={"candidates": [candidate]})
+
+    (found,) = answer.json()["comparisons"]
+    for side, name in (("baseline", baseline), ("candidate", candidate)):
+        metrics = http.get(f"/v1/evaluations/{name}").json()["metrics"]
+        assert found["tool_calls"][side] == metrics["tool_calls"]
+    monkeypatch.setenv("TEMPER_API_URL", url)
+    assert main(["compare", baseline, candidate]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    row = ["search", "1.0000", "1.0000", "0.5000", "1.0000", "0.6667", "1.0000", "+0.3333"]
+    assert row in lines
+
+
+def test_without_graded_calls_a_comparison_has_no_scores_of_them(
+    http: httpx.Client, succeeded: SucceededEvaluations
+) -> None:
+    baseline, candidate = succeeded.evaluation("11"), succeeded.evaluation("10")
+
+    answer = http.post(f"/v1/evaluations/{baseline}/compare", json={"candidates": [candidate]})
+
+    (found,) = answer.json()["comparisons"]
+    assert found["tool_calls"] is None

@@ -112,6 +112,7 @@ class Showcase:
             "/ui/chat?model=base&other=other": "form",
             f"/ui/start/evaluation?file={quote(HOSTILE)}": "form details",
             "/ui/start/training": "form details[open]",
+            "/ui/start/batch": "form details",
             "/ui/workers": "td",
             "/ui/nothing": "h1",
         }

@@ -9,11 +9,13 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from services.api.evaluations.results import read_results
+from services.api.evaluations.service import evaluation_view
 from services.contracts.comparisons import (
     ComparedValue,
     CompareEvaluations,
     EvaluationComparison,
     PairedComparison,
+    ToolCallComparison,
 )
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.evaluation_results import SampleResult
@@ -21,7 +23,9 @@ from services.contracts.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.main_metrics import Direction
 from services.contracts.rewards import EvaluationGrader
+from services.contracts.tool_call_scores import ToolCallScores
 from services.core.artifacts import Artifacts
+from services.core.jobs.job import Job
 from services.core.jobs.store import get_job
 from services.metrics.paired import compare, holm
 
@@ -34,13 +38,15 @@ LISTED = 1_000
 @dataclass(frozen=True, slots=True)
 class Pair:
     """What is compared, in a direction: a benchmark of the baseline with that of a candidate; None
-    is the only benchmark of an evaluation."""
+    is the only benchmark of an evaluation. ``tool_calls`` are their scores, where calls are graded.
+    """
 
     candidate: str
     ours: str | None
     theirs: str | None
     value: ComparedValue
     direction: Direction
+    tool_calls: ToolCallComparison | None
 
 
 def comparable(session: Session, baseline: str, body: CompareEvaluations) -> list[Pair]:
@@ -52,7 +58,9 @@ def comparable(session: Session, baseline: str, body: CompareEvaluations) -> lis
     candidates = body.candidates
     if len({baseline, *candidates}) <= len(candidates):
         raise InvalidRequest("every evaluation can be named once", param="candidates")
-    asked = {each: _request(session, each).by_benchmark() for each in (baseline, *candidates)}
+    jobs = {each: _succeeded(session, each) for each in (baseline, *candidates)}
+    asked = {name: _request(job).by_benchmark() for name, job in jobs.items()}
+    calls = {name: _tool_calls(job) for name, job in jobs.items()}
     pairs = []
     for candidate in candidates:
         shared = _shared(asked[baseline], asked[candidate])
@@ -63,7 +71,9 @@ def comparable(session: Session, baseline: str, body: CompareEvaluations) -> lis
         for ours, theirs in shared:
             names = (_named(candidate, theirs), _named(baseline, ours))
             _check_same(names, asked[candidate][theirs], asked[baseline][ours])
-            pairs.append(Pair(candidate, ours, theirs, *_compared(asked[baseline][ours], body)))
+            what = _compared(asked[baseline][ours], body)
+            both = _both(calls[baseline].get(ours), calls[candidate].get(theirs))
+            pairs.append(Pair(candidate, ours, theirs, *what, both))
     return pairs
 
 
@@ -117,11 +127,31 @@ def _check_same(names: tuple[str, str], one: CreateEvaluation, first: CreateEval
         )
 
 
-def _request(session: Session, evaluation: str) -> CreateEvaluation:
+def _succeeded(session: Session, evaluation: str) -> Job:
     job = get_job(session, evaluation, JobKind.EVALUATION)
     if job.status is not JobStatus.SUCCEEDED:
         raise Conflict(f"{evaluation} is {job.status.value}; only succeeded ones can be compared")
+    return job
+
+
+def _request(job: Job) -> CreateEvaluation:
     return CreateEvaluation.model_validate(job.request)
+
+
+def _tool_calls(job: Job) -> Mapping[str | None, ToolCallScores | None]:
+    """By benchmark."""
+    view = evaluation_view(job)
+    if view.benchmarks is None:
+        return {None: view.metrics and view.metrics.tool_calls}
+    return {each.name: each.metrics and each.metrics.tool_calls for each in view.benchmarks}
+
+
+def _both(
+    baseline: ToolCallScores | None, candidate: ToolCallScores | None
+) -> ToolCallComparison | None:
+    if baseline is None or candidate is None:
+        return None
+    return ToolCallComparison(baseline=baseline, candidate=candidate)
 
 
 def compare_evaluations(
@@ -215,5 +245,6 @@ def _compare(before: _Items, after: _Items, pair: Pair) -> PairedComparison:
         lost=len(lost),
         gained_items=gained[:LISTED],
         lost_items=lost[:LISTED],
+        tool_calls=pair.tool_calls,
         **asdict(result),
     )

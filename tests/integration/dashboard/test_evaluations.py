@@ -205,6 +205,29 @@ def test_scores_of_tool_calls_are_shown_by_tool_and_parameter(
     expect(parameters.filter(has_text="search-n")).to_have_text("search-n50.0 %50.0 %50.0 %221")
 
 
+def test_scores_of_tool_calls_of_two_models_stand_beside_each_other(
+    page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
+) -> None:
+    search: dict[str, object] = {"toolName": "search", "paramList": {"q": "tides"}}
+    opened: dict[str, object] = {"toolName": "open", "paramList": {"page": 1}}
+    baseline = succeeded.of_tool_calls(([search], [search]), ([search], [opened]))
+    candidate = succeeded.of_tool_calls(([search], [search]), ([search], [search]))
+    open_view(page, gateway, f"/ui/evaluations?compare={baseline},{candidate}")
+
+    listed = page.get_by_role("row").filter(has_text=baseline)
+    expect(listed.filter(has=page.get_by_role("checkbox"))).to_contain_text("50.0 %50.0 %50.0 %")
+    tools = page.get_by_role("region", name=f"Tools: the baseline and {candidate}")
+    scores = "100.0 %100.0 %50.0 %100.0 %66.7 %100.0 %+33.3 %"
+    expect(tools.get_by_role("row").filter(has_text="search")).to_have_text(f"search{scores}")
+    opened_row = tools.get_by_role("row").filter(has_text="open")
+    expect(opened_row).to_have_text("open0.0 %0.0 %0.0 %")
+    averages = tools.get_by_role("row").filter(has_text="micro average")
+    expect(averages).to_contain_text("50.0 %100.0 %50.0 %100.0 %50.0 %100.0 %+50.0 %")
+    page.get_by_text("Parameters", exact=True).click()
+    parameters = page.get_by_role("region", name=f"Parameters: the baseline and {candidate}")
+    expect(parameters.get_by_role("row").filter(has_text="search-q")).to_be_visible()
+
+
 def test_an_evaluation_without_graded_calls_has_no_scores_of_them(
     page: Page, gateway: GatewayClient, evaluations: tuple[str, str]
 ) -> None:

@@ -27,11 +27,16 @@ def job(gateway: GatewayClient) -> str:
         trained("family-d", "family-a", job_id, training_file=sums),
         trained("family-orphan", "family-gone", job_id),
     ]
+    register(gateway, *rows)
+    return job_id
+
+
+def register(gateway: GatewayClient, *rows: dict[str, Any]) -> None:
+    """Put models into the registry."""
     database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
     with database.write() as session:
         session.add_all(ModelRow(**row) for row in rows)
     database.close()
-    return job_id
 
 
 def trained(name: str, parent: str, job_id: str, **files: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +161,28 @@ def test_a_job_that_began_at_a_checkpoint_leads_to_its_job(
     expect(lineage.get_by_role("link", name=job)).to_have_attribute("href", f"/ui/jobs/{job}")
     campaign = lineage.get_by_role("link", name="attempt 3")
     expect(campaign).to_have_attribute("href", f"/ui/campaigns/campaign-{'0' * 24}/loops/3")
+
+
+def test_a_checkpoint_stands_between_its_origin_and_what_was_made_of_it(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    first = gateway.submit("succeed")
+    gateway.wait_until(first, "succeeded")
+    checkpoint = f"{first}:step-4"
+    register(gateway, trained("final", "base", first), trained("later", checkpoint, job))
+    open_view(page, gateway, "/ui/lineage?model=later")
+    graph_of(page).get_by_role("link", name=checkpoint).click()
+
+    graph = graph_of(page)
+    expect(graph.locator("[aria-current]")).to_have_text(checkpoint)
+    places = [left_of(graph, name) for name in ("base", checkpoint, "later")]
+    assert places == sorted(set(places))
+    data = gateway.http.get(f"/v1/fine_tuning/jobs/{first}").json()["training_file"]
+    expect(graph.get_by_role("link", name=data)).to_be_visible()
+    expect(page.get_by_text(f"of step 4 of {first}, which made final")).to_be_visible()
+    expect(page.get_by_text("does not keep this checkpoint")).to_have_count(0)
+    open_view(page, gateway, f"/ui/lineage?model={first}:step-400")
+    expect(page.get_by_text("Its job does not keep this checkpoint.")).to_be_visible()
 
 
 def test_a_model_that_does_not_exist_is_told(page: Page, gateway: GatewayClient, job: str) -> None:

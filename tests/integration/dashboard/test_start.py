@@ -14,8 +14,9 @@ PATHS = {
     "training": "/v1/fine_tuning/jobs",
     "evaluation": "/v1/evaluations",
     "rollout": "/v1/rollouts",
+    "batch": "/v1/batches",
 }
-KINDS = {**dict.fromkeys(PATHS, "fine_tuning"), "evaluation": "evaluation", "rollout": "rollout"}
+KINDS = {name: name for name in PATHS} | dict.fromkeys(("fine-tune", "training"), "fine_tuning")
 
 
 def open_form(page: Page, gateway: GatewayClient, name: str, query: str = "") -> None:

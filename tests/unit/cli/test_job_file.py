@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from services.contracts.batches import CreateBatch
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import CreateFineTuningJob
@@ -125,6 +126,20 @@ def test_an_indexing_job_uploads_its_corpus(tmp_path: Path, data: Path) -> None:
     assert (request.index, request.mode) == ("wiki", IndexMode.HYBRID)
     (file,) = submission.files
     assert (file.field, file.path, file.purpose) == ("file", data, FilePurpose.USER_DATA)
+
+
+def test_a_batch_uploads_its_requests(tmp_path: Path, data: Path) -> None:
+    text = """
+kind: batch
+input_file_id: train.jsonl
+endpoint: /v1/chat/completions
+completion_window: 24h
+"""
+    submission = read_job_file(write(tmp_path, text), tmp_path)
+
+    assert isinstance(submission.request, CreateBatch)
+    (file,) = submission.files
+    assert (file.field, file.path, file.purpose) == ("input_file_id", data, FilePurpose.BATCH)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ const VIEWS = [
   [/^\/ui\/models$/, modelsView],
   [/^\/ui\/lineage$/, lineageView],
   [/^\/ui\/chat$/, chatView],
-  [/^\/ui\/start\/(fine-tune|evaluation|rollout|training)$/, startView],
+  [/^\/ui\/start\/(fine-tune|evaluation|rollout|training|batch)$/, startView],
   [/^\/ui\/workers$/, workersView],
 ];
 

@@ -14,7 +14,7 @@ const PURPOSES = {
 };
 
 /** What a file of each purpose can start, by the names of the forms. */
-export const USES = { "fine-tune": ["fine-tune", "training"], evals: ["evaluation", "rollout"] };
+export const USES = { "fine-tune": ["fine-tune", "training"], evals: ["evaluation", "rollout"], batch: ["batch"] };
 
 export async function dataView({ place, signal, query, setQuery, go }) {
   let purpose = query.get("purpose") ?? "";

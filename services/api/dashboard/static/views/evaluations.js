@@ -4,6 +4,7 @@ import { latestOf, poll, request, withQuery } from "../api.js";
 import { h, inline, sameBy, show, table } from "../dom.js";
 import { number, time } from "../format.js";
 import { better, interval, isShare, signedValue, value } from "../metric_value.js";
+import { comparedToolCalls } from "../tool_call_scores.js";
 import { status } from "./jobs.js";
 
 const REFRESH_SECONDS = 5;
@@ -124,6 +125,8 @@ const callsOf = (one) => one.metrics?.tool_calls;
 
 /** Where calls are graded; the page of the answers has each tool and parameter. */
 const ON_CALLS = {
+  "Tool-call precision": (one) => callsOf(one) && value(callsOf(one).tools.micro_avg.precision, true),
+  "Tool-call recall": (one) => callsOf(one) && value(callsOf(one).tools.micro_avg.recall, true),
   "Tool-call F1": (one) => callsOf(one) && h("a", { href: `/ui/jobs/${one.id}/results` }, value(callsOf(one).tools.micro_avg.f1, true)),
 };
 
@@ -146,6 +149,7 @@ function comparisonOf(found) {
   return [
     h("h2", {}, `Compared with ${found.baseline}`),
     table("Paired on the same items", compared(found.baseline), bestFirst(found.comparisons), ""),
+    ...comparedToolCalls(bestFirst(found.comparisons)),
   ];
 }
 

@@ -1,13 +1,17 @@
 // Where a model comes from and what was made of it: parents, data, jobs and library versions.
 
-import { request, withQuery } from "../api.js";
+import { ApiError, request, withQuery } from "../api.js";
+import { checkpointOf } from "../checkpoint_name.js";
 import { h, inline, sameBy, table } from "../dom.js";
 import { json, number } from "../format.js";
+import { trainingData, validationData } from "../job_lineage.js";
 import { lineageGraph } from "../lineage_graph.js";
 
 const PAGE = 1000;
 const MOST_PAGES = 10;
 const MOST_ANCESTORS = 20;
+const MOST_CHECKPOINTS = 20;
+const CHECKPOINTS = 100;
 const MOST_SHOWN = 100;
 const HASH_CHARACTERS = 12;
 
@@ -15,6 +19,8 @@ export async function lineageView({ place, signal, query }) {
   const id = query.get("model") ?? "";
   place.append(h("h1", {}, "Lineage"));
   const { models, hasMore } = await registry(signal);
+  const checkpoint = checkpointOf(id);
+  const isSearched = await addCheckpoints(models, id, signal);
   if (!models.has(id)) {
     const problem = id ? h("p", { class: "error" }, "There is no model ", h("bdi", {}, id), hasMore ? ` among the newest ${number(models.size)}.` : ".") : null;
     place.append(h("div", {}, problem, h("p", {}, "Choose one of the ", h("a", { href: "/ui/models" }, "models"), ".")));
@@ -25,14 +31,18 @@ export async function lineageView({ place, signal, query }) {
     isCut ? `The nearest ${MOST_ANCESTORS} ancestors are shown.` : null,
     leftOut ? `${number(family.length)} models are shown; at least ${number(leftOut)} more were made of them.` : null,
     hasMore ? `The newest ${number(models.size)} models were searched.` : null,
+    isSearched ? null : `Of the checkpoints that models were made from, ${MOST_CHECKPOINTS} were looked up.`,
+    checkpoint && !(await isKept(checkpoint, signal)) ? "Its job does not keep this checkpoint." : null,
   ].filter(Boolean);
   place.append(
-    h("p", {}, "of ", h("bdi", {}, id)),
+    h("p", {}, "of ", checkpoint ? ofCheckpoint(checkpoint, models) : h("bdi", {}, id)),
     ...(notes.length ? [h("p", { class: "quiet" }, notes.join(" "))] : []),
     lineageGraph(family, id),
     h("h2", {}, "The same as a table"),
     table(`${family.length} models`, COLUMNS, family, ""),
-    sameBy(`/v1/models/${encodeURIComponent(id)}`, `temper models show ${json(id)}`),
+    checkpoint
+      ? sameBy(`/v1/fine_tuning/jobs/${checkpoint.job}`, `temper show ${checkpoint.job}`)
+      : sameBy(`/v1/models/${encodeURIComponent(id)}`, `temper models show ${json(id)}`),
   );
 }
 
@@ -47,6 +57,54 @@ async function registry(signal) {
     after = page.data.at(-1).id;
   }
   return { models, hasMore: true };
+}
+
+/**
+ * The list of models has no checkpoints: those that `id` or a model was made from are added, with
+ * what their jobs were made from. One whose job was deleted stays unknown. False where there were
+ * too many.
+ */
+async function addCheckpoints(models, id, signal) {
+  const waiting = [id, ...[...models.values()].map(parentOf)];
+  const asked = new Set();
+  while (waiting.length) {
+    const name = waiting.shift();
+    const checkpoint = checkpointOf(name);
+    if (!checkpoint || asked.has(name)) continue;
+    if (asked.size === MOST_CHECKPOINTS) return false;
+    asked.add(name);
+    try {
+      const job = await request(`/v1/fine_tuning/jobs/${checkpoint.job}`, { signal });
+      models.set(name, modelOf(name, job));
+      waiting.unshift(job.model); // which may be a checkpoint as well
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 404)) throw error;
+    }
+  }
+  return true;
+}
+
+/** Whether a checkpoint is among the latest of its job: older ones are replaced by them. */
+async function isKept({ job, step }, signal) {
+  const page = await request(`/v1/fine_tuning/jobs/${job}/checkpoints?limit=${CHECKPOINTS}`, { signal });
+  return page.has_more || page.data.some((each) => each.step_number === Number(step));
+}
+
+/** A checkpoint as the registry would show it, of the fine-tune that saved it. */
+function modelOf(id, job) {
+  const data = [...trainingData(job), ...validationData(job)];
+  const files = Object.fromEntries(data.map((file) => [file, { file, sha256: null, num_samples: null }]));
+  return { id, lineage: { job_id: job.id, parent: job.model, files, seed: job.seed } };
+}
+
+/** The step and the job of a checkpoint, and the model that the job made in the end. */
+function ofCheckpoint({ job, step }, models) {
+  const made = [...models.values()].find((model) => !checkpointOf(model.id) && model.lineage?.job_id === job && !model.lineage.merged);
+  return [
+    `step ${step} of `,
+    h("a", { href: `/ui/jobs/${job}` }, job),
+    made ? [", which made ", h("a", { href: withQuery("/ui/lineage", { model: made.id }) }, h("bdi", {}, made.id))] : null,
+  ];
 }
 
 /**

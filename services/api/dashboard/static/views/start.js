@@ -1,10 +1,11 @@
 // A new job, from a form that is made from the gateway's OpenAPI description.
 
-import { request } from "../api.js";
+import { request, withQuery } from "../api.js";
 import { field, h, select } from "../dom.js";
-import { json } from "../format.js";
+import { bytes, json, oneDirection, time } from "../format.js";
 import { bodyOf } from "../schema.js";
 import { objectForm, pointOut } from "../schema_form.js";
+import { USES } from "./data.js";
 
 const SUGGESTED = 100;
 const FINE_TUNE = { path: "/v1/fine_tuning/jobs", kind: "fine_tuning", file: "training_file", begin: {} };
@@ -14,6 +15,7 @@ const STARTS = {
   "fine-tune": { ...FINE_TUNE, title: "Start a fine-tune" },
   evaluation: { path: "/v1/evaluations", kind: "evaluation", file: "file", begin: {}, title: "Start an evaluation" },
   rollout: { path: "/v1/rollouts", kind: "rollout", file: "file", begin: {}, title: "Start a rollout" },
+  batch: { path: "/v1/batches", kind: "batch", file: "input_file_id", begin: {}, title: "Start a batch" },
   training: { ...FINE_TUNE, begin: { method: { type: "reinforcement", reinforcement: {} } }, title: "Start an online training" },
 };
 
@@ -86,8 +88,8 @@ export async function startView({ place, signal, query, go }, name) {
   const beginnings = { "": "an empty request", ...Object.fromEntries(examples.map(({ summary }) => [summary, summary])) };
   place.append(
     h("h1", {}, start.title),
-    suggestions("models", ["model", "tokenizer"], (model) => model.id, context, signal),
-    suggestions("files", ["file", "training_file", "validation_file"], (file) => file.id, context, signal),
+    suggestions("/v1/models", {}, ["model", "tokenizer"], () => "", context, signal),
+    suggestions("/v1/files", { purpose: purposeOf(name) }, ["file", "training_file", "validation_file", "input_file_id"], aboutFile, context, signal),
     field("Begin with", select(beginnings, "", beginWith)),
     h("form", { class: "ask", novalidate: true, oninput: changed, onchange: changed, onsubmit: post }, area, problem, h("div", { class: "row" }, submit)),
     h("h2", {}, "The same request"), curl, command,
@@ -101,13 +103,23 @@ function given(query, start) {
   return Object.fromEntries(values.filter(([, value]) => value));
 }
 
-/** Names that fields can be filled with; others can be typed. */
-function suggestions(what, names, nameOf, context, signal) {
-  const id = `known-${what}`;
+/** The purpose of the files that a form is for. */
+function purposeOf(name) {
+  return Object.keys(USES).find((purpose) => USES[purpose].includes(name));
+}
+
+/** What tells files apart: browsers show it beside the id, and find a file by it. */
+function aboutFile(file) {
+  return oneDirection(`${file.filename}, ${bytes(file.bytes)}, ${time(file.created_at)}`);
+}
+
+/** The ids that a route lists, for fields that can be filled with one; others can be typed. */
+function suggestions(path, query, names, about, context, signal) {
+  const id = `known-${names[0]}`;
   const known = h("datalist", { id });
   for (const name of names) context.lists[name] = id;
-  request(`/v1/${what}?limit=${SUGGESTED}`, { signal })
-    .then((page) => known.append(...page.data.map((each) => h("option", { value: nameOf(each) }))))
+  request(withQuery(path, { ...query, limit: SUGGESTED }), { signal })
+    .then((page) => known.append(...page.data.map((each) => h("option", { value: each.id }, about(each)))))
     .catch(() => {}); // the names are only a help
   return known;
 }
