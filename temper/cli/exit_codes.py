@@ -6,7 +6,7 @@ from services.contracts.jobs import JobStatus
 
 
 class ExitCode(IntEnum):
-    """Exit codes; ``submit --follow``, ``logs -f`` and ``wait`` return the job's."""
+    """Exit codes; ``submit --follow``, ``logs -f``, ``tail -f`` and ``wait`` return the job's."""
 
     OK = 0  # the command or the job succeeded
     FAILED = 1  # the command or the job failed

@@ -22,13 +22,13 @@ STATUS_SECONDS = 60.0
 
 
 @contextmanager
-def detachable(out: Output, job_id: str) -> Iterator[None]:
-    """On Ctrl-C, leave the job running and print how to reattach."""
+def detachable(out: Output, job_id: str, command: str = "logs") -> Iterator[None]:
+    """On Ctrl-C, leave the job running and print how to reattach with a command."""
     try:
         yield
     except KeyboardInterrupt:
         out.note(f"\ndetached: {job_id} keeps running")
-        out.note(f"  reattach  temper logs -f {job_id}")
+        out.note(f"  reattach  temper {command} -f {job_id}")
         out.note(f"  cancel    temper cancel {job_id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 

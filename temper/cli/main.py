@@ -28,6 +28,7 @@ from temper.cli import (
     notes,
     serve,
     submit,
+    tail,
     traj,
     up,
 )
@@ -79,6 +80,7 @@ app.command("traj")(traj.traj)
 app.command("attempts")(attempts.attempts)
 app.command("notes")(notes.notes)
 app.command("logs")(jobs.logs)
+app.command("tail")(tail.tail)
 app.command("cancel")(jobs.cancel)
 app.command("pause")(jobs.pause)
 app.command("resume")(jobs.resume)

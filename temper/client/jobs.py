@@ -23,6 +23,7 @@ from services.contracts.serving import CreateServing, DeployModel, Serving, Unde
 from temper.client import pages
 from temper.client.errors import WaitTimedOut
 from temper.client.events import EventStream
+from temper.client.process_log import ProcessLog
 from temper.client.transport import TRANSFER_TIME_LIMIT, Progress, Transport, download
 
 FIRST_POLL = 0.2
@@ -106,6 +107,10 @@ class Jobs:
         path = f"{_path(self.path, job_id, 'artifacts')}/{quote(name)}"
         with self._transport.stream(path, {}, {}, TRANSFER_TIME_LIMIT) as response:
             return response.read()
+
+    def log(self, job_id: str) -> ProcessLog:
+        """Return the process log of a job, to be read from its end on."""
+        return ProcessLog(self._transport, _path(self.path, job_id, "artifacts"))
 
     def follow(
         self, job_id: str, *, after: str | None = None, give_up_after: float = 120.0

@@ -16,7 +16,7 @@ export class LogTail {
     this.about = h("p", { class: "quiet" });
     // Not announced: a log that was read out as it grows would drown everything else.
     this.lines = h("pre", { class: "log", role: "log", "aria-live": "off", tabindex: "0", "aria-label": "Log, newest last" });
-    this.element = h("section", {}, h("h2", {}, "Log"), this.about, this.lines, sameBy(`${this.path} --range -${MOST_BYTES}`));
+    this.element = h("section", {}, h("h2", {}, "Log"), this.about, this.lines, sameBy(`${this.path} --range -${MOST_BYTES}`, `temper tail --follow ${jobId}`));
     this.begin();
   }
 
