@@ -101,7 +101,7 @@ class SpokenConversations:
 
     async def load(self, version: int, _folder: Path, _expect: LogprobReference) -> SyncReport:
         self._version = version
-        return SyncReport(version, 0.0, 0.0, 0.0, 0.0, None)
+        return SyncReport(version, 0.0, 0.0, 0.0, None)
 
     async def sleep(self) -> None:
         """It holds no memory that it could give back."""

@@ -7,10 +7,10 @@ import pytest
 
 from services.contracts.engine import VllmOptions
 from services.contracts.sampling import Sampling
-from services.core.process.runtimes import STAMP
 from services.evaluator.serving import Adapter, LocalModel
 from tests.integration.evaluation_job import EvaluationJob
 from tests.support.runtimes import installed_runtime
+from tests.support.stand_in_runtime import add_runtime
 from tests.support.tiny_model import make_tiny_model
 
 
@@ -19,12 +19,9 @@ def phases(job: EvaluationJob) -> list[str]:
 
 
 def test_a_model_that_cannot_be_served_fails_the_job_with_the_cause(tmp_path: Path) -> None:
-    runtime = tmp_path / "runtimes" / "vllm"
-    (runtime / "bin").mkdir(parents=True)
-    (runtime / STAMP).write_text('{"version": "1", "accelerator": "cpu"}')
-    python = runtime / "bin" / "python"
-    python.write_text("#!/bin/sh\necho 'ValueError: no weights in here'\nexit 1\n")
-    python.chmod(0o755)
+    program = "#!/bin/sh\necho 'ValueError: no weights in here'\nexit 1\n"
+    add_runtime(tmp_path / "runtimes", "vllm", program)
+    python = tmp_path / "runtimes" / "vllm" / "bin" / "python"
     job = EvaluationJob(tmp_path / "job", LocalModel(path=tmp_path, runtime_python=python), 3)
     job.run()
     assert job.failure()["code"] == "engine_start_failed"

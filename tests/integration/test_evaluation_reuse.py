@@ -11,12 +11,12 @@ from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.jobs.store import get_job, move_job
-from services.core.process.runtimes import STAMP
 from services.core.worker.settings import WorkerSettings
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running, running_gateway
+from tests.support.stand_in_runtime import add_runtime
 from tests.support.waiting import wait_for
 
 ROWS = 4
@@ -26,13 +26,11 @@ ROWS = 4
 def gateway(tmp_path: Path) -> Iterator[GatewayClient]:
     """A gateway with a model, and a worker without slots for local models."""
     home = tmp_path / "home"
-    model, runtime = home / "models" / "base", home / "runtimes" / "vllm"
+    model = home / "models" / "base"
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps({"model_type": "stub"}))
     (model / "model.safetensors").write_bytes(b"weights")
-    (runtime / "bin").mkdir(parents=True)
-    (runtime / "bin" / "python").touch()
-    (runtime / STAMP).write_text('{"version": "1", "accelerator": "cpu"}')
+    add_runtime(home / "runtimes", "vllm")
     settings = {
         "TEMPER_HOME": str(home),
         "TEMPER_RECONCILE_SECONDS": "0.5",

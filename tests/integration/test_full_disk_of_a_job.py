@@ -4,11 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from services.core.process.runtimes import REPOSITORY
-
-IN_A_SMALL_FILE_SYSTEM = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
+from tests.support.small_disk import IN_A_SMALL_FILE_SYSTEM, require_mounts
 
 CHILD = """
 import sys
@@ -53,17 +50,8 @@ database.close()
 """
 
 
-def can_mount() -> bool:
-    command = [*IN_A_SMALL_FILE_SYSTEM, "mount -t tmpfs tmpfs /mnt"]
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
 def test_a_job_that_fills_the_disk_fails_at_once_naming_it(tmp_path: Path) -> None:
-    if not can_mount():
-        pytest.skip("needs unshare (util-linux) and user namespaces to have a small disk")
+    require_mounts()
     home = tmp_path / "home"
     home.mkdir()
     mount = f"mount -t tmpfs -o size=1m tmpfs {home}"

@@ -5,11 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.index_building import IndexFolder, rows
+from tests.support.small_disk import IN_A_SMALL_FILE_SYSTEM, require_mounts
 
-IN_A_SMALL_FILE_SYSTEM = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
 MEGABYTES = 3
 
 SCRIPT = """
@@ -23,17 +21,8 @@ $index create library --corpus {small} --language none
 """
 
 
-def can_mount() -> bool:
-    command = [*IN_A_SMALL_FILE_SYSTEM, "mount -t tmpfs tmpfs /mnt"]
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
 def test_a_full_disk_leaves_the_index_unchanged_and_says_what_to_do(tmp_path: Path) -> None:
-    if not can_mount():
-        pytest.skip("needs unshare (util-linux) and user namespaces to have a small disk")
+    require_mounts()
     folder = IndexFolder(tmp_path)
     folder.indexes.mkdir()
     errors, left = tmp_path / "errors", tmp_path / "left"

@@ -86,6 +86,15 @@ def merged(campaign: StoredCampaign, job_id: str, error: JobError | None = None)
         session.add(ModelRow(id=MERGED, kind="full", folder="merged", created_at=2.0))
 
 
+def merging(campaign: StoredCampaign, gateway: Gateway) -> CampaignRun:
+    """A campaign whose first loop waits for the merge of its adapter."""
+    register(campaign, "base", "adapter")
+    run = campaign.run()
+    with pytest.raises(Waiting):
+        train(run, gateway, 1, "finetuning_type: full")
+    return run
+
+
 @pytest.mark.parametrize("yaml", ["finetuning_type: full", "lora_rank: 4", "pissa_init: true"])
 def test_an_adapter_is_merged_once_where_a_training_cannot_go_on_with_it(
     campaign: StoredCampaign, gateway: Gateway, yaml: str
@@ -124,10 +133,7 @@ def test_full_weights_are_trained_as_they_are(campaign: StoredCampaign, gateway:
 def test_a_merged_model_that_was_deleted_is_made_again(
     campaign: StoredCampaign, gateway: Gateway
 ) -> None:
-    register(campaign, "base", "adapter")
-    run = campaign.run()
-    with pytest.raises(Waiting):
-        train(run, gateway, 1, "finetuning_type: full")
+    run = merging(campaign, gateway)
     merged(campaign, "job-1")
     with campaign.database.write() as session:
         session.query(ModelRow).filter_by(id=MERGED).delete()
@@ -154,10 +160,7 @@ def test_a_merge_of_another_campaign_is_used_once_it_has_succeeded(
 def test_a_merge_that_fails_fails_its_loop_alone(
     campaign: StoredCampaign, gateway: Gateway
 ) -> None:
-    register(campaign, "base", "adapter")
-    run = campaign.run()
-    with pytest.raises(Waiting):
-        train(run, gateway, 1, "finetuning_type: full")
+    run = merging(campaign, gateway)
     merged(campaign, "job-1", JobError(code="merge_failed", message="the disk is full"))
 
     with pytest.raises(StepFailed, match="the disk is full") as failed:

@@ -6,17 +6,15 @@ import pytest
 
 from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
-from services.core.process.runtimes import STAMP, RuntimeMissing
+from services.core.process.runtimes import RuntimeMissing
 from services.core.tool_settings import ToolSettings
+from tests.support.stand_in_runtime import add_runtime
 
 
 def loaded_by(home: Path, **accelerators: str) -> str:
     """The name of the runtime that is chosen among these."""
     for name, accelerator in accelerators.items():
-        folder = home / "runtimes" / name
-        (folder / "bin").mkdir(parents=True)
-        (folder / "bin" / "python").touch()
-        (folder / STAMP).write_text(f'{{"version": "1", "accelerator": "{accelerator}"}}')
+        add_runtime(home / "runtimes", name, accelerator=accelerator)
     chosen = OperatorEnvironment.of(
         ToolSettings(home=home, runtimes=home / "runtimes"), {"rm": ModelSource(path=home)}
     )

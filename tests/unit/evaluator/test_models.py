@@ -22,13 +22,14 @@ from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
-from services.core.process.runtimes import STAMP, RuntimeMissing
+from services.core.process.runtimes import RuntimeMissing
 from services.core.worker.settings import WorkerSettings
 from services.evaluator.batch.handler import BatchHandler
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.rollout.handler import RolloutHandler
 from services.evaluator.serve.handler import ServeHandler
 from services.evaluator.serving import LocalModel
+from tests.support.stand_in_runtime import add_runtime
 
 REQUEST = {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions"}
 JOBS: dict[JobKind, tuple[Callable[[WorkerSettings], Any], type[JobRequest], dict[str, Any]]] = {
@@ -47,17 +48,10 @@ JOBS: dict[JobKind, tuple[Callable[[WorkerSettings], Any], type[JobRequest], dic
 KINDS = pytest.mark.parametrize("kind", JOBS)
 
 
-def install(home: Path, runtime: str) -> None:
-    folder = home / "runtimes" / runtime
-    (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "python").touch()
-    (folder / STAMP).write_text('{"version": "1", "accelerator": "cpu"}')
-
-
 @pytest.fixture
 def settings(tmp_path: Path, database: Database) -> WorkerSettings:
     """A home with a base, an adapter that vLLM applies and one that must be merged."""
-    install(tmp_path, "vllm")
+    add_runtime(tmp_path / "runtimes", "vllm")
     artifacts = Artifacts(tmp_path)
     for name in ("base", "applied", "merged"):
         (tmp_path / "models" / name).mkdir(parents=True)
@@ -144,7 +138,7 @@ def test_tools_of_an_evaluation_are_called_in_several_turns(
 def test_an_adapter_that_vllm_cannot_apply_is_merged_by_every_kind_of_job(
     database: Database, settings: WorkerSettings, kind: JobKind
 ) -> None:
-    install(settings.home, "training")
+    add_runtime(settings.home / "runtimes", "training")
 
     merged = model_of_job(database, settings, kind, "merged")
     applied = model_of_job(database, settings, kind, "applied")

@@ -18,7 +18,6 @@ from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job, get_job, move_job
 from services.core.process.reporter import METRICS, NEEDS_DEVICE, Reporter
-from services.core.process.runtimes import STAMP
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC
 from services.evaluator.evaluation import reuse as reuse_module
@@ -27,6 +26,7 @@ from services.evaluator.evaluation.identity import differences, request_parts
 from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals
 from services.evaluator.evaluation.spec import EvaluationFilesSpec
 from services.evaluator.evaluation.validation import reuse_equal
+from tests.support.stand_in_runtime import add_runtime
 
 REMOTE = {"base_url": "http://127.0.0.1:9/v1", "model": "adder"}
 JUDGE = {
@@ -60,10 +60,7 @@ class Evaluations:
         (folder / "model.safetensors").write_bytes(weights)
 
     def install(self, version: str) -> None:
-        folder = self.settings.runtimes_folder / "vllm"
-        (folder / "bin").mkdir(parents=True, exist_ok=True)
-        (folder / "bin" / "python").touch()
-        (folder / STAMP).write_text(f'{{"version": "{version}", "accelerator": "cpu"}}')
+        add_runtime(self.settings.runtimes_folder, "vllm", version=version)
 
     def add_file(self, name: str, sha256: str) -> None:
         row = FileRow(id=name, filename="rows.jsonl", purpose="evals", bytes=1, sha256=sha256)

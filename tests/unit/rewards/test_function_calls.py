@@ -1,8 +1,6 @@
 """Calls of functions: hand-made answers to rows in the leaderboard's published schema."""
 
-import asyncio
 import json
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -11,12 +9,11 @@ from hypothesis import strategies as st
 
 from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.errors import InvalidRequest
-from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.samples import parse_sample
-from services.rewards.factory import RewardFactory
 from services.rewards.function_calls.answers import calls_of
 from services.rewards.function_calls.rows import read_question
-from services.rewards.interface import Sample, Score
+from services.rewards.interface import Score
+from tests.support.benchmark_scores import benchmark_scores
 
 AREA = {
     "name": "triangle.area",
@@ -63,20 +60,7 @@ def row(category: str, *allowed: dict[str, Any]) -> dict[str, Any]:
 
 
 def scores(category: str, *asked: tuple[dict[str, Any], str]) -> list[Score]:
-    benchmark = BENCHMARKS[f"bfcl_{category}"]
-
-    async def grade() -> list[Score]:
-        async with AsyncExitStack() as stack:
-            factory = RewardFactory(OperatorEnvironment(attempts=1), stack)
-            component = await factory.component(benchmark.grader, "grader")
-            found = []
-            for data, answer in asked:
-                item = parse_sample(data, 0, None, benchmark)
-                sample = Sample.of_answer(answer, item.messages, item.gold, item.extra)
-                found.append(await component.score(sample))
-            return found
-
-    return asyncio.run(grade())
+    return benchmark_scores(f"bfcl_{category}", *asked)
 
 
 def grades(allowed: dict[str, Any], *answers: str) -> list[float]:

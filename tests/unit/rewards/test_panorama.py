@@ -1,21 +1,18 @@
 """PANORAMA: rows in the published schema, hand-computed scores and their ratios."""
 
-import asyncio
 import json
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
-from services.contracts.benchmarks import BENCHMARKS, graded_by
+from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import MetricsVariant
-from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.samples import parse_sample
 from services.metrics.measures import Measures
-from services.rewards.factory import RewardFactory
-from services.rewards.interface import Sample, Score
+from services.rewards.interface import Score
 from services.rewards.panorama.rows import read_question
+from tests.support.benchmark_scores import benchmark_scores
 
 CONTEXT = {"title": "A lid", "abstract": "...", "claims": ["1. A lid.", "2. A red lid."]}
 OPTIONS = {letter: {"patent_id": letter, "title": "Pot"} for letter in "ABCDEFGH"}
@@ -46,21 +43,7 @@ def examined(code: str) -> dict[str, Any]:
 def scores(
     task: str, *asked: tuple[dict[str, Any], str], metrics: MetricsVariant = "official"
 ) -> list[Score]:
-    benchmark = BENCHMARKS[f"panorama_{task}"]
-    grader = graded_by(benchmark, metrics)
-
-    async def grade() -> list[Score]:
-        async with AsyncExitStack() as stack:
-            factory = RewardFactory(OperatorEnvironment(attempts=1), stack)
-            component = await factory.component(grader, "grader")
-            found = []
-            for data, answer in asked:
-                item = parse_sample(data, 0, None, benchmark)
-                sample = Sample.of_answer(answer, item.messages, item.gold, item.extra)
-                found.append(await component.score(sample))
-            return found
-
-    return asyncio.run(grade())
+    return benchmark_scores(f"panorama_{task}", *asked, metrics=metrics)
 
 
 def means(found: list[Score]) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """What an export job asks its child."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.trainer.exporting.handler import ExportHandler
 from services.trainer.exporting.spec import SPEC, VARIABLE, Credentials, ExportSpec
+from tests.support.stand_in_runtime import add_runtime
 
 ADAPTER = "ft:base:temper:x:11111111"
 KEYS = {"s3": {"key": "store-key"}, "gs": {"token": "other-key"}}
@@ -28,11 +28,7 @@ KEYS = {"s3": {"key": "store-key"}, "gs": {"token": "other-key"}}
 
 @pytest.fixture
 def settings(tmp_path: Path) -> WorkerSettings:
-    python = tmp_path / "runtimes/training/bin/python"
-    python.parent.mkdir(parents=True)
-    python.touch()
-    stamp = {"version": "1", "accelerator": "cpu"}
-    (tmp_path / "runtimes/training/runtime.json").write_text(json.dumps(stamp))
+    add_runtime(tmp_path / "runtimes", "training")
     (tmp_path / "models/base").mkdir(parents=True)
     (tmp_path / "exports").mkdir()
     return WorkerSettings.model_validate(

@@ -22,6 +22,7 @@ from services.core.worker.settings import WorkerSettings
 from services.trainer.merging.handler import MergeHandler
 from services.trainer.merging.spec import SPEC, MergeSpec
 from services.trainer.offline.spec import TrainingSpec
+from tests.support.stand_in_runtime import add_runtime
 
 TRAINED_BY = f"ftjob-{'1' * 24}"
 LINEAGE = Lineage(
@@ -38,11 +39,7 @@ LINEAGE = Lineage(
 
 @pytest.fixture
 def settings(tmp_path: Path) -> WorkerSettings:
-    python = tmp_path / "runtimes/training/bin/python"
-    python.parent.mkdir(parents=True)
-    python.touch()
-    stamp = {"version": "1", "accelerator": "cpu"}
-    (tmp_path / "runtimes/training/runtime.json").write_text(json.dumps(stamp))
+    add_runtime(tmp_path / "runtimes", "training")
     (tmp_path / "models/base").mkdir(parents=True)
     return WorkerSettings.model_validate({"home": tmp_path})
 

@@ -1,6 +1,5 @@
 """Which trackers a job has."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,9 @@ import pytest
 from services.core.db.engine import Database
 from services.core.jobs.job import NewJob
 from services.core.jobs.store import create_job
-from services.core.process.runtimes import STAMP
 from services.core.tracking.selection import TrackerName, TrackerSelection, select_trackers
 from tests.support.database import database, migrated
+from tests.support.stand_in_runtime import add_runtime
 
 __all__ = ["database", "migrated"]
 
@@ -20,10 +19,7 @@ WANDB = {"type": "wandb", "wandb": {"project": "p", "entity": "e", "name": "n", 
 
 @pytest.fixture
 def runtimes(tmp_path: Path) -> Path:
-    folder = tmp_path / "runtimes" / "tracking"
-    (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "python").touch()
-    (folder / STAMP).write_text(json.dumps({"version": "1", "accelerator": "cpu"}))
+    add_runtime(tmp_path / "runtimes", "tracking")
     return tmp_path / "runtimes"
 
 

@@ -16,13 +16,13 @@ from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
-from services.core.process.runtimes import STAMP
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC as VALIDATION_SPEC
 from services.evaluator.rollout.handler import RolloutHandler
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.serving import ENDPOINT_KEY, LocalModel, RemoteEndpoint
+from tests.support.stand_in_runtime import add_runtime
 
 REMOTE = {"base_url": "http://127.0.0.1:8000/v1", "model": "big"}
 QUESTION = {"question": "Größe?", "gold": "1"}
@@ -30,10 +30,7 @@ QUESTION = {"question": "Größe?", "gold": "1"}
 
 @pytest.fixture
 def settings(tmp_path: Path) -> WorkerSettings:
-    runtime = tmp_path / "home" / "runtimes" / "vllm"
-    (runtime / "bin").mkdir(parents=True)
-    (runtime / "bin" / "python").touch()
-    (runtime / STAMP).write_text('{"version": "1", "accelerator": "cpu"}')
+    add_runtime(tmp_path / "home" / "runtimes", "vllm")
     return WorkerSettings(
         home=tmp_path / "home",
         endpoint_keys={"http://127.0.0.1:8000": "secret-of-the-model"},

@@ -15,20 +15,17 @@ from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import SERVE
 from services.core.jobs.store import create_job
-from services.core.process.runtimes import STAMP
 from services.core.worker.settings import WorkerSettings
 from services.evaluator.serve.handler import ServeHandler
 from services.evaluator.serve.spec import SPEC, ServeSpec
 from services.inference.relay_protocol import is_kept_warm
+from tests.support.stand_in_runtime import add_runtime
 
 
 @pytest.fixture
 def settings(tmp_path: Path, database: Database) -> WorkerSettings:
     """A home with a base, two adapters of it, and one that must be merged."""
-    runtime = tmp_path / "runtimes" / "vllm"
-    (runtime / "bin").mkdir(parents=True)
-    (runtime / "bin" / "python").touch()
-    (runtime / STAMP).write_text('{"version": "1", "accelerator": "cpu"}')
+    add_runtime(tmp_path / "runtimes", "vllm")
     add(database, tmp_path, "base", None, {})
     add(database, tmp_path, "small", "base", {"r": 8})
     add(database, tmp_path, "large", "base", {"r": 16, "rank_pattern": {"q_proj": 32}})

@@ -19,6 +19,7 @@ from services.retrieval.encoder.errors import EncoderUnavailable, EncoderUnusabl
 from services.retrieval.encoder.process import EncoderProcess
 from services.retrieval.encoder.specification import EncoderSpecification, TextKind
 from tests.support.encoder_child import DIMENSION
+from tests.support.stand_in_runtime import add_runtime
 from tests.support.waiting import wait_for
 
 WAIT = 60.0
@@ -27,12 +28,8 @@ WAIT = 60.0
 @pytest.fixture
 def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a runtime ``encoder`` whose Python is this one."""
-    python = tmp_path / "runtimes" / "encoder" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
-    stamp = '{"version": "1", "accelerator": "cpu"}'
-    (tmp_path / "runtimes" / "encoder" / "runtime.json").write_text(stamp)
+    program = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
+    add_runtime(tmp_path / "runtimes", "encoder", program)
     monkeypatch.setattr(process_module, "CHILD", "tests.support.encoder_child")
     return tmp_path / "runtimes"
 

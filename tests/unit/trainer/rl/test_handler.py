@@ -1,6 +1,5 @@
 """How a worker starts the children of an online training, and what it keeps of the result."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC as PROMPTS_SPEC
 from services.trainer.handler import FineTuningHandler
 from services.trainer.rl.spec import SPEC, OnlineTask, PromptFilesSpec, RemoteTeacher
+from tests.support.stand_in_runtime import add_runtime
 
 REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]
 SECRET = "the-key-of-the-sandbox"
@@ -30,10 +30,7 @@ SECRET = "the-key-of-the-sandbox"
 @pytest.fixture
 def settings(tmp_path: Path) -> WorkerSettings:
     for name in ("training", "vllm"):
-        (tmp_path / "runtimes" / name / "bin").mkdir(parents=True)
-        (tmp_path / "runtimes" / name / "bin" / "python").touch()
-        stamp = {"version": f"{name}-1", "accelerator": "cpu"}
-        (tmp_path / "runtimes" / name / "runtime.json").write_text(json.dumps(stamp))
+        add_runtime(tmp_path / "runtimes", name, version=f"{name}-1")
     for name in ("base", "teacher"):
         (tmp_path / "models" / name).mkdir(parents=True)
     return WorkerSettings.model_validate({"home": tmp_path, "sandbox_api_key": SECRET})

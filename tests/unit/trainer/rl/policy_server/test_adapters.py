@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.inference.token_engine.base import TurnSampling
+from services.inference.token_engine.base import SampledTokens, TurnSampling
 from tests.unit.trainer.rl.policy_server.policy import Policy, policy, says
 
 PROMPT = [1, 2, 3]
@@ -27,6 +27,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Play], Non
     return lambda play: asyncio.run(opened(play))
 
 
+async def load_during_a_turn(given: Policy) -> asyncio.Task[SampledTokens]:
+    """Load version 2 while a turn is sampled, which is returned."""
+    given.pace.hold(2)
+    turn = asyncio.create_task(given.engine.generate(PROMPT, TURN))
+    await given.in_flight(1)
+    loading = asyncio.create_task(given.engine.load(2, given.folder_of(3.0), says(3.0)))
+    given.pace.release()
+    await loading
+    return turn
+
+
 def kept(given: Policy) -> list[str]:
     return sorted(each.name for each in (given.folder / "adapters").iterdir())
 
@@ -34,12 +45,7 @@ def kept(given: Policy) -> list[str]:
 def test_turn_finishes_with_the_adapter_it_started_with(run: Callable[[Play], None]) -> None:
     async def play(given: Policy) -> None:
         await given.engine.load(1, given.folder_of(2.0), says(2.0))
-        given.pace.hold(2)
-        slow = asyncio.create_task(given.engine.generate(PROMPT, TURN))
-        await given.in_flight(1)
-        loading = asyncio.create_task(given.engine.load(2, given.folder_of(3.0), says(3.0)))
-        given.pace.release()
-        await loading
+        slow = await load_during_a_turn(given)
         new = await given.engine.generate(PROMPT, TURN)
 
         old = await slow
@@ -94,12 +100,7 @@ def test_adapters_that_a_restarted_server_does_not_know_are_forgotten(
 ) -> None:
     async def play(given: Policy) -> None:
         await given.engine.load(1, given.folder_of(2.0), says(2.0))
-        given.pace.hold(2)
-        turn = asyncio.create_task(given.engine.generate(PROMPT, TURN))
-        await given.in_flight(1)
-        loading = asyncio.create_task(given.engine.load(2, given.folder_of(3.0), says(3.0)))
-        given.pace.release()
-        await loading
+        turn = await load_during_a_turn(given)
         await given.servers[0].die()
         await turn
         await given.engine.generate(PROMPT, TURN)
