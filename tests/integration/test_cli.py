@@ -172,6 +172,17 @@ def test_an_evaluation_can_be_submitted(folder: Path, capsys: pytest.CaptureFixt
     assert json.loads(output(capsys))["object"] == "evaluation"
 
 
+def test_a_batch_can_be_submitted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "requests.jsonl").write_text('{"custom_id": "1"}\n')
+    (folder / "batch.yaml").write_text(
+        "kind: batch\ninput_file_id: requests.jsonl\n"
+        "endpoint: /v1/chat/completions\ncompletion_window: 24h\n"
+    )
+
+    assert main(["submit", "batch.yaml", "--json"]) == 0
+    assert json.loads(output(capsys))["kind"] == "batch"
+
+
 LLAMAFACTORY = """
 model_name_or_path: cli-owner/cli-model
 trust_remote_code: true

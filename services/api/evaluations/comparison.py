@@ -18,7 +18,7 @@ from services.contracts.comparisons import (
     ToolCallComparison,
 )
 from services.contracts.errors import Conflict, InvalidRequest
-from services.contracts.evaluation_results import SampleResult
+from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.main_metrics import Direction
@@ -141,9 +141,12 @@ def _request(job: Job) -> CreateEvaluation:
 def _tool_calls(job: Job) -> Mapping[str | None, ToolCallScores | None]:
     """By benchmark."""
     view = evaluation_view(job)
-    if view.benchmarks is None:
-        return {None: view.metrics and view.metrics.tool_calls}
-    return {each.name: each.metrics and each.metrics.tool_calls for each in view.benchmarks}
+    metrics: dict[str | None, EvaluationMetrics | None] = (
+        {None: view.metrics}
+        if view.benchmarks is None
+        else {each.name: each.metrics for each in view.benchmarks}
+    )
+    return {name: found.tool_calls for name, found in metrics.items() if found is not None}
 
 
 def _both(

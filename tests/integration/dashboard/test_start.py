@@ -36,7 +36,9 @@ def test_a_fine_tune_is_started_from_a_form(page: Page, gateway: GatewayClient) 
     open_form(page, gateway, "fine-tune", f"?model=base&file={made['training_file']}")
     page.get_by_role("textbox", name="suffix", exact=True).fill("succeed")
     page.get_by_role("textbox", name="seed", exact=True).fill("7")
-    page.get_by_role("textbox", name="metadata", exact=True).fill('{"team": "<b>blue</b>"}')
+    page.get_by_role("button", name="Add to metadata", exact=True).click()
+    page.get_by_label("name of metadata 1", exact=True).fill("team")
+    page.get_by_label("metadata 1 (required)", exact=True).fill("<b>blue</b>")
 
     asked = {
         "model": "base",
@@ -69,22 +71,23 @@ def test_a_form_holds_every_example_of_the_description(
 
 
 def test_a_form_refuses_text_that_is_no_value(page: Page, gateway: GatewayClient) -> None:
-    open_form(page, gateway, "fine-tune")
+    open_form(page, gateway, "rollout")
     start = page.get_by_role("button", name="Start", exact=True)
-    seed = page.get_by_role("textbox", name="seed", exact=True)
-    metadata = page.get_by_role("textbox", name="metadata", exact=True)
+    samples = page.get_by_role("textbox", name="samples_per_prompt", exact=True)
+    page.get_by_role("button", name="Add to prompts", exact=True).click()
+    prompt = page.get_by_role("textbox", name="prompts 1 (required)", exact=True)
 
-    seed.fill("seven")
-    metadata.fill("{")
+    samples.fill("seven")
+    prompt.fill("{")
     expect(start).to_be_disabled()
-    expect(page.get_by_role("alert")).to_contain_text("seed: not a number")
-    expect(page.get_by_role("alert")).to_contain_text("metadata: ")
-    expect(seed).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("alert")).to_contain_text("samples_per_prompt: not a number")
+    expect(page.get_by_role("alert")).to_contain_text("prompts.1: ")
+    expect(samples).to_have_attribute("aria-invalid", "true")
 
-    seed.fill("7")
-    metadata.fill("")
+    samples.fill("7")
+    prompt.fill("")
     expect(start).to_be_enabled()
-    assert body_in(page, "The request by curl") == {"seed": 7}
+    assert body_in(page, "The request by curl") == {"samples_per_prompt": 7}
 
 
 def test_a_form_offers_what_a_field_may_be(page: Page, gateway: GatewayClient) -> None:
@@ -117,14 +120,15 @@ def test_a_refusal_is_said_at_the_named_field(
     open_form(page, gateway, name)
     body = body_in(page, "The request by curl")
     error = gateway.http.post(PATHS[name], json=body).json()["error"]
+    first = error["details"][0]["message"]
     page.get_by_role("button", name="Start", exact=True).click()
 
     expect(page.get_by_role("alert")).to_have_text(error["message"])
     at_fault = page.locator(":focus")
-    expect(at_fault).to_have_accessible_description(re.compile(re.escape(error["message"])))
+    expect(at_fault).to_have_accessible_description(re.compile(re.escape(first)))
     place = page.locator("[data-place]", has=at_fault).last.get_attribute("data-place")
     assert place == error["param"]
 
-    page.get_by_role("textbox", name="metadata", exact=True).fill('{"team": "blue"}')
+    page.get_by_role("button", name="Add to metadata", exact=True).click()
     expect(page.locator("small.error")).to_have_count(0)
     page.close()

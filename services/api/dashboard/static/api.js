@@ -4,12 +4,15 @@ const TIME_LIMIT_SECONDS = 30;
 const RETRY_FIRST = 500;
 const RETRY_MOST = 15_000;
 
-/** An error answer: its message, its status and the field of the request at fault, if one is. */
+/**
+ * An error answer: its message, its status and what is wrong with fields of the request, if
+ * something is, each with the `param` and a `message`.
+ */
 export class ApiError extends Error {
-  constructor(status, message, param = null) {
+  constructor(status, message, problems = []) {
     super(message);
     this.status = status;
-    this.param = param;
+    this.problems = problems;
   }
 }
 
@@ -24,7 +27,12 @@ async function respond(path, init, ended) {
   }
   if (response.ok) return response;
   const answer = await response.json().catch(() => null);
-  throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, answer?.error?.param);
+  throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, problemsOf(answer?.error));
+}
+
+function problemsOf({ details, param, message } = {}) {
+  if (details?.length) return details;
+  return param ? [{ param, message }] : [];
 }
 
 /** A signal of the caller, if there is one, and a time limit. */

@@ -25,13 +25,21 @@ export function variants(description, schema) {
   return nullDiffers ? [...others, { const: null }] : others;
 }
 
-/** How a value of a schema is entered: "fixed", "choice", "object", "list", a type of JSON, or "json" for any other. */
+/** How a value of a schema is entered: "fixed", "choice", "object", "list", "map", a type of JSON, or "json" for any other. */
 export function kindOf(schema) {
   if ("const" in schema) return "fixed";
   if (schema.enum) return "choice";
   if (schema.properties) return "object";
   if (schema.type === "array" && schema.items) return "list";
+  if (valuesOf(schema)) return "map";
   return ["boolean", "integer", "number", "string"].includes(schema.type) ? schema.type : "json";
+}
+
+/** The schema of the values of an object with any names; null for other schemas. */
+export function valuesOf({ type, additionalProperties, patternProperties }) {
+  if (type !== "object") return null;
+  const [byPattern = null] = Object.values(patternProperties ?? {});
+  return isObject(additionalProperties) ? additionalProperties : byPattern;
 }
 
 /** What a variant is called: the value of its discriminating field, its title, or its type. */
@@ -49,6 +57,7 @@ export function holds(description, schema, value, complete = false) {
     case "choice": return schema.enum.includes(value);
     case "object": return isObject(value) && holdsFields(description, schema, value, complete);
     case "list": return Array.isArray(value);
+    case "map": return isObject(value);
     case "integer": return Number.isInteger(value);
     case "json": return true;
     default: return typeof value === schema.type;

@@ -1,14 +1,10 @@
 // Controls for a value that a schema describes. What is left empty is left out of the value.
 //
-// Every part is `{ element, read }`: `read(problems)` returns the value, undefined where it is left
-// out, and adds a line to `problems` for every text that is none.
+// Every part is `{ element, read }`, as every control is.
 
 import { field, h, setInvalid } from "./dom.js";
-import { json } from "./format.js";
-import { holds, isObject, kindOf, nameOf, resolve, variants } from "./schema.js";
-
-const LONG_TEXT = 10_000;
-let hints = 0;
+import { holds, isObject, kindOf, nameOf, resolve, valuesOf, variants } from "./schema.js";
+import { anything, choice, explained, numeric, text } from "./schema_controls.js";
 
 /**
  * The controls of an object. `context` has the OpenAPI `description`, `changed` for changes that
@@ -18,50 +14,13 @@ export function objectForm(context, schema, value) {
   return fields(context, "", resolve(context.description, schema), value ?? {}, true);
 }
 
-/**
- * Say at the field of a form that an error answer names what is wrong with it, and go there: at the
- * closest one around it where the form does not have it. Returns what takes the words away again.
- */
-export function pointOut(form, param, message) {
-  const place = closestPlace(form, param);
-  const control = place?.querySelector("input, select, textarea, summary, button");
-  if (!control) return () => {};
-  for (let fold = place.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-  hints += 1;
-  const said = h("small", { id: `hint-${hints}`, class: "error" }, message);
-  const before = control.getAttribute("aria-describedby");
-  const canBeInvalid = control.matches("input, select, textarea");
-  control.setAttribute("aria-describedby", [before, said.id].filter(Boolean).join(" "));
-  if (canBeInvalid) setInvalid(control, true);
-  place.append(said);
-  control.focus();
-  return () => {
-    said.remove();
-    if (before) control.setAttribute("aria-describedby", before);
-    else control.removeAttribute("aria-describedby");
-    if (canBeInvalid) setInvalid(control, false);
-  };
-}
-
-/** Items of a list are left out: the gateway counts them, and the form may have lost some. */
-function closestPlace(form, param) {
-  const places = [...form.querySelectorAll("[data-place]")].filter((each) => !each.closest("li"));
-  const names = param.split(".");
-  for (let length = names.length; length > 0; length -= 1) {
-    const wanted = names.slice(0, length).join(".");
-    const found = places.findLast((each) => each.dataset.place === wanted); // of a union the chosen one
-    if (found) return found;
-  }
-  return null;
-}
-
 function fields(context, place, schema, value, required) {
   const needed = new Set(schema.required ?? []);
   const names = Object.keys(schema.properties);
   const sorted = [...names.filter((name) => needed.has(name)), ...names.filter((name) => !needed.has(name))];
   const parts = sorted.map((name) => {
-    const whole = place ? `${place}.${name}` : name;
-    return [name, part(context, whole, name, schema.properties[name], value[name], needed.has(name))];
+    const wanted = { place: place ? `${place}.${name}` : name, name, title: name, value: value[name], required: needed.has(name) };
+    return [name, part(context, schema.properties[name], wanted)];
   });
 
   const others = schema.additionalProperties === true ? otherFields(place, names, value) : null;
@@ -92,16 +51,19 @@ function otherFields(place, names, value) {
   return { element: control.element, read };
 }
 
-/** A field of an object or an item of a list. */
-function part(context, place, name, schema, value, required) {
+/**
+ * A field of an object or an item of several: `wanted` has its `place` in the form, the `name` of the
+ * field, the `title` that it has on the page, the `value` to begin with, and whether it is `required`.
+ */
+function part(context, schema, wanted) {
   const whole = resolve(context.description, schema);
   const options = variants(context.description, schema);
-  const label = required ? `${name} (required)` : name;
-  const wanted = { place, name, label, hint: hintOf(whole, options), value, required };
-  if (options.length > 1) return union(context, options, wanted);
+  const label = wanted.required ? `${wanted.title} (required)` : wanted.title;
+  const told = { ...wanted, label, hint: hintOf(whole, options) };
+  if (options.length > 1) return union(context, options, told);
   const [only = {}] = options;
-  const isHeld = value === undefined || holds(context.description, only, value);
-  return single(context, isHeld ? only : {}, wanted);
+  const isHeld = wanted.value === undefined || holds(context.description, only, wanted.value);
+  return single(context, isHeld ? only : {}, told);
 }
 
 function single(context, schema, wanted) {
@@ -115,9 +77,10 @@ function controlOf(context, schema, wanted) {
     case "fixed": return { element: null, isFixed: true, read: () => schema.const };
     case "object": return group(context, schema, wanted);
     case "list": return list(context, schema, wanted);
+    case "map": return map(context, schema, wanted);
     case "choice": return choice(schema.enum, wanted);
     case "boolean": return choice([true, false], wanted);
-    case "string": return text(context, schema, wanted);
+    case "string": return text(schema, context.lists[wanted.name], wanted);
     case "json": return anything(wanted);
     default: return numeric(wanted);
   }
@@ -136,7 +99,7 @@ function union(context, options, wanted) {
   let chosen = null;
 
   function choose(index, initial) {
-    const inner = { ...wanted, hint: null, value: initial, required: true };
+    const inner = { ...wanted, hint: all[index]?.description ?? null, value: initial, required: true };
     chosen = index < 0 ? null : single(context, all[index], inner);
     area.replaceChildren(...(chosen?.element ? [chosen.element] : []));
   }
@@ -146,120 +109,127 @@ function union(context, options, wanted) {
   const kind = h("select", { onchange: () => choose(Number(kind.value)) }, empty,
     names.map((name, index) => h("option", { value: index, selected: index === begin }, name)));
   choose(begin, value);
-  return {
-    element: h("div", { class: "wide" }, explained(`${label}, as`, kind, hint), area),
-    read: (problems) => chosen?.read(problems),
-  };
+  const element = h("div", { class: "wide", "data-place": wanted.place }, explained(`${label}, as`, kind, hint), area);
+  return { element, read: (problems) => chosen?.read(problems) };
 }
 
 /** An object, folded and not built before it is opened, unless it has to be there. */
-function group(context, schema, { place, label, hint, value, required }) {
+function group(context, schema, { place, title, label, hint, value, required }) {
   let content = null;
   const body = h("div", { role: "group", "aria-label": place });
-  const element = h("details", { class: "wide", ontoggle: build }, h("summary", {}, label), hint ? h("p", { class: "quiet" }, hint) : null, body);
+  const element = h("details", { class: "wide", ontoggle: () => { if (element.open) build({}, required); } },
+    h("summary", {}, label), hint ? h("p", { class: "quiet" }, hint) : null, body);
 
-  function build() {
+  function build(initial, isThere) {
     if (content) return;
-    content = fields(context, place, schema, value ?? {}, required || value !== undefined);
-    body.append(content.element);
+    content = fields(context, place, schema, initial, isThere);
+    const leave = isThere && !required ? h("button", { type: "button", onclick: leaveOut }, `Leave out ${title}`) : null;
+    body.append(content.element, ...(leave ? [leave] : []));
+  }
+
+  function leaveOut() {
+    content = null;
+    body.replaceChildren();
+    element.open = false;
+    element.querySelector("summary").focus();
+    context.changed();
   }
 
   if (required || value !== undefined) {
-    build();
+    build(value ?? {}, true);
     element.open = true;
   }
   return { element, read: (problems) => content?.read(problems) };
 }
 
-function list(context, schema, { place, name, label, hint, value, required }) {
-  const items = new Set();
-  const entries = h("ol");
-  const add = h("button", { type: "button", onclick: () => { append(undefined); context.changed(); } }, `Add to ${name}`);
+function list(context, schema, wanted) {
+  const begin = (wanted.value ?? []).map((initial) => ({ initial }));
+  const { element, entries } = several(context, schema.items, wanted, begin, () => null);
+
+  function read(problems) {
+    const given = [];
+    for (const { item, entry } of entries) {
+      const found = item.read(problems);
+      entry.dataset.position = given.length;
+      if (found !== undefined) given.push(found);
+    }
+    return given.length || mayBeEmpty(wanted, wanted.value?.length) ? given : undefined;
+  }
+
+  return { element, read };
+}
+
+/** Values by names that are chosen freely. */
+function map(context, schema, wanted) {
+  const begin = Object.entries(wanted.value ?? {}).map(([name, initial]) => ({ name, initial }));
+  const { element, entries } = several(context, valuesOf(schema), wanted, begin, ({ name = "" }, title) => {
+    const control = h("input", { autocomplete: "off" });
+    control.value = name;
+    return { element: field(`name of ${title}`, control), control };
+  });
+
+  function read(problems) {
+    const given = new Map();
+    for (const { item, entry, key } of entries) {
+      const found = item.read(problems);
+      const name = key.control.value;
+      const fault = nameFault(name, found, given);
+      setInvalid(key.control, fault !== null);
+      if (fault !== null) problems.push(`${wanted.place}: ${fault}`);
+      entry.dataset.position = name;
+      if (found !== undefined) given.set(name, found);
+    }
+    return given.size || mayBeEmpty(wanted, wanted.value && Object.keys(wanted.value).length) ? Object.fromEntries(given) : undefined;
+  }
+
+  return { element, read };
+}
+
+/** What is wrong with the name of a value; null where nothing is. */
+function nameFault(name, value, others) {
+  if (value === undefined) return null;
+  if (name === "") return "a value has no name";
+  return others.has(name) ? `two values are named ${name}` : null;
+}
+
+/** Whether nothing is a value: where there has to be one, and where there was an empty one. */
+function mayBeEmpty({ required }, lengthGiven) {
+  return required || lengthGiven === 0;
+}
+
+/**
+ * Items that are added and removed, with their `entries` on the page; `begin` are those to begin with,
+ * and `keyOf` makes the control that names one, if items have names.
+ */
+function several(context, schema, { place, name, title, label, hint }, begin, keyOf) {
+  const entries = new Set();
+  const shown = h("ol");
+  const add = h("button", { type: "button", onclick: () => { append({}); context.changed(); } }, `Add to ${title}`);
   let count = 0;
 
-  function append(initial) {
+  function append(start) {
     count += 1;
-    const title = `${name} ${count}`;
-    const item = part(context, `${place}.${count}`, title, schema.items, initial, true);
-    const entry = h("li", {}, item.element, h("button", { type: "button", onclick: remove }, `Remove ${title}`));
-    items.add(item);
-    entries.append(entry);
+    const called = `${title} ${count}`;
+    const whole = `${place}.${count}`;
+    const key = keyOf(start, called);
+    const item = part(context, schema, { place: whole, name, title: called, value: start.initial, required: true });
+    const entry = h("li", { "data-item": whole }, key?.element, item.element, h("button", { type: "button", onclick: remove }, `Remove ${called}`));
+    const added = { item, entry, key };
+    entries.add(added);
+    shown.append(entry);
 
     function remove() {
-      items.delete(item);
+      entries.delete(added);
       entry.remove();
       add.focus();
       context.changed();
     }
   }
 
-  for (const each of value ?? []) append(each);
-  return {
-    element: h("div", { class: "wide", role: "group", "aria-label": place }, h("span", {}, label), hint ? h("p", { class: "quiet" }, hint) : null, entries, add),
-    read(problems) {
-      const given = [...items].map((item) => item.read(problems)).filter((each) => each !== undefined);
-      return given.length || required || value ? given : undefined;
-    },
-  };
-}
-
-function choice(values, { label, hint, value, required }) {
-  const empty = required ? null : h("option", { value: "" }, "as by default");
-  const control = h("select", {}, empty, values.map((each) => h("option", { value: JSON.stringify(each), selected: each === value }, String(each))));
-  return { element: explained(label, control, hint), read: () => (control.value ? JSON.parse(control.value) : undefined) };
-}
-
-function text(context, schema, { name, label, hint, value }) {
-  const isLong = (schema.maxLength ?? 0) >= LONG_TEXT || value?.includes("\n");
-  const control = isLong ? h("textarea", { rows: 3 }) : h("input", { list: context.lists[name], autocomplete: "off" });
-  control.value = value ?? "";
-  // What was given as an empty text stays one.
-  return { element: explained(label, control, hint), read: () => control.value || (value === "" ? "" : undefined) };
-}
-
-function numeric({ place, label, hint, value }) {
-  const control = h("input", { inputmode: "decimal", autocomplete: "off", value });
-
-  function read(problems) {
-    const written = control.value.trim();
-    const isNumber = Number.isFinite(Number(written));
-    setInvalid(control, !isNumber);
-    if (!isNumber) problems.push(`${place}: not a number`);
-    return written && isNumber ? Number(written) : undefined;
-  }
-
-  return { element: explained(label, control, hint), read };
-}
-
-function anything({ place, label, hint, value }) {
-  const control = h("textarea", { rows: 3, spellcheck: "false" });
-  control.value = value === undefined ? "" : json(value, 2);
-
-  function read(problems) {
-    let found;
-    let isJson = true;
-    try {
-      if (control.value.trim()) found = JSON.parse(control.value);
-    } catch (error) {
-      isJson = false;
-      problems.push(`${place}: ${error.message}`);
-    }
-    setInvalid(control, !isJson);
-    return found;
-  }
-
-  const said = hint ? `${hint} JSON.` : "JSON.";
-  const element = explained(label, control, said);
-  element.classList.add("wide");
-  return { element, read };
-}
-
-/** A labeled control with what is to be known about it. */
-function explained(label, control, hint) {
-  if (!hint) return h("div", {}, field(label, control));
-  hints += 1;
-  control.setAttribute("aria-describedby", `hint-${hints}`);
-  return h("div", {}, field(label, control), h("small", { id: `hint-${hints}`, class: "quiet" }, hint));
+  begin.forEach(append);
+  const element = h("div", { class: "wide", role: "group", "aria-label": place },
+    h("span", {}, label), hint ? h("p", { class: "quiet" }, hint) : null, shown, add);
+  return { element, entries };
 }
 
 function hintOf(whole, options) {

@@ -2,9 +2,10 @@
 
 import { request, withQuery } from "../api.js";
 import { field, h, select } from "../dom.js";
+import { pointOut } from "../field_problems.js";
 import { bytes, json, oneDirection, time } from "../format.js";
 import { bodyOf } from "../schema.js";
-import { objectForm, pointOut } from "../schema_form.js";
+import { objectForm } from "../schema_form.js";
 import { USES } from "./data.js";
 
 const SUGGESTED = 100;
@@ -79,9 +80,12 @@ export async function startView({ place, signal, query, go }, name) {
       go(`/ui/jobs/${job.id}`);
     } catch (error) {
       if (signal.aborted) return;
-      problem.textContent = error.message;
       submit.disabled = false;
-      if (error.param) forgive = pointOut(form.element, error.param, error.message);
+      const problems = error.problems ?? [];
+      const { retract, unplaced } = pointOut(form.element, problems);
+      forgive = retract;
+      const further = unplaced.filter((each) => each !== problems[0]); // which the message tells
+      problem.textContent = [error.message, ...further.map(({ param, message }) => `${param}: ${message}`)].join("\n");
     }
   }
 
@@ -89,7 +93,7 @@ export async function startView({ place, signal, query, go }, name) {
   place.append(
     h("h1", {}, start.title),
     suggestions("/v1/models", {}, ["model", "tokenizer"], () => "", context, signal),
-    suggestions("/v1/files", { purpose: purposeOf(name) }, ["file", "training_file", "validation_file", "input_file_id"], aboutFile, context, signal),
+    suggestions("/v1/files", { purpose: purposeOf(name) }, ["file", "training_file", "validation_file", "validation_files", "files", "input_file_id"], aboutFile, context, signal),
     field("Begin with", select(beginnings, "", beginWith)),
     h("form", { class: "ask", novalidate: true, oninput: changed, onchange: changed, onsubmit: post }, area, problem, h("div", { class: "row" }, submit)),
     h("h2", {}, "The same request"), curl, command,
