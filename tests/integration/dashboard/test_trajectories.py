@@ -9,7 +9,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
-from services.contracts.tool_runs import Passage, ProgramRun, QueryHits, SearchRun
+from services.contracts.tool_runs import (
+    HttpRun,
+    Passage,
+    ProgramRun,
+    QueryHits,
+    RequestFailure,
+    SearchRun,
+)
 from services.contracts.trajectories import CallOutcome
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
@@ -36,6 +43,15 @@ NILE = Passage(id="wiki-7", score=0.875, title=HOSTILE, text="A river.")
 SEARCH = SearchRun(
     index="wiki", topk=3, queries=[QueryHits(query="it's long", found=1, passages=[NILE])]
 )
+
+FAILURE = RequestFailure(status=503, answer=HOSTILE, seconds=0.25)
+FAILED_RUNS = {
+    "sandbox": ProgramRun(language="python", failure=FAILURE),
+    "search": SearchRun(
+        index="wiki", topk=3, queries=[QueryHits(query="Po", found=0, passages=[])], failure=FAILURE
+    ),
+    "http": HttpRun(failure=RequestFailure(seconds=30)),
+}
 
 
 @pytest.fixture(scope="module")
@@ -263,4 +279,38 @@ def test_the_search_is_behind_its_call(page: Page, gateway: GatewayClient, job: 
     expect(run.get_by_text("A river.")).to_be_visible()
     run.get_by_text("The same by curl").click()
     expect(run.get_by_text("/retrieve --json")).to_contain_text("it's long")
+    assert page.locator("main img, main script").count() == 0
+
+
+@pytest.fixture(scope="module")
+def failed_calls(gateway: GatewayClient, job: str) -> str:
+    """A job with a trajectory of calls whose requests failed."""
+    body = {"model": "base", "prompts": [{"question": "1+1=", "gold": 2}]}
+    job_id = str(gateway.http.post("/v1/rollouts", json=body).json()["id"])
+    folder = gateway.home / "jobs" / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    calls = [
+        call(name, CallOutcome.FAILED, run=run, error=f"{name} is broken", attempts=2)
+        for name, run in FAILED_RUNS.items()
+    ]
+    with IndexedLog(folder) as log:
+        log.append(trajectory(0, 0, calls=calls))
+    return job_id
+
+
+def test_a_failed_request_is_behind_its_call(
+    page: Page, gateway: GatewayClient, failed_calls: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{failed_calls}/trajectories/traj-0-0")
+
+    for name in FAILED_RUNS:
+        expect(page.get_by_text(f"{name} is broken", exact=True)).to_be_visible()
+    for title in ("The run in the sandbox", "The search", "The request"):
+        page.get_by_text(title, exact=True).press("Enter")
+    program, searched, requested = page.locator(".tool-run").all()
+    expect(program.get_by_role("definition")).to_have_text(["python", "503", "2", "0.25 s"])
+    expect(program.get_by_text("<script>")).to_be_visible()
+    expect(searched.get_by_role("heading", name="Po", exact=True)).to_be_visible()
+    expect(searched.get_by_role("definition")).to_have_text(["wiki", "3", "503", "2", "0.25 s"])
+    expect(requested.get_by_role("definition")).to_have_text(["no answer", "2", "30 s"])
     assert page.locator("main img, main script").count() == 0
