@@ -64,6 +64,10 @@ class SearchRun(Resource):
 
     type: Literal["search"] = "search"
     index: str | None = Field(default=None, description="Null: the default index.")
+    own: bool | None = Field(
+        default=None,
+        description="Whether the gateway's own retrieval service was asked; null if not recorded.",
+    )
     topk: int
     queries: list[QueryHits]
     failure: RequestFailure | None = None

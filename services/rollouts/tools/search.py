@@ -56,11 +56,13 @@ def search_service(target: ToolEndpoint, config: SearchConfig) -> JsonService:
 class SearchTool:
     """Searches for each query of the argument ``query_list``.
 
-    The reply, errors included, is a JSON object with the text in ``result``.
+    The reply, errors included, is a JSON object with the text in ``result``. ``own`` is recorded
+    with each search.
     """
 
-    def __init__(self, service: JsonService, config: SearchConfig) -> None:
+    def __init__(self, service: JsonService, config: SearchConfig, *, own: bool) -> None:
         self._service = service
+        self._own = own
         self._options: JsonObject = {"topk": config.topk, "return_scores": True}
         if config.index is not None:
             self._options["index"] = config.index
@@ -95,6 +97,7 @@ class SearchTool:
         hits_of_each = found or [[] for _ in queries]
         return SearchRun(
             index=self._options.get("index"),
+            own=self._own,
             topk=self._options["topk"],
             queries=[
                 _kept(query, hits)

@@ -2,6 +2,7 @@
 
 import { facts, h, sameBy, whole } from "./dom.js";
 import { json, number } from "./format.js";
+import { passageAddress } from "./views/passage.js";
 
 /** The run of a call, folded; null for a call that has none. */
 export function toolRun(call) {
@@ -54,7 +55,7 @@ function searchRun({ run, attempts }) {
     run.queries.map(({ query, found, passages }) => [
       h("h3", {}, h("bdi", {}, query)),
       run.failure ? null : h("p", { class: "quiet" }, `${passages.length} of the ${number(found)} passages found, best first`),
-      h("ol", {}, passages.map(passageItem)),
+      h("ol", {}, passages.map((passage) => passageItem(run, query, passage))),
     ]),
     sameBy("/retrieve", "", json({ queries: run.queries.map((one) => one.query), ...options }, 2)),
   ];
@@ -72,9 +73,11 @@ function failedRequest({ run: { failure }, attempts }) {
   ];
 }
 
-function passageItem(passage) {
+/** A passage as the model read it; those of another service's indexes cannot be opened here. */
+function passageItem(run, query, passage) {
   return h("li", {},
     h("strong", {}, h("bdi", {}, passage.title)),
+    run.own === false || passage.id === null ? null : [" ", h("a", { href: passageAddress(run, query, passage) }, "whole passage")],
     facts({ Id: passage.id === null ? null : h("bdi", {}, passage.id), Score: number(passage.score) }),
     whole(passage.text));
 }

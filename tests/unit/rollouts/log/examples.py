@@ -62,6 +62,7 @@ _PROGRAMS = st.builds(
 _SEARCHES = st.builds(
     SearchRun,
     index=st.none() | TEXT,
+    own=st.none() | st.booleans(),
     topk=st.integers(0, 9),
     queries=st.lists(
         st.builds(

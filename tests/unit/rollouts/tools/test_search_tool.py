@@ -60,6 +60,7 @@ def test_what_was_found_is_recorded_with_ids_and_scores(server: ScriptedServer) 
     assert run is not None
     assert run.type == "search"
     assert (run.index, run.topk, len(run.queries)) == ("wiki", 5, KEPT_QUERIES)
+    assert run.own is False
     first, second = run.queries[0].passages
     assert (first.id, first.score) == ("7", 0.25)
     assert (len(first.title), len(first.text)) == (KEPT_NAME_CHARACTERS, KEPT_PASSAGE_CHARACTERS)
@@ -175,6 +176,9 @@ def test_the_operators_service_receives_its_key(server: ScriptedServer) -> None:
     server.script = [answer(body={"result": [[]]})]
 
     for config in ({}, {"retrieval_service_url": "http://localhost:8080/retrieve"}):
-        call(Tool(class_name="search", config=config), {"query_list": ["a"]}, environment)
+        run = call(Tool(class_name="search", config=config), {"query_list": ["a"]}, environment).run
+        assert run is not None
+        assert run.type == "search"
+        assert run.own is True
 
     assert {headers["authorization"] for headers, _ in server.requests} == {"Bearer sk-own"}
