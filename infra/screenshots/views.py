@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from infra.screenshots.demo_runs import DemoRuns
+from temper.demo.addition.data import question
 
 PHONE_WIDTH = 390
 TABLE_WIDTH = 1440
 """For tables of many columns."""
+ANSWER_SECONDS = 600.0
+ANSWER_ATTEMPTS = 8
+"""Engines on CPU may start more slowly than a request waits for them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,25 @@ class View:
 def _choose_token(page: Page) -> None:
     """Choose the first sampled token that was not certain."""
     page.locator(".tokens .sampled:not(.level-0)").first.click()
+
+
+def _ask(page: Page) -> None:
+    """Have both models of a chat add, again where an engine has not started in time."""
+    page.get_by_label("Message").fill(question(47, 38))
+    page.get_by_role("button", name="Send").click()
+    again = page.get_by_role("button", name="Try again")
+    for _ in range(ANSWER_ATTEMPTS):
+        expect(page.get_by_role("button", name="Stop")).to_be_hidden(timeout=ANSWER_SECONDS * 1e3)
+        for _ in range(again.count()):
+            again.first.click()
+    expect(page.locator(".assistant pre:not(:empty)")).to_have_count(2)
+    expect(page.locator(".assistant .error")).to_have_count(0)
+
+
+def _chat(runs: DemoRuns) -> str:
+    tuning = runs.addition
+    models = {"model": tuning.model, "other": tuning.fine_tuned_model}
+    return f"/ui/chat?{urlencode({**models, 'temperature': 0, 'max_tokens': 64})}"
 
 
 def _file_tokens(runs: DemoRuns) -> str:
@@ -83,4 +106,5 @@ VIEWS = (
     ),
     View("campaign", lambda runs: f"/ui/campaigns/{runs.campaign.id}", "tbody td"),
     View("evaluations", _comparison, "h2 + .scroll td", width=TABLE_WIDTH),
+    View("chat", _chat, "form.ask", prepare=_ask),
 )

@@ -1,4 +1,4 @@
-"""What is behind the reply of a tool: the run of a program, or a search."""
+"""What is behind the result of a tool call: the run of a program, a search, or a failed request."""
 
 from typing import Annotated, Literal
 
@@ -13,19 +13,33 @@ KEPT_QUERIES = 8
 KEPT_PASSAGES = 10
 KEPT_PASSAGE_CHARACTERS = 500
 KEPT_NAME_CHARACTERS = 300
+KEPT_ANSWER_CHARACTERS = 2000
+
+
+class RequestFailure(Resource):
+    """Why a tool's service gave no usable answer; the call has the error and its attempts."""
+
+    status: int | None = Field(
+        default=None, description="HTTP status of the last answer; null without one."
+    )
+    answer: str = Field(default="", description="The head of that answer.")
+    seconds: float = Field(description="How long the last attempt took.")
 
 
 class ProgramRun(Resource):
-    """A run of the sandbox; of stdout and stderr the heads are kept."""
+    """A run of the sandbox, or the attempt of one; of stdout and stderr the heads are kept."""
 
     type: Literal["program"] = "program"
     language: str
     code: str | None = Field(
         default=None, description="The head of what ran, where it is not the argument as it was."
     )
-    status: RunStatus
+    status: RunStatus | None = Field(
+        default=None, description="Null where the sandbox gave no answer."
+    )
     compile_result: CommandResult | None = None
     run_result: CommandResult | None = None
+    failure: RequestFailure | None = None
 
 
 class Passage(Resource):
@@ -41,7 +55,7 @@ class QueryHits(Resource):
     """A query and the first of the passages that were found, best first."""
 
     query: str
-    found: int = Field(description="How many passages were found.")
+    found: int = Field(description="How many passages were found; 0 where the search failed.")
     passages: list[Passage]
 
 
@@ -50,11 +64,23 @@ class SearchRun(Resource):
 
     type: Literal["search"] = "search"
     index: str | None = Field(default=None, description="Null: the default index.")
+    own: bool | None = Field(
+        default=None,
+        description="Whether the gateway's own retrieval service was asked; null if not recorded.",
+    )
     topk: int
     queries: list[QueryHits]
+    failure: RequestFailure | None = None
 
 
-ToolRun = Annotated[ProgramRun | SearchRun, Field(discriminator="type")]
+class HttpRun(Resource):
+    """A request to an HTTP tool that failed; its body were the arguments of the call."""
+
+    type: Literal["http"] = "http"
+    failure: RequestFailure
+
+
+ToolRun = Annotated[ProgramRun | SearchRun | HttpRun, Field(discriminator="type")]
 
 
 def kept_command(result: CommandResult | None) -> CommandResult | None:

@@ -42,7 +42,7 @@ class ToolCallRecord(Resource):
     started: float = 0.0
     seconds: float = 0.0
     run: ToolRun | None = Field(
-        default=None, description="The program or the search behind the reply, if it had one."
+        default=None, description="The program, search or failed request behind it, if known."
     )
 
 

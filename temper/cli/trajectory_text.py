@@ -8,7 +8,13 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.sandbox import CommandResult
-from services.contracts.tool_runs import ProgramRun, SearchRun, ToolRun
+from services.contracts.tool_runs import (
+    HttpRun,
+    ProgramRun,
+    RequestFailure,
+    SearchRun,
+    ToolRun,
+)
 from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory, Turn
 
 _INDENT = "    "
@@ -116,8 +122,18 @@ def _call(call: ToolCallRecord) -> Iterator[_Line]:
 
 
 def _run(run: ToolRun | None) -> Iterator[_Line]:
-    """What a program came to, or the passages of a search."""
+    """What a program came to, the passages of a search, or how a request failed."""
     match run:
+        case (
+            ProgramRun(failure=RequestFailure() as failure)
+            | SearchRun(failure=RequestFailure() as failure)
+            | HttpRun(failure=failure)
+        ):
+            status = "no answer" if failure.status is None else f"HTTP status {failure.status}"
+            yield _Line(f"request: {status}, {failure.seconds:.2f} s")
+            if failure.answer:
+                yield _Line("answer:")
+                yield from (_Line(_INDENT + line) for line in failure.answer.split("\n"))
         case ProgramRun():
             ended = run.run_result or run.compile_result
             yield _Line(f"run: {run.status}{'' if ended is None else _command(ended)}")

@@ -30,8 +30,6 @@ from tests.support.engine_stand_in import KEY, EngineStandIn
 from tests.support.threaded_server import LoopThread
 from tests.support.waiting import wait_for
 
-DEVICES = HostDevices("host", (), 4)
-
 
 @dataclass
 class RunningServing:
@@ -46,15 +44,16 @@ class RunningServing:
 
 
 class ServingWorker:
-    """Runs the servings of a gateway whose home is ``home``."""
+    """Runs the servings of a gateway whose home is ``home``, at most ``cpu_slots`` at once."""
 
-    def __init__(self, home: Path, loop: LoopThread) -> None:
+    def __init__(self, home: Path, loop: LoopThread, cpu_slots: int = 4) -> None:
         self.database = Database(f"sqlite:///{home / 'temper.db'}")
+        self._devices = HostDevices("host", (), cpu_slots)
         self._artifacts = Artifacts(home)
         self._loop = loop
         self._started: list[RunningServing] = []
         with self.database.write() as session:
-            heartbeat(session, "host:worker", list(SERVE.both), DEVICES)
+            heartbeat(session, "host:worker", list(SERVE.both), self._devices)
 
     def next_job(self) -> Job:
         """The serving that waits to be started, once there is one."""
@@ -93,7 +92,7 @@ class ServingWorker:
 
     def _claim(self) -> Claim:
         with self.database.write() as session:
-            claimant = Claimant("host:worker", DEVICES, 600.0)
+            claimant = Claimant("host:worker", self._devices, 600.0)
             claim = claim_work(session, [SERVE.work], claimant, ())
         assert claim is not None
         self._artifacts.job(claim.job.id).mkdir(parents=True, exist_ok=True)

@@ -148,7 +148,7 @@ class JsonService:
                 value = await self._limited(request, read, limit)
                 return ServiceAnswer(value, attempt, time.monotonic() - begun)
             except ServiceFailed as error:
-                error.attempts = attempt
+                error.attempts, error.seconds = attempt, time.monotonic() - begun
                 error.transient = self._retries.include(error)
                 wait = error.retry_after
                 if wait is None:

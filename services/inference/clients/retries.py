@@ -26,7 +26,8 @@ class ServiceFailed(TemperError):
     """No usable answer.
 
     ``status`` and ``body`` (cut after 2,000 characters) are those of the last answer, None and
-    empty without one. ``transient`` means that retries ran out, not that retrying was pointless.
+    empty without one; ``seconds`` is the duration of the last of ``attempts``. ``transient`` means
+    that retries ran out, not that retrying was pointless.
     """
 
     code = "service_failed"
@@ -46,6 +47,7 @@ class ServiceFailed(TemperError):
         self.body = body
         self.retry_after = retry_after
         self.attempts = 1
+        self.seconds = 0.0
         self.transient = False
 
     @property

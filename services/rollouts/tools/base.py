@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.tool_runs import ToolRun
+from services.contracts.tool_runs import KEPT_ANSWER_CHARACTERS, RequestFailure, ToolRun
 from services.contracts.trajectories import CallOutcome
 from services.inference.clients.retries import FailureKind, ServiceFailed
 
@@ -16,7 +16,7 @@ class ToolReply:
     ``text`` is what the model reads, at most 8 Mi characters of valid UTF-8: the tool's reply, or
     an error phrased for a model. ``error`` is phrased for a person, None if the tool answered.
     ``attempts`` counts requests; ``seconds`` includes the wait for a free slot of the tool. ``run``
-    is the program or the search behind the reply, if there was one.
+    is the program, search or failed request behind it, if there was one.
     """
 
     outcome: CallOutcome
@@ -75,8 +75,8 @@ SHOWN_CHARACTERS = 500
 
 
 class ToolError(Exception):
-    """A call failed. ``text`` is for the model, ``error`` for a person; ``run`` is what the service
-    said of the program, if it answered."""
+    """A call failed. ``text`` is for the model, ``error`` for a person; ``run`` is what a
+    service was asked and what it answered, if it was asked."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ def bad_arguments(problem: str) -> ToolError:
     return ToolError(CallOutcome.INVALID_ARGUMENTS, f"Error: {problem}", problem, 0)
 
 
-def service_error(failed: ServiceFailed) -> ToolError:
-    """The service failed. The model reads details only of its own mistakes."""
+def service_error(failed: ServiceFailed, run: ToolRun | None = None) -> ToolError:
+    """The service failed at ``run``. The model reads details only of its own mistakes."""
     outcome, text = CallOutcome.FAILED, "Error: the tool could not be reached."
     is_refusal = failed.kind in (FailureKind.STATUS, FailureKind.FINAL)
     if is_refusal and failed.status in BAD_ARGUMENTS:
@@ -116,7 +116,13 @@ def service_error(failed: ServiceFailed) -> ToolError:
         text = "Error: the tool gave an answer that cannot be read."
     elif failed.kind is FailureKind.BROKEN_OFF:
         text = "Error: the tool broke off its answer."
-    return ToolError(outcome, text, failed.message, failed.attempts)
+    return ToolError(outcome, text, failed.message, failed.attempts, run)
+
+
+def request_failure(failed: ServiceFailed) -> RequestFailure:
+    """What is recorded of a failed request."""
+    answer = sanitize(failed.body[:KEPT_ANSWER_CHARACTERS])
+    return RequestFailure(status=failed.status, answer=answer, seconds=failed.seconds)
 
 
 def sanitize(text: str) -> str:

@@ -19,6 +19,7 @@ from services.rollouts.tools.base import (
     ToolError,
     ToolResult,
     bad_arguments,
+    request_failure,
     sanitize,
     service_error,
 )
@@ -73,12 +74,14 @@ class SandboxTool:
         """The program's output; raises `ToolError`."""
         timeout = self._timeout(arguments)
         body = self._body(arguments, timeout)
+        asked = _asked(body, arguments)
         try:
             answer = await self._service.post(body, _response)
         except ServiceFailed as failed:
-            raise service_error(failed) from failed
+            ran = asked.model_copy(update={"failure": request_failure(failed)})
+            raise service_error(failed, ran) from failed
         response = answer.value
-        ran = _run_of(response, body, arguments)
+        ran = _answered(asked, response)
         if response.status is RunStatus.SANDBOX_ERROR:
             text = f"Error: the code could not be run: {response.message[:500]}"
             raise ToolError(CallOutcome.FAILED, text, response.message[:2000], answer.attempts, ran)
@@ -147,15 +150,21 @@ def _response(body: bytes) -> RunCodeResponse:
     return RunCodeResponse.model_validate_json(text)
 
 
-def _run_of(response: RunCodeResponse, body: JsonObject, arguments: JsonObject) -> ProgramRun:
+def _asked(body: JsonObject, arguments: JsonObject) -> ProgramRun:
     is_changed = body["code"] != arguments["code"]
     return ProgramRun(
         language=body["language"],
         code=body["code"][:KEPT_CODE_CHARACTERS] if is_changed else None,
-        status=response.status,
-        compile_result=kept_command(response.compile_result),
-        run_result=kept_command(response.run_result),
     )
+
+
+def _answered(asked: ProgramRun, response: RunCodeResponse) -> ProgramRun:
+    answer = {
+        "status": response.status,
+        "compile_result": kept_command(response.compile_result),
+        "run_result": kept_command(response.run_result),
+    }
+    return asked.model_copy(update=answer)
 
 
 def _printed(result: CommandResult) -> str:

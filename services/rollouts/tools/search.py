@@ -22,6 +22,7 @@ from services.rollouts.tools.base import (
     ToolError,
     ToolResult,
     bad_arguments,
+    request_failure,
     sanitize,
     service_error,
 )
@@ -55,11 +56,13 @@ def search_service(target: ToolEndpoint, config: SearchConfig) -> JsonService:
 class SearchTool:
     """Searches for each query of the argument ``query_list``.
 
-    The reply, errors included, is a JSON object with the text in ``result``.
+    The reply, errors included, is a JSON object with the text in ``result``. ``own`` is recorded
+    with each search.
     """
 
-    def __init__(self, service: JsonService, config: SearchConfig) -> None:
+    def __init__(self, service: JsonService, config: SearchConfig, *, own: bool) -> None:
         self._service = service
+        self._own = own
         self._options: JsonObject = {"topk": config.topk, "return_scores": True}
         if config.index is not None:
             self._options["index"] = config.index
@@ -83,17 +86,25 @@ class SearchTool:
         try:
             answer = await self._service.post(body, partial(_hits, len(queries)))
         except ServiceFailed as failed:
-            raise service_error(failed) from failed
+            raise service_error(failed, self._run(queries, [], failed)) from failed
         text = BETWEEN_QUERIES.join(_rendered(hits) for hits in answer.value) or NO_RESULTS
-        searched = SearchRun(
+        searched = self._run(queries, answer.value)
+        return ToolResult(_result(text), answer.attempts, searched)
+
+    def _run(
+        self, queries: list[str], found: list[list["_Hit"]], failed: ServiceFailed | None = None
+    ) -> SearchRun:
+        hits_of_each = found or [[] for _ in queries]
+        return SearchRun(
             index=self._options.get("index"),
+            own=self._own,
             topk=self._options["topk"],
             queries=[
                 _kept(query, hits)
-                for query, hits in zip(queries[:KEPT_QUERIES], answer.value, strict=False)
+                for query, hits in zip(queries[:KEPT_QUERIES], hits_of_each, strict=False)
             ],
+            failure=None if failed is None else request_failure(failed),
         )
-        return ToolResult(_result(text), answer.attempts, searched)
 
 
 def _is_list_of_texts(queries: object) -> TypeGuard[list[str]]:

@@ -168,8 +168,9 @@ async def _backend(
             declared = declaration.parameters.get("properties", {})
             return SandboxTool(await stack.enter_async_context(sandbox), config, declared, prepare)
         case SearchConfig() as config:
-            search = search_service(search_endpoint(config, environment), config)
-            return SearchTool(await stack.enter_async_context(search), config)
+            target = search_endpoint(config, environment)
+            search = await stack.enter_async_context(search_service(target, config))
+            return SearchTool(search, config, own=target.own)
         case HttpConfig() as config:
             endpoint = http_service(plain_endpoint(config.url, environment), config)
             return HttpTool(await stack.enter_async_context(endpoint))

@@ -3,11 +3,18 @@
 import json
 
 from services.contracts.base import JsonObject
+from services.contracts.tool_runs import HttpRun
 from services.contracts.trajectories import CallOutcome
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, FunctionTimedOut
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
-from services.rollouts.tools.base import SHOWN_CHARACTERS, ToolError, ToolResult, service_error
+from services.rollouts.tools.base import (
+    SHOWN_CHARACTERS,
+    ToolError,
+    ToolResult,
+    request_failure,
+    service_error,
+)
 from services.rollouts.tools.configuration import CallableConfig, HttpConfig
 from services.rollouts.tools.endpoints import ToolEndpoint
 
@@ -47,7 +54,7 @@ class HttpTool:
         try:
             answer = await self._service.post(arguments, _text)
         except ServiceFailed as failed:
-            raise service_error(failed) from failed
+            raise service_error(failed, HttpRun(failure=request_failure(failed))) from failed
         return ToolResult(answer.value, answer.attempts)
 
     async def probe(self) -> None:

@@ -3,37 +3,75 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from sqlalchemy import update
 
+from services.contracts.jobs import JobStatus
+from services.core.db.tables import CheckpointRow, JobRow
+from services.core.ids import new_id
+from services.core.jobs.job import NewJob
+from services.core.jobs.queues import TRAINING
+from services.core.jobs.store import create_job
+from services.core.registry import checkpoint_name
+from tests.support.engine_stand_in import EngineStandIn
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running_gateway
 from tests.support.serving_worker import ServingWorker
 from tests.support.threaded_server import LoopThread
 
+NAMES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">"
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ServingWorker]]:
-    """A gateway with three models, and the worker of their servings."""
-    folder = tmp_path_factory.mktemp("chat")
-    home = folder / "home"
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("chat") / "home"
+
+
+@pytest.fixture(scope="module")
+def models(home: Path) -> Iterator[tuple[str, ServingWorker]]:
+    """A gateway with a model of each name, and the worker of their servings."""
     with (
-        running_gateway({"TEMPER_HOME": str(home)}, folder / "gateway.log") as url,
+        running_gateway({"TEMPER_HOME": str(home)}, home.parent / "gateway.log") as url,
         GatewayClient(url, home) as client,
         LoopThread() as loop,
     ):
-        for name in ("first", "second", "third"):
-            weights = home / "models" / name
-            weights.mkdir(parents=True)
-            (weights / "config.json").write_text(json.dumps({"model_type": "stub"}))
-            (weights / "model.safetensors").touch()
+        for name in NAMES:
+            write_model(home / "models" / name)
             client.http.post("/v1/models", json={"id": name, "folder": name}).raise_for_status()
-        worker = ServingWorker(home, loop)
+        worker = ServingWorker(home, loop, cpu_slots=len(NAMES) + 1)
         yield url, worker
         worker.close()
+
+
+def write_model(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"model_type": "stub"}))
+    (folder / "model.safetensors").touch()
+
+
+def write_checkpoint(worker: ServingWorker, home: Path) -> str:
+    """A checkpoint of a fine-tune of all weights; returns its name."""
+    method = {"type": "supervised", "supervised": {"hyperparameters": {"training_type": "full"}}}
+    request = {"model": "first", "training_file": "file-1", "method": method}
+    job_id = new_id("ftjob")
+    write_model(home / "jobs" / job_id / "checkpoint")
+    made = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, request)
+    place = {"id": new_id("ftckpt"), "path": "checkpoint", "metrics": {}, "created_at": 1.0}
+    with worker.database.write() as session:
+        create_job(session, made)
+        ended = update(JobRow).where(JobRow.id == job_id)
+        session.execute(ended.values(status=JobStatus.SUCCEEDED.value))
+        session.add(CheckpointRow(job_id=job_id, step=5, **place))
+    return checkpoint_name(job_id, 5)
+
+
+def asked(engine: EngineStandIn) -> list[str]:
+    """The messages of the last request."""
+    return [message["content"] for message in engine.bodies[-1]["messages"]]
 
 
 def say(page: Page, text: str) -> None:
@@ -65,9 +103,7 @@ def test_two_models_answer_side_by_side(page: Page, models: tuple[str, ServingWo
     expect(right.locator(".assistant pre")).to_have_text("one two")
     expect(left.locator(".assistant pre")).to_have_text(["one two", "one two"])
 
-    assert [message["content"] for message in engine.bodies[-1]["messages"]] == [
-        *("Be brief.", HOSTILE, "one two", "again"),
-    ]
+    assert asked(engine) == ["Be brief.", HOSTILE, "one two", "again"]
     assert page.title() == "Chat · Temper"
     expect(page).to_have_url(re.compile("other=second"))
 
@@ -98,4 +134,93 @@ def test_an_answer_is_stopped_and_a_cut_one_says_so(
     expect(answers).to_have_count(0)
     say(page, "new")
     expect(answers.locator("pre")).to_have_text("one two")
-    assert [message["content"] for message in engine.bodies[-1]["messages"]] == ["new"]
+    assert asked(engine) == ["new"]
+
+
+def test_an_error_of_one_model_is_said_on_its_side_and_can_be_tried_again(
+    page: Page, models: tuple[str, ServingWorker], provoked: list[str]
+) -> None:
+    url, worker = models
+    provoked.append("status of 404")
+    page.goto(f"{url}/ui/chat?model=fourth&other=missing")
+    left = page.get_by_role("log", name="Conversation: Model")
+    right = page.get_by_role("log", name="Conversation: Other model")
+
+    say(page, "wait")
+    first = worker.serve_next(model="fourth").engine
+    expect(right.locator(".error")).to_contain_text("missing")
+    expect(left.locator(".assistant pre")).to_have_text("one ")
+    expect(left.get_by_role("button", name="Try again")).to_have_count(0)
+
+    page.get_by_role("combobox", name="Other model").fill("fifth")
+    right.get_by_role("button", name="Try again").click()
+    second = worker.serve_next(model="fifth").engine
+    expect(right.locator(".assistant pre")).to_have_text("one ")
+    expect(right.locator(".user")).to_have_count(1)
+    expect(left.locator(".assistant")).to_contain_text("answering")
+
+    page.get_by_role("button", name="Stop").click()
+    for side, engine in ((left, first), (right, second)):
+        expect(side.locator(".assistant")).to_contain_text("stopped")
+        assert engine.hung_up.wait(60)
+    say(page, "on")
+    for side, engine in ((left, first), (right, second)):
+        expect(side.locator(".assistant pre")).to_have_text(["one ", "one two"])
+        expect(side.get_by_role("button", name="Try again")).to_have_count(0)
+        assert asked(engine) == ["wait", "one ", "on"]
+
+
+def test_an_engine_that_breaks_off_is_asked_again_without_what_it_began(
+    page: Page, models: tuple[str, ServingWorker], provoked: list[str]
+) -> None:
+    url, worker = models
+    provoked.append("net::ERR_")
+    page.goto(f"{url}/ui/chat?model=sixth")
+    answers = page.locator(".assistant")
+
+    say(page, "half")
+    engine = worker.serve_next(model="sixth").engine
+    expect(answers.locator("pre")).to_have_text("one ")
+    expect(answers).to_contain_text("the answer broke off")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    expect(answers).to_contain_text("the answer broke off")
+    assert asked(engine) == ["half"]
+    assert len(engine.bodies) == 2
+
+    say(page, "on")
+    expect(answers.locator("pre")).to_have_text(["one ", "one two"])
+    assert asked(engine) == ["half", "one ", "on"]
+
+
+def test_a_conversation_cleared_during_an_answer_starts_empty(
+    page: Page, models: tuple[str, ServingWorker]
+) -> None:
+    url, worker = models
+    page.goto(f"{url}/ui/chat?model=seventh")
+    say(page, "wait")
+    engine = worker.serve_next(model="seventh").engine
+    expect(page.locator(".assistant pre")).to_have_text("one ")
+
+    page.get_by_role("button", name="Clear").click()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    say(page, "new")
+    expect(page.locator(".assistant pre")).to_have_text("one two")
+
+    assert asked(engine) == ["new"]
+
+
+def test_a_checkpoint_is_chatted_with_by_its_name(
+    page: Page, home: Path, models: tuple[str, ServingWorker]
+) -> None:
+    url, worker = models
+    name = write_checkpoint(worker, home)
+    page.goto(f"{url}/ui/chat")
+    page.get_by_role("combobox", name="Model").fill(name)
+    say(page, "hello")
+    engine = worker.serve_next(model=name).engine
+
+    expect(page.locator(".assistant pre")).to_have_text("one two")
+    assert engine.bodies[-1]["model"] == name
+    page.reload()
+    expect(page.get_by_role("combobox", name="Model")).to_have_value(name)

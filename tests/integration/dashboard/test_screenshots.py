@@ -1,9 +1,10 @@
 """The pictures of the documentation: one is taken, and what a missing demonstration is told as."""
 
+import json
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, expect
 
 from infra.screenshots.__main__ import take
 from infra.screenshots.demo_runs import DemoMissing, DemoRuns
@@ -23,6 +24,24 @@ def test_a_picture_is_taken(browser: Browser, gateway: GatewayClient, tmp_path: 
     assert (header[:4], header[8:12]) == (b"RIFF", b"WEBP")
 
 
+def test_the_picture_of_the_chat_has_the_answers_of_both_models(
+    page: Page, gateway: GatewayClient, provoked: list[str]
+) -> None:
+    provoked.append("status of 503")
+    unready = {"status": 503, "json": {"error": {"message": "the engine is being started"}}}
+    piece = {"choices": [{"delta": {"content": "85"}}]}
+    stream = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n"
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(body=stream))
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(**unready), times=1)
+    page.goto(str(gateway.http.base_url.join("/ui/chat?model=base&other=tuned")))
+    prepare = next(view.prepare for view in VIEWS if view.name == "chat")
+    assert prepare is not None
+
+    prepare(page)
+
+    expect(page.locator(".assistant pre")).to_have_text(["85", "85"])
+
+
 @pytest.mark.parametrize(
     ("view", "demo"),
     [
@@ -30,6 +49,7 @@ def test_a_picture_is_taken(browser: Browser, gateway: GatewayClient, tmp_path: 
         ("lineage", "temper demo retool"),
         ("evaluations", "temper demo evaluate"),
         ("campaign", "temper demo campaign"),
+        ("chat", "temper demo addition"),
     ],
 )
 def test_a_missing_demonstration_is_named(gateway: GatewayClient, view: str, demo: str) -> None:

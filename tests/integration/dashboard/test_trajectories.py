@@ -9,8 +9,15 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
-from services.contracts.tool_runs import Passage, ProgramRun, QueryHits, SearchRun
-from services.contracts.trajectories import CallOutcome
+from services.contracts.tool_runs import (
+    HttpRun,
+    Passage,
+    ProgramRun,
+    QueryHits,
+    RequestFailure,
+    SearchRun,
+)
+from services.contracts.trajectories import CallOutcome, ToolCallRecord
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.gateway import GatewayClient
@@ -36,6 +43,15 @@ NILE = Passage(id="wiki-7", score=0.875, title=HOSTILE, text="A river.")
 SEARCH = SearchRun(
     index="wiki", topk=3, queries=[QueryHits(query="it's long", found=1, passages=[NILE])]
 )
+
+FAILURE = RequestFailure(status=503, answer=HOSTILE, seconds=0.25)
+FAILED_RUNS = {
+    "sandbox": ProgramRun(language="python", failure=FAILURE),
+    "search": SearchRun(
+        index="wiki", topk=3, queries=[QueryHits(query="Po", found=0, passages=[])], failure=FAILURE
+    ),
+    "http": HttpRun(failure=RequestFailure(seconds=30)),
+}
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +280,94 @@ def test_the_search_is_behind_its_call(page: Page, gateway: GatewayClient, job: 
     run.get_by_text("The same by curl").click()
     expect(run.get_by_text("/retrieve --json")).to_contain_text("it's long")
     assert page.locator("main img, main script").count() == 0
+
+
+@pytest.fixture(scope="module")
+def failed_calls(gateway: GatewayClient, job: str) -> str:
+    """A job with a trajectory of calls whose requests failed."""
+    calls = [
+        call(name, CallOutcome.FAILED, run=run, error=f"{name} is broken", attempts=2)
+        for name, run in FAILED_RUNS.items()
+    ]
+    return rollout_with(gateway, calls)
+
+
+def rollout_with(gateway: GatewayClient, calls: list[ToolCallRecord]) -> str:
+    """A job with one trajectory."""
+    body = {"model": "base", "prompts": [{"question": "1+1=", "gold": 2}]}
+    job_id = str(gateway.http.post("/v1/rollouts", json=body).json()["id"])
+    folder = gateway.home / "jobs" / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    with IndexedLog(folder) as log:
+        log.append(trajectory(0, 0, calls=calls))
+    return job_id
+
+
+def test_a_failed_request_is_behind_its_call(
+    page: Page, gateway: GatewayClient, failed_calls: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{failed_calls}/trajectories/traj-0-0")
+
+    for name in FAILED_RUNS:
+        expect(page.get_by_text(f"{name} is broken", exact=True)).to_be_visible()
+    for title in ("The run in the sandbox", "The search", "The request"):
+        page.get_by_text(title, exact=True).press("Enter")
+    program, searched, requested = page.locator(".tool-run").all()
+    expect(program.get_by_role("definition")).to_have_text(["python", "503", "2", "0.25 s"])
+    expect(program.get_by_text("<script>")).to_be_visible()
+    expect(searched.get_by_role("heading", name="Po", exact=True)).to_be_visible()
+    expect(searched.get_by_role("definition")).to_have_text(["wiki", "3", "503", "2", "0.25 s"])
+    expect(requested.get_by_role("definition")).to_have_text(["no answer", "2", "30 s"])
+    assert page.locator("main img, main script").count() == 0
+
+
+def found_now(*documents: dict[str, str]) -> dict[str, object]:
+    """The answer of a search."""
+    hits = [{"document": each, "score": 0.5} for each in documents]
+    return {"index": "wiki", "mode": "bm25", "results": [hits]}
+
+
+def test_a_passage_is_opened_whole_with_the_job_that_built_its_index(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    rows = {"file": ("corpus.jsonl", b'{"id": "wiki-7", "contents": "A river."}\n')}
+    made = gateway.http.post("/v1/files", files=rows, data={"purpose": "user_data"})
+    assert made.status_code == 200, made.text
+    built = {"id": "idxjob-1", "index": "wiki", "status": "succeeded", "file": made.json()["id"]}
+    jobs = {"data": [{**built, "id": "idxjob-2", "status": "failed"}, built]}
+    whole = {"id": "wiki-7", "contents": "", "title": HOSTILE, "text": f"A river. {LONG}"}
+    page.route("**/v1/search", lambda route: route.fulfill(json=found_now(whole)))
+    page.route("**/v1/indexing/jobs?*", lambda route: route.fulfill(json=jobs))
+    open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-1")
+    page.get_by_text("The search", exact=True).press("Enter")
+
+    with page.expect_request("**/v1/search") as asked:
+        page.get_by_role("link", name="whole passage").click()
+    assert asked.value.post_data_json == {"query": "it's long", "topk": 3, "index": "wiki"}
+    article = page.get_by_role("article")
+    expect(article.get_by_role("heading", name="<script>")).to_be_visible()
+    expect(article.get_by_text("A river.")).to_be_visible()
+    expect(page.get_by_role("link", name="idxjob-1")).to_be_visible()
+    expect(page.get_by_role("link", name=built["file"])).to_be_visible()
+    assert page.locator("main img, main script").count() == 0
+
+    page.route("**/v1/search", lambda route: route.fulfill(json=found_now()))
+    page.reload()
+    expect(page.get_by_text("The search does not find it now")).to_be_visible()
+
+
+def test_a_passage_of_another_service_has_no_link(
+    page: Page, gateway: GatewayClient, foreign_search: str
+) -> None:
+    open_view(page, gateway, f"/ui/jobs/{foreign_search}/trajectories/traj-0-0")
+    page.get_by_text("The search", exact=True).press("Enter")
+
+    expect(page.get_by_text("A river.")).to_be_visible()
+    expect(page.get_by_role("link", name="whole passage")).to_have_count(0)
+
+
+@pytest.fixture(scope="module")
+def foreign_search(gateway: GatewayClient, job: str) -> str:
+    """A job with a search that the gateway's own service did not answer."""
+    searched = SEARCH.model_copy(update={"own": False})
+    return rollout_with(gateway, [call(run=searched)])

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 
 from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
-from services.contracts.tool_runs import Passage, ProgramRun, QueryHits, SearchRun
+from services.contracts.tool_runs import (
+    HttpRun,
+    Passage,
+    ProgramRun,
+    QueryHits,
+    RequestFailure,
+    SearchRun,
+)
 from services.contracts.trajectories import (
     CallOutcome,
     FinishReason,
@@ -91,6 +98,18 @@ def test_the_run_or_the_search_behind_a_call_is_summed_up() -> None:
 
     assert "run: Failed, return code 3, 0.25 s, 12.5 MiB\n" in ran
     assert "search: Nile: w-7 (0.875), without an id (no score)\nsearch: Po: nothing\n" in found
+
+
+def test_the_failed_request_behind_a_call_is_summed_up() -> None:
+    refused = RequestFailure(status=503, answer="full\nof work", seconds=0.25)
+    silent = HttpRun(failure=RequestFailure(seconds=30))
+    program = ProgramRun(language="python", failure=refused)
+
+    ran = render(with_call(ANSWERED.model_copy(update={"run": program})))
+    asked = render(with_call(ANSWERED.model_copy(update={"run": silent})))
+
+    assert "request: HTTP status 503, 0.25 s\nanswer:\n    full\n    of work\n" in ran
+    assert "request: no answer, 30.00 s\n" in asked
 
 
 def test_masks_mark_sampled_and_inserted_lines() -> None:

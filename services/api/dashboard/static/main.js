@@ -14,6 +14,7 @@ import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
 import { lineageView } from "./views/lineage.js";
 import { modelsView } from "./views/models.js";
+import { passageView } from "./views/passage.js";
 import { resultsView } from "./views/results.js";
 import { signInView } from "./views/sign_in.js";
 import { startView } from "./views/start.js";
@@ -37,6 +38,7 @@ const VIEWS = [
   [/^\/ui\/data\/([\w-]+)$/, fileView],
   [/^\/ui\/models$/, modelsView],
   [/^\/ui\/lineage$/, lineageView],
+  [/^\/ui\/passage$/, passageView],
   [/^\/ui\/chat$/, chatView],
   [/^\/ui\/start\/(fine-tune|evaluation|rollout|training|batch)$/, startView],
   [/^\/ui\/workers$/, workersView],

@@ -4,7 +4,14 @@ from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
 from services.contracts.sandbox import RunStatus
-from services.contracts.tool_runs import Passage, ProgramRun, QueryHits, SearchRun
+from services.contracts.tool_runs import (
+    HttpRun,
+    Passage,
+    ProgramRun,
+    QueryHits,
+    RequestFailure,
+    SearchRun,
+)
 from services.contracts.trajectories import (
     CallOutcome,
     FinishReason,
@@ -42,11 +49,20 @@ JSON: st.SearchStrategy[JsonObject] = st.dictionaries(
     ),
     max_size=3,
 )
-_RUNS = st.builds(
-    ProgramRun, language=TEXT, code=st.none() | TEXT, status=st.sampled_from(RunStatus)
-) | st.builds(
+_FAILURES = st.builds(
+    RequestFailure, status=st.none() | st.integers(100, 599), answer=TEXT, seconds=NUMBERS
+)
+_PROGRAMS = st.builds(
+    ProgramRun,
+    language=TEXT,
+    code=st.none() | TEXT,
+    status=st.none() | st.sampled_from(RunStatus),
+    failure=st.none() | _FAILURES,
+)
+_SEARCHES = st.builds(
     SearchRun,
     index=st.none() | TEXT,
+    own=st.none() | st.booleans(),
     topk=st.integers(0, 9),
     queries=st.lists(
         st.builds(
@@ -57,7 +73,9 @@ _RUNS = st.builds(
         ),
         max_size=2,
     ),
+    failure=st.none() | _FAILURES,
 )
+_RUNS = _PROGRAMS | _SEARCHES | st.builds(HttpRun, failure=_FAILURES)
 _CALLS = st.builds(
     ToolCallRecord,
     name=TEXT,

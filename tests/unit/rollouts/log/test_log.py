@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.contracts.sandbox import RunStatus
+from services.contracts.tool_runs import ProgramRun, SearchRun
 from services.contracts.trajectories import Trajectory
 from services.rollouts.log.index import INDEX, TRAJECTORIES
 from services.rollouts.log.log import IndexedLog, open_listing, read_indexed
-from tests.support.trajectories import trajectory
+from tests.support.trajectories import call, trajectory
 
 
 def fill(folder: Path, *trajectories: Trajectory) -> None:
@@ -28,6 +30,19 @@ def test_appended_trajectories_are_read_back(tmp_path: Path) -> None:
     fill(tmp_path, *made)
 
     assert list(read_indexed(tmp_path)) == made
+
+
+def test_runs_recorded_without_failures_and_services_are_read(tmp_path: Path) -> None:
+    runs = [ProgramRun(language="python", status=RunStatus.SUCCESS), SearchRun(topk=3, queries=[])]
+    made = trajectory(calls=[call(run=run) for run in runs])
+    record = made.model_dump(mode="json")
+    for each in record["turns"][0]["calls"]:
+        each["run"].pop("failure")
+        each["run"].pop("own", None)
+
+    fill(tmp_path, Trajectory.model_validate(record))
+
+    assert list(read_indexed(tmp_path)) == [made]
 
 
 def test_a_job_that_has_not_started_has_no_trajectories(tmp_path: Path) -> None:

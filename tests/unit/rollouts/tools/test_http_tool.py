@@ -117,6 +117,17 @@ def test_a_hanging_endpoint_fails_the_call(server: ScriptedServer) -> None:
     assert ask(server, timeout=0.1).outcome is CallOutcome.TIMED_OUT
 
 
+def test_a_failed_request_is_recorded_with_the_answer(server: ScriptedServer) -> None:
+    server.script = [answer(500, body=b"out of order")]
+
+    failed = ask(server).run
+
+    assert failed is not None
+    assert failed.failure is not None
+    assert (failed.type, failed.failure.status) == ("http", 500)
+    assert failed.failure.answer == "out of order"
+
+
 def test_redirects_are_not_followed(server: ScriptedServer) -> None:
     server.script = [answer(307, location=f"{server.url}/else")]
 

@@ -7,7 +7,7 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.sandbox import RunStatus
-from services.contracts.tool_runs import KEPT_OUTPUT_CHARACTERS
+from services.contracts.tool_runs import KEPT_ANSWER_CHARACTERS, KEPT_OUTPUT_CHARACTERS
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply, sandbox
@@ -130,6 +130,23 @@ def test_a_sandbox_error_fails_the_call(server: ScriptedServer) -> None:
     assert reply.run is not None
     assert reply.run.type == "program"
     assert reply.run.status is RunStatus.SANDBOX_ERROR
+
+
+def test_a_failed_request_is_recorded_with_the_code_and_the_answer(server: ScriptedServer) -> None:
+    server.script = [answer(500, body=b"no \xff room" + b"x" * 9999)]
+
+    reply = run(server, {"code": "```python\nx\n```"}, "retool")
+
+    assert (reply.outcome, reply.attempts) == (CallOutcome.FAILED, 1)
+    made = reply.run
+    assert made is not None
+    assert made.type == "program"
+    assert (made.language, made.status, made.run_result) == ("python", None, None)
+    assert made.code == server.requests[0][1]["code"]
+    assert made.failure is not None
+    assert made.failure.status == 500
+    assert made.failure.answer.startswith("no \ufffd room")
+    assert len(made.failure.answer) == KEPT_ANSWER_CHARACTERS
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,51 @@ def test_what_was_found_is_recorded_with_ids_and_scores(server: ScriptedServer) 
     assert run is not None
     assert run.type == "search"
     assert (run.index, run.topk, len(run.queries)) == ("wiki", 5, KEPT_QUERIES)
+    assert run.own is False
     first, second = run.queries[0].passages
     assert (first.id, first.score) == ("7", 0.25)
     assert (len(first.title), len(first.text)) == (KEPT_NAME_CHARACTERS, KEPT_PASSAGE_CHARACTERS)
     assert (second.id, second.score, second.text) == (None, None, "words \ufffd")
     assert (run.queries[1].found, len(run.queries[1].passages)) == (99, KEPT_PASSAGES)
+
+
+def test_an_empty_result_is_recorded_with_its_queries(server: ScriptedServer) -> None:
+    server.script = [answer(body={"result": []})]
+
+    run = search(server, ["rivers", "seas"]).run
+
+    assert run is not None
+    assert run.type == "search"
+    assert [(each.query, each.found) for each in run.queries] == [("rivers", 0), ("seas", 0)]
+
+
+def test_a_failed_search_is_recorded_with_its_queries_and_the_answer(
+    server: ScriptedServer,
+) -> None:
+    server.script = [answer(404, body={"error": {"message": "no index wiki"}})]
+
+    reply = search(server, ["rivers"] * 20, index="wiki", topk=5)
+
+    assert reply.outcome is CallOutcome.FAILED
+    run = reply.run
+    assert run is not None
+    assert run.type == "search"
+    assert (run.index, run.topk, len(run.queries)) == ("wiki", 5, KEPT_QUERIES)
+    assert (run.queries[0].query, run.queries[0].passages) == ("rivers", [])
+    assert run.failure is not None
+    assert run.failure.status == 404
+    assert "no index wiki" in run.failure.answer
+
+
+def test_a_search_without_an_answer_is_recorded_with_its_duration(server: ScriptedServer) -> None:
+    server.script = [hang]
+
+    run = search(server, ["a"], timeout=0.1).run
+
+    assert run is not None
+    assert run.failure is not None
+    assert (run.failure.status, run.failure.answer) == (None, "")
+    assert run.failure.seconds > 0
 
 
 def test_documents_without_scores_and_contents_are_rendered(server: ScriptedServer) -> None:
@@ -136,6 +176,9 @@ def test_the_operators_service_receives_its_key(server: ScriptedServer) -> None:
     server.script = [answer(body={"result": [[]]})]
 
     for config in ({}, {"retrieval_service_url": "http://localhost:8080/retrieve"}):
-        call(Tool(class_name="search", config=config), {"query_list": ["a"]}, environment)
+        run = call(Tool(class_name="search", config=config), {"query_list": ["a"]}, environment).run
+        assert run is not None
+        assert run.type == "search"
+        assert run.own is True
 
     assert {headers["authorization"] for headers, _ in server.requests} == {"Bearer sk-own"}

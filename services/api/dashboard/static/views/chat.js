@@ -7,7 +7,7 @@ const SUGGESTED_MODELS = 100;
 const MAX_TOKENS = 1024;
 
 export async function chatView({ place, signal, query, setQuery }) {
-  const columns = [column("Model", query.get("model"), changed)];
+  const columns = [column("Model", query.get("model"), changed, answered)];
   const sides = h("div", { class: "sides" });
   const same = h("div");
   const system = h("input", { value: query.get("system") ?? "", onchange: changed });
@@ -15,10 +15,11 @@ export async function chatView({ place, signal, query, setQuery }) {
   const maxTokens = h("input", { type: "number", min: 1, step: 1, value: query.get("max_tokens") ?? MAX_TOKENS, onchange: changed });
   const message = h("textarea", { rows: 3, onkeydown: sendByEnter });
   const send = h("button", { type: "submit" }, "Send");
-  const stop = h("button", { type: "button", hidden: true, onclick: () => asking?.abort() }, "Stop");
+  const stop = h("button", { type: "button", hidden: true, onclick: stopAll }, "Stop");
   const clear = h("button", { type: "button", onclick: () => columns.forEach((each) => each.clear()) }, "Clear");
   const second = h("button", { type: "button", onclick: compare }, "Compare with another model");
-  let asking = null;
+  let asking = 0;
+  let stopping = new AbortController();
 
   function changed() {
     const parameters = { temperature: temperature.value, max_tokens: maxTokens.value, system: system.value };
@@ -34,7 +35,7 @@ export async function chatView({ place, signal, query, setQuery }) {
 
   function compare() {
     if (columns.length > 1) columns.pop().stop();
-    else columns.push(column("Other model", "", changed));
+    else columns.push(column("Other model", "", changed, answered));
     draw();
     changed();
   }
@@ -51,18 +52,29 @@ export async function chatView({ place, signal, query, setQuery }) {
     const text = message.value;
     if (asking || !text.trim() || !asked.length) return;
     message.value = "";
-    asking = new AbortController();
-    send.disabled = true;
-    stop.hidden = false;
-    const options = { temperature: Number(temperature.value), max_tokens: Number(maxTokens.value) };
-    const ended = AbortSignal.any([asking.signal, signal]);
-    await Promise.all(asked.map((each) => each.ask(text, system.value, options, ended)));
-    asking = null;
-    send.disabled = false;
-    stop.hidden = true;
+    await Promise.all(asked.map((each) => answered(each, text)));
   }
 
-  if (query.get("other")) columns.push(column("Other model", query.get("other"), changed));
+  /** Have one side answer, whatever the other does. */
+  async function answered(side, text) {
+    const options = { temperature: Number(temperature.value), max_tokens: Number(maxTokens.value) };
+    count(1);
+    await side.ask(text, system.value, options, AbortSignal.any([stopping.signal, signal]));
+    count(-1);
+  }
+
+  function count(change) {
+    asking += change;
+    send.disabled = asking > 0;
+    stop.hidden = !asking;
+  }
+
+  function stopAll() {
+    stopping.abort();
+    stopping = new AbortController();
+  }
+
+  if (query.get("other")) columns.push(column("Other model", query.get("other"), changed, answered));
   place.append(h("h1", {}, "Chat"), modelNames(signal), sides,
     h("form", { class: "ask", onsubmit: ask }, field("Message; Enter sends, Shift and Enter begins a line", message),
       h("div", { class: "row" }, send, stop, clear, second),
@@ -72,19 +84,23 @@ export async function chatView({ place, signal, query, setQuery }) {
   changed();
 }
 
-/** One model and its side of the conversation. */
-function column(label, model, changed) {
+/** One model and its side of the conversation; `answered` has a side answer a text. */
+function column(label, model, changed, answered) {
   const name = h("input", { list: "model-names", value: model ?? "", onchange: () => changed() });
   const log = h("div", { role: "log", "aria-label": `Conversation: ${label}`, tabindex: "0" });
   let turns = [];
   let leaving = new AbortController();
+  let again = null;
 
   async function ask(text, system, options, ended) {
     const begun = performance.now();
     const answer = h("pre");
     const note = h("p", { class: "quiet" }, "waiting for the model");
-    log.append(turn("user", h("pre", {}, text)), turn("assistant", answer, note));
-    const messages = [...(system ? [{ role: "system", content: system }] : []), ...turns, { role: "user", content: text }];
+    const exchange = h("div", {}, turn("user", h("pre", {}, text)), turn("assistant", answer, note));
+    const before = turns; // "Clear" begins others
+    again?.remove(); // what came before it cannot be asked again
+    log.append(exchange);
+    const messages = [...(system ? [{ role: "system", content: system }] : []), ...before, { role: "user", content: text }];
     const signal = AbortSignal.any([ended, leaving.signal]);
     try {
       for await (const piece of streamChat({ model: name.value, messages, ...options }, signal)) {
@@ -96,10 +112,25 @@ function column(label, model, changed) {
     } catch (error) {
       note.textContent = signal.aborted ? "stopped" : error.message;
       note.className = signal.aborted ? "quiet" : "error";
+      if (turns === before) again = offerAgain(exchange, text, before);
       // What the model did not answer is not part of what it is asked next.
       if (!answer.textContent) return;
     }
-    turns.push({ role: "user", content: text }, { role: "assistant", content: answer.textContent });
+    if (turns !== before) return;
+    turns = [...before, { role: "user", content: text }, { role: "assistant", content: answer.textContent }];
+  }
+
+  /** A button that takes an exchange back and has its text answered again. */
+  function offerAgain(exchange, text, before) {
+    const tryAgain = () => {
+      exchange.remove();
+      turns = before;
+      log.focus();
+      answered(side, text);
+    };
+    const button = h("button", { type: "button", onclick: tryAgain }, "Try again");
+    exchange.lastElementChild.append(button);
+    return button;
   }
 
   function clear() {
@@ -109,13 +140,14 @@ function column(label, model, changed) {
     log.replaceChildren();
   }
 
-  return {
+  const side = {
     element: h("section", { class: "side" }, field(label, name), log),
     get model() { return name.value; },
     ask,
     clear,
     stop: () => leaving.abort(),
   };
+  return side;
 }
 
 function turn(role, ...content) {

@@ -107,7 +107,8 @@ function played(one) {
   const calls = one.calls.map((call) => h("details", { open: true },
     h("summary", {}, h("bdi", {}, call.name), `: ${call.outcome.replaceAll("_", " ")}, ${duration(call.seconds)}`),
     whole(json(call.arguments, 2)),
-    turn("tool", call.shown ?? call.reply ?? call.error ?? ""),
+    turn("tool", call.shown ?? call.reply ?? ""),
+    call.error === null ? null : h("p", { class: "error" }, h("bdi", {}, call.error)),
     toolRun(call)));
   const malformed = one.malformed.map((call) => h("p", { class: "error" }, "Could not be read: ", h("bdi", {}, call.reason)));
   return h("div", {}, turn("assistant", one.text), malformed, calls);
