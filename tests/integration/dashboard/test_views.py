@@ -175,6 +175,22 @@ def test_the_time_of_each_step_is_divided_into_its_parts(
     assert [round(part / waiting) for part in (generate, reward, update)] == [2, 1, 1]
 
 
+def test_steps_whose_wait_for_rollouts_is_not_divided_have_bars(
+    page: Page, gateway: GatewayClient
+) -> None:
+    job_id = gateway.submit("succeed")
+    gateway.wait_until(job_id, "succeeded")
+    times = {"step_seconds": 10, "rollout_seconds": 5, "update_seconds": 4}
+    with (gateway.home / "jobs" / job_id / "metrics.jsonl").open("a") as metrics:
+        metrics.writelines(f"{json.dumps({'step': step, **times})}\n" for step in (6, 7))
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    bars = page.get_by_role("list", name="Steps 6 to 7; the longest took 10s.")
+    expect(bars).to_have_attribute(
+        "aria-label", re.compile("rollouts 50 %, update 40 %, waiting 10 %$")
+    )
+
+
 def test_the_timeline_marks_policy_versions_and_leads_to_a_step(
     page: Page, gateway: GatewayClient
 ) -> None:

@@ -7,6 +7,7 @@ import { duration, number } from "./format.js";
 const SHOWN_STEPS = 60;
 const ON_TIMELINE = 12;
 const PARTS = {
+  rollout: "rollouts",
   generate: "generating",
   tools: "tools",
   reward: "rewards",
@@ -20,6 +21,8 @@ const PARTS = {
 };
 // A thinned curve may lack a step; without one of these a bar would not add up.
 const IN_EVERY_STEP = ["step", "generate", "update", "waiting"];
+// Of trainings before Temper divided the wait for rollouts.
+const IN_EVERY_UNDIVIDED_STEP = ["step", "rollout", "update"];
 
 /**
  * Bars and a timeline of the latest steps of a job's Metrics; a step leads to `addressOf` it. Its
@@ -68,10 +71,15 @@ export class StepTimes {
   latest() {
     const series = (name) => this.metrics.series.get(name) ?? new Map();
     const seconds = (name, step) => series(`${name}_seconds`).get(step) ?? 0;
-    const complete = [...series("step_seconds").keys()].filter((step) => IN_EVERY_STEP.every((part) => series(`${part}_seconds`).has(step)));
+    const isDivided = series("generate_seconds").size > 0;
+    const needed = isDivided ? IN_EVERY_STEP : IN_EVERY_UNDIVIDED_STEP;
+    const complete = [...series("step_seconds").keys()].filter((step) => needed.every((part) => series(`${part}_seconds`).has(step)));
     return complete.sort((a, b) => a - b).slice(-SHOWN_STEPS).map((step) => {
       const parts = Object.fromEntries(Object.keys(PARTS).map((part) => [part, seconds(part, step)]));
-      return { step, total: seconds("step", step), parts, version: series("version").get(step) };
+      const total = seconds("step", step);
+      if (isDivided) parts.rollout = 0; // it is what the others divide
+      else parts.waiting = Math.max(0, total - Object.values(parts).reduce((sum, each) => sum + each, 0));
+      return { step, total, parts, version: series("version").get(step) };
     });
   }
 

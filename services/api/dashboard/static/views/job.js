@@ -5,6 +5,7 @@ import { configurationSection } from "../configuration.js";
 import { Charts } from "../curves.js";
 import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
+import { JobDetails } from "../job_details.js";
 import { jobLineage } from "../job_lineage.js";
 import { LOG, LogTail } from "../log_tail.js";
 import { Metrics, metricsPath } from "../metrics.js";
@@ -38,7 +39,8 @@ const ACTIONS = {
 export async function jobView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   const state = h("div", { "aria-live": "polite" });
-  const details = h("div");
+  const details = new JobDetails();
+  const links = h("div");
   const attempts = h("div");
   const lineage = h("section", { "aria-label": "Lineage" });
   const files = h("div");
@@ -62,7 +64,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`, `temper attempts ${id}`)),
     log.element,
     lineage,
-    h("section", {}, h("h2", {}, "Configuration and results"), details,
+    h("section", {}, h("h2", {}, "Configuration and results"), details.element, links,
       configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
     h("section", {}, h("h2", {}, "Files"), files),
     sameBy(`/v1/jobs/${id}`, `temper show ${id}\ntemper logs --follow ${id}`),
@@ -84,7 +86,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
       take(event, metrics, draw, lines);
     };
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, lineage, files, log, phases, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, links, lineage, files, log, phases, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // First the events: what they do not tell any more, the curves hold. Those of a long job take
     // longer to read than everything else.
     const latest = await latestEvents(id, LATEST, ends);
@@ -131,7 +133,8 @@ async function refresh(id, parts, kind, signal) {
   const origins = jobLineage(whole);
   parts.lineage.hidden = origins === null;
   show(parts.lineage, ...(origins ? [h("h2", {}, "Lineage"), origins] : []));
-  show(parts.details, properties(whole), linksOf(job, whole));
+  parts.details.update(whole);
+  show(parts.links, linksOf(job, whole));
   const path = `/v1/jobs/${id}/artifacts`;
   const artifacts = await request(withQuery(path, { limit: FILES_SHOWN }), { signal });
   show(parts.files, table("Files of the job's folder", FILES(id), artifacts.data, "No files yet."));
@@ -208,25 +211,6 @@ function linksOf(job, whole) {
   if (job.kind === "campaign") return h("p", {}, h("a", { href: `/ui/campaigns/${job.id}` }, "Attempts"));
   const has = job.kind === "rollout" || ["reinforcement", "ppo", "distillation"].includes(whole.method?.type);
   return has ? h("p", {}, h("a", { href: `/ui/jobs/${job.id}/trajectories` }, "Trajectories")) : null;
-}
-
-const SHOWN_ABOVE = new Set(["id", "object", "status", "phase", "progress", "error", "created_at", "started_at", "finished_at",
-  "queue_reason", "metadata", "attempt", "cancel_requested_at", "pause_requested_at", "deadline_at",
-  "estimated_finish"]);
-
-/** Everything else of the job as a list of dotted names and values. */
-function properties(whole) {
-  const flat = {};
-  flatten(whole, "", flat);
-  return facts(Object.fromEntries(Object.entries(flat).filter(([name]) => !SHOWN_ABOVE.has(name.split(".")[0]))));
-}
-
-function flatten(value, name, flat) {
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-    for (const [key, item] of Object.entries(value)) flatten(item, name ? `${name}.${key}` : key, flat);
-  } else if (value !== null) {
-    flat[name] = typeof value === "string" ? value : json(value);
-  }
 }
 
 const ATTEMPTS = {
