@@ -127,8 +127,16 @@ def test_an_answer_is_stopped_and_a_cut_one_says_so(
     say(page, "half")
     expect(answers.nth(1)).to_contain_text("the answer broke off")
     page.unroute("**/v1/chat/completions")
+    cut = {"choices": [{"delta": {"content": "one"}, "finish_reason": "length"}]}
+    page.route(
+        "**/v1/chat/completions", lambda route: route.fulfill(body=event(cut) + "data: [DONE]\n\n")
+    )
+    say(page, "long")
+    expect(answers.nth(2)).to_contain_text("cut off at the maximum number of tokens")
+    page.unroute("**/v1/chat/completions")
     say(page, "on")
-    expect(answers.nth(2).locator("pre")).to_have_text("one two")
+    expect(answers.nth(3).locator("pre")).to_have_text("one two")
+    expect(answers.nth(3)).not_to_contain_text("cut off")
 
     page.get_by_role("button", name="Clear").click()
     expect(answers).to_have_count(0)

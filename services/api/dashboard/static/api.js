@@ -94,9 +94,9 @@ export async function requestRange(path, from, to, signal) {
 }
 
 /**
- * The texts of an answer as the model writes them; raises ApiError, also when the answer breaks off.
- * There is no time limit: the first request of a model waits for its engine, as long as the gateway
- * lets it.
+ * The pieces of an answer as the model writes them, the last one with the reason why it ends;
+ * raises ApiError, also when the answer breaks off. There is no time limit: the first request of a
+ * model waits for its engine, as long as the gateway lets it.
  */
 export async function* streamChat(body, signal) {
   const response = await respond("/v1/chat/completions", {
@@ -109,8 +109,8 @@ export async function* streamChat(body, signal) {
     if (data === "[DONE]") return;
     const chunk = JSON.parse(data);
     if (chunk.error) throw new ApiError(0, chunk.error.message);
-    const text = chunk.choices[0]?.delta.content;
-    if (text) yield text;
+    const { delta, finish_reason: reason } = chunk.choices[0] ?? {};
+    if (delta) yield { text: delta.content ?? "", reason };
   }
   throw new ApiError(0, "the answer broke off");
 }

@@ -103,12 +103,16 @@ function column(label, model, changed, answered) {
     const messages = [...(system ? [{ role: "system", content: system }] : []), ...before, { role: "user", content: text }];
     const signal = AbortSignal.any([ended, leaving.signal]);
     try {
-      for await (const piece of streamChat({ model: name.value, messages, ...options }, signal)) {
-        if (!answer.textContent) note.textContent = "answering";
+      let isCut = false;
+      for await (const { text: piece, reason } of streamChat({ model: name.value, messages, ...options }, signal)) {
+        isCut ||= reason === "length";
+        if (!piece) continue;
+        note.textContent = "answering";
         answer.append(piece);
         answer.scrollIntoView({ block: "nearest" });
       }
-      note.textContent = `${((performance.now() - begun) / 1000).toFixed(1)} s`;
+      const seconds = ((performance.now() - begun) / 1000).toFixed(1);
+      note.textContent = isCut ? `${seconds} s, cut off at the maximum number of tokens` : `${seconds} s`;
     } catch (error) {
       note.textContent = signal.aborted ? "stopped" : error.message;
       note.className = signal.aborted ? "quiet" : "error";
