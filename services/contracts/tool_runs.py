@@ -27,7 +27,7 @@ class RequestFailure(Resource):
 
 
 class ProgramRun(Resource):
-    """A run of the sandbox, or the attempt of one; of stdout and stderr the heads are kept."""
+    """A run of the sandbox, or an attempt at one; of stdout and stderr the heads are kept."""
 
     type: Literal["program"] = "program"
     language: str
@@ -74,7 +74,7 @@ class SearchRun(Resource):
 
 
 class HttpRun(Resource):
-    """A request to an HTTP tool that failed; its body were the arguments of the call."""
+    """A request to an HTTP tool that failed; its body was the arguments of the call."""
 
     type: Literal["http"] = "http"
     failure: RequestFailure

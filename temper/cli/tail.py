@@ -4,7 +4,7 @@ import codecs
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -41,9 +41,9 @@ def tail(job_id: JobId, follow: Follow = False, most: LineLimit = 200) -> None:
     with connect() as client:
         log = client.jobs.log(job_id)
         lines = LogLines(log)
-        latest = deque(lines.come(), maxlen=most)
+        latest = deque(lines.finished() or [], maxlen=most)
         if not follow:
-            latest.extend(lines.rest())
+            latest.extend(lines.unfinished())
         for line in latest:
             out.line(line)
         if not follow:
@@ -64,8 +64,9 @@ def _follow(lines: "LogLines", status_of: Callable[[], JobStatus], out: Output) 
     while True:
         try:
             status = status_of()
-            for line in lines.come():
-                out.line(line)
+            while (finished := lines.finished()) is not None:
+                for line in finished:
+                    out.line(line)
         except (Unreachable, ApiError) as error:
             is_away = isinstance(error, Unreachable) or error.status in RETRIED_STATUSES
             if not is_away or time.monotonic() - last_contact > GIVE_UP_SECONDS:
@@ -73,7 +74,7 @@ def _follow(lines: "LogLines", status_of: Callable[[], JobStatus], out: Output) 
         else:
             last_contact = time.monotonic()
             if status.is_final:
-                for line in lines.rest():
+                for line in lines.unfinished():
                     out.line(line)
                 return status
         time.sleep(POLL_SECONDS)
@@ -88,22 +89,26 @@ class LogLines:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished = ""
 
-    def come(self) -> Iterator[str]:
-        """Yield the lines that were finished since."""
-        while content := self._log.read():
-            text = self._decoder.decode(content)
-            if self._log.is_cut:
-                text = text[text.find("\n") + 1 :]
-            *finished, unfinished = (self._unfinished + text).split("\n")
-            # A progress bar may never end its line.
-            self._unfinished = unfinished[-MOST_BYTES:]
-            yield from map(_visible, finished)
+    def finished(self) -> list[str] | None:
+        """The next lines that have an end; None if nothing was logged since."""
+        content = self._log.read()
+        if not content:
+            return None
+        if self._log.is_new:
+            self._decoder.reset()
+            self._unfinished = ""
+        text = self._decoder.decode(content)
+        if self._log.is_cut:
+            text = text[text.find("\n") + 1 :]
+        *lines, unfinished = (self._unfinished + text).split("\n")
+        # A progress bar may never end its line.
+        self._unfinished = unfinished[-MOST_BYTES:]
+        return [_visible(line) for line in lines]
 
-    def rest(self) -> Iterator[str]:
-        """Yield the line that has no end, if there is one."""
-        if self._unfinished:
-            yield _visible(self._unfinished)
-        self._unfinished = ""
+    def unfinished(self) -> list[str]:
+        """The last line if it has no end."""
+        last, self._unfinished = self._unfinished, ""
+        return [_visible(last)] if last else []
 
 
 def _visible(line: str) -> str:

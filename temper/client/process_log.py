@@ -2,7 +2,7 @@
 
 import re
 
-from temper.client.errors import ApiError
+from temper.client.errors import ApiError, UnexpectedAnswer
 from temper.client.transport import TIME_LIMIT, Transport
 
 LOG = "log.txt"
@@ -17,6 +17,8 @@ class ProcessLog:
         self._transport = transport
         self._path = f"{folder}/{LOG}"
         self._end: int | None = None
+        self.is_new = True
+        """Whether `read` last began anew, not behind what it returned before."""
         self.is_cut = False
         """Whether `read` last began within the log, so that its first line may lack a beginning."""
 
@@ -28,7 +30,7 @@ class ProcessLog:
             begin = self._end - 1
             found = self._range(f"{begin}-{begin + MOST_BYTES}")
             if found is not None:
-                self.is_cut = False
+                self.is_new = self.is_cut = False
                 self._end = begin + len(found[1])
                 return found[1][1:]
         found = self._range(f"-{MOST_BYTES}")
@@ -36,6 +38,7 @@ class ProcessLog:
             self._end = None
             return b""
         start, content = found
+        self.is_new = True
         self.is_cut = start > 0
         self._end = start + len(content)
         return content
@@ -45,10 +48,13 @@ class ProcessLog:
         headers = {"Range": f"bytes={wanted}"}
         try:
             with self._transport.stream(self._path, {}, headers, TIME_LIMIT) as response:
+                found = _RANGE.fullmatch(response.headers.get("content-range", ""))
+                # An empty log has no ranges.
+                if found is None and response.headers.get("content-length") != "0":
+                    raise UnexpectedAnswer(f"{self._path} was not answered by its byte range")
                 content = response.read()
         except ApiError as error:
             if error.status == 416 or error.code == "artifact_not_found":
                 return None
             raise
-        match = _RANGE.fullmatch(response.headers.get("content-range", ""))
-        return (int(match[1]) if match else 0), content
+        return (int(found[1]) if found else 0), content

@@ -41,9 +41,9 @@ SearchedText = Annotated[
     Query(
         min_length=1,
         max_length=200,
-        description="Only jobs in which it occurs, in upper or lower case: in the id, the kind, "
-        "the names of models, index and benchmarks, the suffix, the metadata, or why the job waits "
-        "or failed.",
+        description="Only jobs in which it occurs, whatever the case of ASCII letters: in the id, "
+        "the kind, the names of models and index, the benchmarks, the suffix, the metadata, or why "
+        "the job waits or failed.",
     ),
 ]
 

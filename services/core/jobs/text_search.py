@@ -6,20 +6,20 @@ from sqlalchemy import ColumnElement, Text, cast, or_
 
 from services.core.db.tables import JobRow
 
-_ASKED = ("model", "base_model", "suffix", "index", "benchmark", "benchmarks")
+_ASKED = ("model", "base_model", "suffix", "index", "benchmark")
 _MADE = ("fine_tuned_model", "merged_model", "best_model")
 
 
 def contains_text(text: str) -> ColumnElement[bool]:
-    """Whether a text occurs, in upper or lower case, in what tells jobs apart: id, kind, names in
-    the request and of what was made, metadata, why the job waits or failed.
-
-    SQLite ignores the case of ASCII letters only, and so does a search in metadata.
+    """Whether a text occurs in what tells jobs apart: id, kind, names in the request and of what
+    was made, benchmarks, metadata, why the job waits or failed. Ignores the case of ASCII letters.
     """
-    # Metadata are searched as the JSON that is stored, in which other characters are escaped.
+    # Benchmarks and metadata are searched as JSON, in which other characters may be escaped.
     escaped = json.dumps(text)[1:-1]
+    benchmarks = JobRow.request["benchmarks"].as_string()
     return or_(
-        *(column.icontains(text, autoescape=True) for column in _texts()),
+        *(column.icontains(text, autoescape=True) for column in (*_texts(), benchmarks)),
+        benchmarks.icontains(escaped, autoescape=True),
         cast(JobRow.labels, Text).icontains(escaped, autoescape=True),
     )
 

@@ -21,6 +21,8 @@ from services.inference.clients.retries import FailureKind, Retries, ServiceFail
 LARGEST_ANSWER = 64 * 2**20
 """Bytes. A text of 8 MiB may be written with six bytes a character."""
 KEPT_BODY = 2000
+SHORTEST_SECRET = 8
+"""Characters. A header's value that is shorter may be part of any answer."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Value = TypeVar("Value")
@@ -84,6 +86,8 @@ class JsonService:
         self._keep_alive = keep_alive
         self._limit = AdaptiveLimit(connections) if adapts else None
         self._headers = dict(headers or {})
+        values = [each for each in self._headers.values() if len(each) >= SHORTEST_SECRET]
+        self._secrets = [api_key, *values] if api_key else values
         # The environment's proxy must not be used for loopback addresses.
         self._direct = direct or self._url.host in LOOPBACK
 
@@ -239,7 +243,9 @@ class JsonService:
 
     def _redacted(self, body: bytes) -> str:
         text = body[: 4 * KEPT_BODY].decode(errors="replace")
-        return (text.replace(self._api_key, "***") if self._api_key else text)[:KEPT_BODY]
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text[:KEPT_BODY]
 
 
 def _short(text: str) -> str:

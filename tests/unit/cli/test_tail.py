@@ -7,6 +7,7 @@ from fastapi import Request
 from fastapi.responses import FileResponse, JSONResponse, Response
 
 from temper.cli.main import main
+from temper.cli.tail import LogLines
 from temper.client import Temper
 from temper.client.process_log import MOST_BYTES
 from tests.unit.cli.conftest import Answer, ScriptedServer
@@ -94,6 +95,36 @@ def test_a_log_that_was_cut_short_is_read_like_a_new_one(
 
     assert found.read() == b"new\n"
     assert found.read() == b""
+
+
+def test_lines_of_a_log_that_was_cut_short_are_not_joined(log: Path, client: Temper) -> None:
+    append(log, "an old line without an en")
+    lines = LogLines(client.jobs.log("ftjob-1"))
+    assert lines.finished() == []
+
+    log.write_text("new\n")
+
+    assert lines.finished() == ["new"]
+
+
+def test_a_log_that_grows_all_the_time_is_printed_without_following_it(
+    log: Path, server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def growing(_: Request) -> Response:
+        append(log, "another\n")
+        return FileResponse(log)
+
+    server.on(PATH, growing)
+    assert main(["tail", "ftjob-1"]) == 0
+    assert capsys.readouterr().out == "another\n"
+
+
+def test_a_log_that_comes_whole_is_refused(
+    log: Path, server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.on(PATH, Response("of any size\n"))  # as of a proxy that knows no ranges
+    assert main(["tail", "ftjob-1"]) == 1
+    assert "was not answered by its byte range" in capsys.readouterr().err
 
 
 def test_a_job_without_a_log_says_so(

@@ -179,6 +179,21 @@ def test_the_api_key_is_redacted_from_errors(server: ScriptedServer) -> None:
     assert "sk-secret" not in error.message
 
 
+def test_the_values_of_headers_are_redacted_from_errors(server: ScriptedServer) -> None:
+    server.script = [answer(401, b"sent 1 and a long token")]
+    headers = {"X-Token": "a long token", "X-Version": "1"}
+
+    async def ask() -> None:
+        async with JsonService(
+            server.url, None, timeout=30.0, retries=ONCE, connections=1, headers=headers
+        ) as service:
+            await service.post({}, json.loads)
+
+    with pytest.raises(ServiceFailed) as caught:
+        asyncio.run(ask())
+    assert caught.value.body == "sent 1 and ***"
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [("2", 2.0), ("-3", 0.0), ("", None), ("inf", None), ("nan", None), ("soon", None)],

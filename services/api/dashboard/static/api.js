@@ -30,7 +30,8 @@ async function respond(path, init, ended) {
   throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, problemsOf(answer?.error));
 }
 
-function problemsOf({ details, param, message } = {}) {
+function problemsOf(error) {
+  const { details, param, message } = error ?? {};
   if (details?.length) return details;
   return param ? [{ param, message }] : [];
 }

@@ -6,7 +6,7 @@ import { hintId } from "./schema_controls.js";
 /**
  * Say at the fields that an error answer names what is wrong with each: at the closest one around it
  * where the form does not have it. Goes to the first of them. `{ retract, unplaced }`: a function
- * that takes the words away again, and the problems that no field was found for. A problem has the
+ * that removes the messages, and the problems that no field was found for. A problem has the
  * `param` of the answer and a `message`.
  */
 export function pointOut(form, problems) {
@@ -28,7 +28,7 @@ function spotOf(form, param) {
   return { place, control };
 }
 
-/** Add words to a place and its control; returns what takes them away. */
+/** Add a message to a place and its control; returns what removes it. */
 function describe(place, control, message) {
   const said = h("small", { id: hintId(), class: "error" }, message);
   const before = control.getAttribute("aria-describedby");

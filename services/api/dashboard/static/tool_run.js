@@ -69,7 +69,7 @@ function failedRequest({ run: { failure }, attempts }) {
       Attempts: number(attempts),
       "The last took": seconds(failure.seconds),
     }),
-    failure.answer ? [h("h3", {}, "The answer, its beginning"), whole(failure.answer)] : null,
+    failure.answer ? [h("h3", {}, "Beginning of the answer"), whole(failure.answer)] : null,
   ];
 }
 

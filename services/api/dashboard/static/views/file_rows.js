@@ -138,7 +138,7 @@ export function rowsSection(file, state, keep, signal) {
     next.disabled = !page.has_more;
     first.disabled = !state.after;
     if (page.data.length) from.value = page.data[0].row;
-    const empty = page.problem ? null : h("p", { class: "quiet" }, state.after ? "There are no rows behind." : "The file holds no rows.");
+    const empty = page.problem ? null : h("p", { class: "quiet" }, state.after ? "There are no more rows." : "The file holds no rows.");
     replaceList(
       ...(asTraining && page.data.length ? [tokensLegend()] : []),
       ...page.data.map((row) => article(row, asTraining)),

@@ -10,6 +10,7 @@ const STATUSES = ["", "validating_files", "queued", "running", "paused", "succee
 const REFRESH_SECONDS = 2;
 const PAGE = 50;
 const MOST = 100; // that a request may ask for
+const TYPING_MILLISECONDS = 200;
 
 export function jobsView({ place, signal, query, setQuery }) {
   const filter = Object.fromEntries(["kind", "status", "metadata", "text"].map((name) => [name, query.get(name) ?? ""]));
@@ -17,6 +18,7 @@ export function jobsView({ place, signal, query, setQuery }) {
   const problem = h("p", { class: "error", role: "alert" });
   const more = h("button", { type: "button", hidden: true, onclick: () => { limit += PAGE; load(); } }, "Show more");
   let limit = PAGE;
+  let typing = null;
 
   const failed = (error) => { problem.textContent = `${error.message}; the list is as it was last known.`; };
 
@@ -42,8 +44,15 @@ export function jobsView({ place, signal, query, setQuery }) {
     };
   }
 
+  /** Search once nothing was typed for a moment. */
+  function typed(event) {
+    clearTimeout(typing);
+    typing = setTimeout(() => change("text")(event.target.value), TYPING_MILLISECONDS);
+  }
+  signal.addEventListener("abort", () => clearTimeout(typing));
+
   const same = h("div");
-  const text = h("input", { type: "search", maxlength: "200", value: filter.text, oninput: (event) => change("text")(event.target.value) });
+  const text = h("input", { type: "search", maxlength: "200", value: filter.text, oninput: typed });
   // Once it is complete: half of a pair finds nothing.
   const metadata = h("input", {
     type: "search", value: filter.metadata, placeholder: "key=value", autocomplete: "off",

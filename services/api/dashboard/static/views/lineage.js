@@ -61,27 +61,41 @@ async function registry(signal) {
 
 /**
  * The list of models has no checkpoints: those that `id` or a model was made from are added, with
- * what their jobs were made from. One whose job was deleted stays unknown. False where there were
- * too many.
+ * what their jobs were made from, those of `id` first. One whose job was deleted stays unknown.
+ * False where there were too many.
  */
 async function addCheckpoints(models, id, signal) {
-  const waiting = [id, ...[...models.values()].map(parentOf)];
   const asked = new Set();
-  while (waiting.length) {
-    const name = waiting.shift();
-    const checkpoint = checkpointOf(name);
-    if (!checkpoint || asked.has(name)) continue;
-    if (asked.size === MOST_CHECKPOINTS) return false;
-    asked.add(name);
-    try {
-      const job = await request(`/v1/fine_tuning/jobs/${checkpoint.job}`, { signal });
-      models.set(name, modelOf(name, job));
-      waiting.unshift(job.model); // which may be a checkpoint as well
-    } catch (error) {
-      if (!(error instanceof ApiError && error.status === 404)) throw error;
-    }
+  let next = [...ancestorsOf(id, models), ...[...models.values()].map(parentOf)];
+  for (;;) {
+    const wanted = [...new Set(next)].filter((name) => checkpointOf(name) && !asked.has(name));
+    const left = MOST_CHECKPOINTS - asked.size;
+    const found = await Promise.all(wanted.slice(0, left).map((name) => {
+      asked.add(name);
+      return checkpointModel(name, signal);
+    }));
+    for (const model of found) if (model) models.set(model.id, model);
+    if (wanted.length > left) return false;
+    if (!wanted.length) return true;
+    next = found.map(parentOf); // which may be checkpoints as well
   }
-  return true;
+}
+
+/** A model and those it was made from, as far as they are known. */
+function ancestorsOf(id, models) {
+  const line = new Set();
+  for (let name = id; name && !line.has(name); name = parentOf(models.get(name))) line.add(name);
+  return line;
+}
+
+/** A checkpoint as the registry would show it; null if its job was deleted. */
+async function checkpointModel(name, signal) {
+  try {
+    return modelOf(name, await request(`/v1/fine_tuning/jobs/${checkpointOf(name).job}`, { signal }));
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
 }
 
 /** Whether a checkpoint is among the latest of its job: older ones are replaced by them. */
@@ -90,7 +104,7 @@ async function isKept({ job, step }, signal) {
   return page.has_more || page.data.some((each) => each.step_number === Number(step));
 }
 
-/** A checkpoint as the registry would show it, of the fine-tune that saved it. */
+/** A checkpoint of the fine-tune that saved it. */
 function modelOf(id, job) {
   const data = [...trainingData(job), ...validationData(job)];
   const files = Object.fromEntries(data.map((file) => [file, { file, sha256: null, num_samples: null }]));

@@ -17,7 +17,7 @@ export async function passageView({ place, signal, query }) {
   const body = { query: query.get("query") ?? "", topk, ...(index ? { index } : {}) };
   place.append(h("h1", {}, "Passage"));
   const found = await request("/v1/search", { method: "POST", body, signal });
-  const hit = found.results[0].find((each) => each.document.id === id);
+  const hit = found.results[0].find((each) => String(each.document.id) === id);
   place.append(
     facts({ Id: h("bdi", {}, id), Index: h("bdi", {}, found.index), Query: h("bdi", {}, body.query), "Score now": hit && number(hit.score) }),
     hit ? content(hit.document) : h("p", { class: "error" }, "The search does not find it now: its index was changed since, or the query was too long to be kept whole."),

@@ -28,7 +28,13 @@ export async function resultsView({ place, signal, query, setQuery }, id) {
     const counted = `${answers.length} ${answers.length === 1 ? "answer" : "answers"}${more.hidden ? "" : ", and more"}`;
     list.replaceChildren(table(counted, columns(id), answers, "No answer matches."));
     same.replaceChildren(sameBy(withQuery(route, { ...filter, order: "input" }), command(id, filter)));
-  }, (error) => { problem.textContent = error.message; }, signal);
+  }, (error) => {
+    problem.textContent = error.message;
+    if (answers.length) return;
+    list.replaceChildren(); // of another filter
+    same.replaceChildren();
+    more.hidden = true;
+  }, signal);
 
   function change(name) {
     return (value) => {

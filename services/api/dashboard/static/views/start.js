@@ -38,7 +38,7 @@ export async function startView({ place, signal, query, go }, name) {
   const context = { description, changed, lists: {} };
   let form = null;
   let begun = start.begin;
-  let forgive = () => {}; // takes away what was said at a field
+  let forgive = () => {}; // removes the messages at fields
 
   /** The request as it is now; null while a field holds what is not a value. */
   function changed() {
@@ -112,7 +112,7 @@ function purposeOf(name) {
   return Object.keys(USES).find((purpose) => USES[purpose].includes(name));
 }
 
-/** What tells files apart: browsers show it beside the id, and find a file by it. */
+/** Distinguishes files: browsers show it beside the id, and find a file by it. */
 function aboutFile(file) {
   return oneDirection(`${file.filename}, ${bytes(file.bytes)}, ${time(file.created_at)}`);
 }

@@ -26,8 +26,6 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   let last = null;
   let shownRewards = null; // the address of those that are shown or asked for
 
-  const failed = (error) => { problem.textContent = error.message; };
-
   const load = latestOf(async (latest) => {
     problem.textContent = "";
     showRewards();
@@ -41,7 +39,13 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
       sameBy(withQuery(route, filter), command(id, filter)),
       sameBy(withQuery(`${route}/rewards`, ofAll())),
     );
-  }, failed, signal);
+  }, (error) => {
+    problem.textContent = error.message;
+    if (found.length) return;
+    list.replaceChildren(); // of another filter
+    same.replaceChildren();
+    more.hidden = true;
+  }, signal);
 
   /** Beside the list, which does not wait for it and tells of problems. */
   function showRewards() {
