@@ -18,7 +18,7 @@ class ProcessLog:
         self._path = f"{folder}/{LOG}"
         self._end: int | None = None
         self.is_new = True
-        """Whether `read` last began anew, not behind what it returned before."""
+        """Whether what `read` last returned does not continue what it had returned before."""
         self.is_cut = False
         """Whether `read` last began within the log, so that its first line may lack a beginning."""
 

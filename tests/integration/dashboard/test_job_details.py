@@ -1,4 +1,4 @@
-"""What a job was asked for and what came of it: main results, and what unfolds."""
+"""What a job was asked for and its results: the main ones, and what unfolds."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-// What a job was asked for and what came of it: main results in words, and everything else, of
+// What a job was asked for and its results: the main ones in words, and everything else, of
 // which results and lists of things unfold.
 
 import { facts, h, table, whole } from "./dom.js";
