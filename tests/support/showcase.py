@@ -58,6 +58,11 @@ CALL_SCORES = {
 """Of calls of a tool with a hostile name."""
 
 
+FOUND = {"id": "passage", "title": HOSTILE, "text": HOSTILE, "contents": "", "source": HOSTILE}
+SEARCHED = {"index": HOSTILE, "mode": "bm25", "results": [[{"document": FOUND, "score": 0.5}]]}
+"""The answer of a search: the gateway of the showcase has no retrieval service."""
+
+
 class Showcase:
     """Fills the home of a gateway that has no worker; ``views`` are the paths to look at."""
 
@@ -94,6 +99,7 @@ class Showcase:
             f"{jobs}/{self.failed}/clone": "textarea",
             f"{jobs}/{self.evaluations[0]}/results": "td",
             trajectories: "td",
+            f"/ui/passage?id=passage&query={quote(HOSTILE)}": "article h3",
             f"{trajectories}/traj-0-0?beside=traj-0-1": "[role=option]",
             **{
                 f"{trajectories}/traj-0-0?color={each}": "[role=option]"

@@ -2,18 +2,16 @@
 accessible by the rules of axe-core, stays text, and leaves the console empty."""
 
 import re
-from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from services.api.dashboard.routes import STATIC
 from tests.integration.dashboard.conftest import KEY
-from tests.support.showcase import BEGIN, END, LONG, Showcase
+from tests.support.accessibility import violations
+from tests.support.showcase import BEGIN, END, LONG, SEARCHED, Showcase
 
-AXE = files("axe_playwright_python") / "axe.min.js"
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PHONE, WIDE = (390, 800), (1600, 1000)
 OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 TURNED_AROUND = """([begin, end]) => {
@@ -53,6 +51,7 @@ NOTHING = """() => {
 def views(page: Page, furnished: tuple[str, Showcase]) -> dict[str, str]:
     """Addresses of all views, for a page that has signed in."""
     url, showcase = furnished
+    page.route("**/v1/search", lambda route: route.fulfill(json=SEARCHED))
     page.goto(f"{url}/ui")
     page.get_by_label("API key").fill(KEY)
     page.get_by_role("button", name="Sign in").click()
@@ -65,17 +64,6 @@ def look_at(page: Page, address: str, selector: str) -> None:
     page.goto(address)
     expect(page.locator("main").locator(selector).first).to_be_visible()
     page.evaluate(OPEN_ALL)
-
-
-def violations(page: Page) -> list[str]:
-    """What breaks a rule of axe-core, with its first element."""
-    page.evaluate(AXE.read_text("utf-8"))
-    run = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
-    found: dict[str, Any] = page.evaluate("(options) => axe.run(document, options)", run)
-    return [
-        f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary']}"
-        for each in found["violations"]
-    ]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from services.contracts.tool_runs import (
 from services.contracts.trajectories import CallOutcome, ToolCallRecord
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
+from tests.support.accessibility import violations
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, endpoint_trajectory, trajectory
 
@@ -350,6 +351,7 @@ def test_a_passage_is_opened_whole_with_the_job_that_built_its_index(
     expect(page.get_by_role("link", name="idxjob-1")).to_be_visible()
     expect(page.get_by_role("link", name=built["file"])).to_be_visible()
     assert page.locator("main img, main script").count() == 0
+    assert violations(page) == []
 
     page.route("**/v1/search", lambda route: route.fulfill(json=found_now()))
     page.reload()
