@@ -20,6 +20,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 PAGES = ("README.md", "docs/quickstart.md")
 COMMAND_SECONDS = 600.0
+SUBMIT = "temper submit examples/train_lora/lora_sft.yaml"
 
 _ID = re.compile(r"\b((file|ftjob|eval)-\w{12,})\b")
 _PLACEHOLDER = re.compile(r"\b(file|ftjob|eval)-\.\.\.")
@@ -40,6 +41,8 @@ class Reader:
         for command in commands:
             if command not in self.done:
                 self.done.add(command)
+                if command.startswith("temper cancel"):  # what runs may have ended meanwhile
+                    self._run("bash", SUBMIT)
                 self._run(block.language, command)
 
     def _run(self, language: str, command: str) -> None:

@@ -12,7 +12,7 @@ from services.trainer.rl.learner.card_memory import CONTEXT_BYTES, CardMemory
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import ColocatedEngine, Update
-from services.trainer.rl.learner.update import UpdateResult
+from services.trainer.rl.learner.update import Updater, UpdateResult
 from tests.support.learning import drawn_batch, learner_spec
 
 TOTAL = 80 << 30
@@ -93,7 +93,7 @@ def test_an_update_is_computed_with_the_whole_card(
         caps.append(card.cap)
         return UpdateResult({}, None)
 
-    monkeypatch.setattr(learner.updater, "update", update)
+    monkeypatch.setattr(Updater, "update", update)
     drawn_batch().save(tmp_path / "batch.npz")
     learner.answer(Update(step=0, batch=tmp_path / "batch.npz"))
 
