@@ -33,6 +33,15 @@ DRILLS = (
     "tests/contract/sandbox/test_openapi_of_sessions.py",
     "tests/contract/test_openapi.py",
     "tests/integration/batches/test_batches.py",
+    "tests/integration/dashboard/test_curves.py",
+    "tests/integration/dashboard/test_data.py",
+    "tests/integration/dashboard/test_filled_forms.py",
+    "tests/integration/dashboard/test_lineage.py",
+    "tests/integration/dashboard/test_log_tail.py",
+    "tests/integration/dashboard/test_phases.py",
+    "tests/integration/dashboard/test_reconnect.py",
+    "tests/integration/dashboard/test_screenshots.py",
+    "tests/integration/dashboard/test_tokens.py",
     "tests/integration/retrieval/test_build_kills.py",
     "tests/integration/retrieval/test_full_disk.py",
     "tests/integration/retrieval/test_index_command.py",
@@ -72,7 +81,8 @@ DRILLS = (
     "tests/unit/runtimes/test_install.py",
 )
 """Files that fuzz, repeat kills, fill disks, count leaks, start many processes or hundreds of
-programs, or start whole stacks for minutes, which `make test` leaves to `make test-rest`."""
+programs, start whole stacks for minutes, or drive a browser through one part of the dashboard in
+detail, which `make test` leaves to `make test-rest`."""
 
 SPREAD = ("tests/integration/sandbox/test_python_programs.py",)
 """Files whose tests run in parallel although they share a fixture of the module."""
