@@ -34,16 +34,16 @@ class UsageLog:
         self._requests: Counter[_Place] = Counter()
         self._prompt_tokens: Counter[_Place] = Counter()
         self._completion_tokens: Counter[_Place] = Counter()
+        self._stopping = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._writing = asyncio.create_task(self._write_forever())
+        self._writing = asyncio.create_task(self._write_until_stopped())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._writing.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._writing
-        await self._write()
+        # Not cancelled: that would leave a running transaction behind and count its rows again.
+        self._stopping.set()
+        await self._writing
 
     def count(self, principal: str, model: str, usage: TokenUsage) -> None:
         """Count one answer."""
@@ -52,9 +52,10 @@ class UsageLog:
         self._prompt_tokens[place] += usage.prompt_tokens
         self._completion_tokens[place] += usage.completion_tokens
 
-    async def _write_forever(self) -> None:
-        while True:
-            await asyncio.sleep(WRITE_SECONDS)
+    async def _write_until_stopped(self) -> None:
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), WRITE_SECONDS)
             await self._write()
 
     async def _write(self) -> None:
