@@ -15,7 +15,7 @@ from services.contracts.files import ExpiresAfter
 from services.contracts.jobs import JobKind
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.db.tables import FileRow, JobRow
+from services.core.db.tables import DatasetRow, FileRow, JobRow
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +55,10 @@ class FileExpiry:
     def apply(self, database: Database) -> None:
         """Delete what has expired since the last round."""
         now = time.time()
-        expired = FileRow.expires_at <= now
+        # A data set holds its file for as long as it is registered.
+        expired = (FileRow.expires_at <= now, FileRow.id.not_in(select(DatasetRow.file_id)))
         with database.read() as session:
-            query = select(FileRow.id).where(expired).order_by(FileRow.expires_at).limit(AT_ONCE)
+            query = select(FileRow.id).where(*expired).order_by(FileRow.expires_at).limit(AT_ONCE)
             found = list(session.scalars(query))
         for file_id in found:
             self._delete(database, file_id)

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from services.api.files import expiry
 from services.api.files.expiry import FileExpiry, read_expiry
 from services.contracts.batches import ERROR_FILE, OUTPUT_FILE
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.db.tables import FileRow
+from services.core.db.tables import DatasetRow, FileRow
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import BATCH, TRAINING, QueueNames
@@ -72,18 +73,33 @@ def test_expired_files_are_deleted_with_their_content(
     assert stored(database, artifacts) == kept
 
 
+def test_files_of_data_sets_do_not_delay_the_deletion_of_others(
+    database: Database, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "AT_ONCE", 1)
+    registered = store(database, artifacts, time.time() - 2)
+    with database.write() as session:
+        facts = {"description": "", "license": None, "source": None, "statistics": {}}
+        session.add(DatasetRow(name="sums", file_id=registered, created_at=0.0, **facts))
+    store(database, artifacts, time.time() - 1)
+
+    FileExpiry(artifacts).apply(database)
+
+    assert stored(database, artifacts) == {registered}
+
+
 def test_a_file_that_a_job_needs_is_deleted_once_that_has_ended(
     database: Database, artifacts: Artifacts
 ) -> None:
     needed = store(database, artifacts, time.time() - 1)
     running = job(database, "fine_tuning", TRAINING, training_file=needed)
-    expiry = FileExpiry(artifacts)
+    sweep = FileExpiry(artifacts)
 
-    expiry.apply(database)
+    sweep.apply(database)
     assert stored(database, artifacts) == {needed}
 
     end(database, running)
-    expiry.apply(database)
+    sweep.apply(database)
     assert stored(database, artifacts) == set()
 
 
@@ -104,11 +120,11 @@ def test_what_a_batch_wrote_is_deleted_a_time_after_its_end(
     folder.mkdir(parents=True, exist_ok=True)
     for name in (OUTPUT_FILE, ERROR_FILE, "rows.jsonl"):
         (folder / name).write_text("{}")
-    expiry = FileExpiry(artifacts)
-    expiry.apply(database)
+    sweep = FileExpiry(artifacts)
+    sweep.apply(database)
     end(database, batch, hours_ago)
 
-    (expiry if hours_ago < 2 else FileExpiry(artifacts)).apply(database)
+    (sweep if hours_ago < 2 else FileExpiry(artifacts)).apply(database)
 
     assert len([path for path in folder.iterdir() if path.name != "rows.jsonl"]) == left
     assert (folder / "rows.jsonl").exists()
