@@ -76,3 +76,16 @@ def test_concurrent_registrations_without_a_key_make_one_model(
     answers = send_concurrently(lambda: each_database.http.post("/v1/models", json=body))
 
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * (TIMES - 1)
+
+
+def test_concurrent_equal_grants_make_one_permission(each_database: GatewayClient) -> None:
+    name = f"owner/{uuid.uuid4().hex}"
+    each_database.http.post("/v1/models", json={"id": name, "hub_id": name})
+    path = f"/v1/fine_tuning/checkpoints/{name}/permissions"
+    body = {"project_ids": ["proj_a", "proj_b"]}
+
+    answers = send_concurrently(lambda: each_database.http.post(path, json=body))
+
+    assert [answer.status_code for answer in answers] == [200] * TIMES
+    granted = each_database.http.get(path).json()["data"]
+    assert sorted(each["project_id"] for each in granted) == ["proj_a", "proj_b"]

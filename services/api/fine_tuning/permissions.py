@@ -16,6 +16,7 @@ from services.contracts.checkpoint_permissions import (
     ProjectId,
 )
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
+from services.core.db.engine import advisory_lock
 from services.core.db.tables import CheckpointPermissionRow
 from services.core.ids import new_id
 from services.core.registry import get_model_row
@@ -43,6 +44,7 @@ def grant_permissions(
     A project that has the permission keeps it under its id.
     """
     with gateway.database.write() as session:
+        advisory_lock(session, f"permissions of {checkpoint}")
         get_model_row(session, checkpoint, param="checkpoint")
         granted = _grant(session, checkpoint, list(dict.fromkeys(body.project_ids)))
         return page_of([_view(row) for row in granted], has_more=False)
