@@ -33,6 +33,7 @@ from services.api.jobs.attempts import router as attempts
 from services.api.jobs.curves import router as curves
 from services.api.jobs.removal import Retention
 from services.api.jobs.routes import router as jobs
+from services.api.jobs.routes import workers_router as workers
 from services.api.merges.routes import models as model_merges
 from services.api.merges.routes import router as merges
 from services.api.metrics import create_registry
@@ -118,7 +119,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     training = (fine_tuning, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
     kept = (files, file_rows, uploads, artifacts, notes)
-    others = (*kept, indexing, jobs, curves, attempts, dashboard)
+    others = (*kept, indexing, jobs, workers, curves, attempts, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)

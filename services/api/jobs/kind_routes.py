@@ -1,5 +1,4 @@
-"""The routes that every kind of job has: list, show, cancel, pause, resume, retry, events,
-delete."""
+"""Routes common to all kinds of jobs: list, show, cancel, pause, resume, retry, events, delete."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,27 +26,42 @@ View = TypeVar("View", bound=JobState | Batch)
 
 @dataclass(frozen=True)
 class KindRoutes(Generic[View]):
-    """How jobs of one kind are shown, and what one of them is called."""
+    """Routes of the jobs of one kind, or of any kind where ``kind`` is None.
 
-    kind: JobKind
+    ``view`` converts a job to its response, of type ``shown_as``; summaries use ``noun``.
+    """
+
+    kind: JobKind | None
     noun: str
     shown_as: type[View]
     view: Callable[[Job], View]
 
     def add_to(self, router: APIRouter) -> None:
-        """Add the routes; jobs of other kinds do not exist for them."""
+        """Add all routes to the router; jobs of other kinds are not found by them."""
         self._add_list(router)
         self._add_show(router)
+        self.add_actions_to(router)
+
+    def add_actions_to(self, router: APIRouter) -> None:
+        """Add all routes but list and show."""
         self._add_cancel(router)
         self._add_pause(router)
         self._add_retry(router)
         self._add_events(router)
         self._add_delete(router)
 
+    @property
+    def _one(self) -> str:
+        return f"{'an' if self.noun[0] in 'aeio' else 'a'} {self.noun}"
+
+    @property
+    def _many(self) -> str:
+        return f"{self.noun}{'es' if self.noun.endswith('ch') else 's'}"
+
     def _add_list(self, router: APIRouter) -> None:
         @router.get(
             "",
-            summary=f"List {self.noun}s",
+            summary=f"List {self._many}",
             response_model=Page[self.shown_as],  # type: ignore[name-defined]
             responses=documented_errors(InvalidRequest),
         )
@@ -68,7 +82,7 @@ class KindRoutes(Generic[View]):
     def _add_show(self, router: APIRouter) -> None:
         @router.get(
             "/{job_id}",
-            summary=f"Show one {self.noun}",
+            summary=f"Show {self._one}",
             response_model=self.shown_as,
             responses=documented_errors(NotFound),
         )
@@ -80,30 +94,30 @@ class KindRoutes(Generic[View]):
     def _add_cancel(self, router: APIRouter) -> None:
         @router.post(
             "/{job_id}/cancel",
-            summary=f"Cancel one {self.noun}",
+            summary=f"Cancel {self._one}",
             response_model=self.shown_as,
             responses=documented_errors(NotFound, Conflict),
         )
         def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> View:
-            """Cancel a waiting job at once; ask the worker of a running one to end it."""
+            """Cancel a waiting job immediately, or signal the worker of a running one to stop."""
             with gateway.database.write() as session:
                 return self.view(request_cancel(session, job_id, self.kind))
 
     def _add_pause(self, router: APIRouter) -> None:
         @router.post(
             "/{job_id}/pause",
-            summary=f"Pause one {self.noun}",
+            summary=f"Pause {self._one}",
             response_model=self.shown_as,
             responses=documented_errors(NotFound, Conflict),
         )
         def pause(gateway: Gateway, _principal: Principal, job_id: str) -> View:
-            """Save a checkpoint and free the devices; a queued job is held at once."""
+            """Save a checkpoint and free the devices; a queued job is paused immediately."""
             with gateway.database.write() as session:
                 return self.view(request_pause(session, job_id, self.kind))
 
         @router.post(
             "/{job_id}/resume",
-            summary=f"Resume one paused {self.noun}",
+            summary=f"Resume a paused {self.noun}",
             response_model=self.shown_as,
             responses=documented_errors(NotFound, Conflict),
         )
@@ -117,7 +131,7 @@ class KindRoutes(Generic[View]):
     def _add_retry(self, router: APIRouter) -> None:
         @router.post(
             "/{job_id}/retry",
-            summary=f"Retry one failed {self.noun}",
+            summary=f"Retry a failed {self.noun}",
             response_model=self.shown_as,
             responses=documented_errors(NotFound, Conflict),
         )
@@ -131,7 +145,7 @@ class KindRoutes(Generic[View]):
     def _add_events(self, router: APIRouter) -> None:
         @router.get(
             "/{job_id}/events",
-            summary=f"List or follow the events of one {self.noun}",
+            summary=f"List or follow the events of {self._one}",
             response_model=Page[Event],
             responses=EVENTS_ANSWERS,
         )
@@ -144,7 +158,7 @@ class KindRoutes(Generic[View]):
     def _add_delete(self, router: APIRouter) -> None:
         @router.delete(
             "/{job_id}",
-            summary=f"Delete one finished {self.noun}",
+            summary=f"Delete a finished {self.noun}",
             responses=documented_errors(NotFound, Conflict),
         )
         def delete(gateway: Gateway, _principal: Principal, job_id: str) -> Deleted:
