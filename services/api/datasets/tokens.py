@@ -7,8 +7,9 @@ from starlette.concurrency import run_in_threadpool
 
 from services.api.context import GatewayContext
 from services.api.datasets.service import dataset_view, get_dataset
+from services.api.models.service import resolve_for_load
 from services.contracts.datasets import Dataset, TokenStatistics
-from services.core.registry import ResolvedModel, get_file_row, resolve_model
+from services.core.registry import ResolvedModel, get_file_row
 from services.datasets.token_counts.counter import TokensNotCounted
 
 
@@ -44,14 +45,9 @@ class _Found:
 
 
 def _find(gateway: GatewayContext, name: str, model: str | None) -> _Found:
-    settings = gateway.settings
     with gateway.database.read() as session:
         row = get_dataset(session, name)
-        counting = None
-        if model is not None:
-            counting = resolve_model(
-                session, model, settings.models_folder, gateway.artifacts, settings.trusted_models
-            )
+        counting = resolve_for_load(session, model, gateway.settings) if model is not None else None
         return _Found(
             dataset_view(session, row),
             gateway.artifacts.file(row.file_id),

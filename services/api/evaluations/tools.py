@@ -4,13 +4,12 @@ from collections.abc import Iterator
 
 from sqlalchemy.orm import Session
 
+from services.api.models.service import resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.multi_turn import MultiTurn
 from services.contracts.sampling import Sampling
-from services.core.artifacts import Artifacts
-from services.core.registry import resolve_model
 from services.rollouts.chat.call_format import check_parser_fits
 from services.rollouts.settings import validate_multi_turn
 from services.rollouts.tools import check_tools
@@ -76,13 +75,7 @@ def _check_registered(
                     param=f"{place}.{penalty}",
                 )
     try:
-        model = resolve_model(
-            session,
-            name,
-            settings.models_folder,
-            Artifacts(settings.home),
-            settings.trusted_models,
-        )
+        model = resolve_for_load(session, name, settings)
     except (InvalidRequest, NotFound):
         return  # the job says what is missing: it may be there by then
     folder = model.weights.path

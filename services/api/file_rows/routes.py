@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request, Response
-from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from services.api.context import Gateway, GatewayContext
@@ -12,6 +11,7 @@ from services.api.examples import EXAMPLES
 from services.api.file_rows.spec import ReadExamples, ReadRows
 from services.api.fine_tuning.service import check_hyperparameters
 from services.api.jobs.artifacts import find_result_file
+from services.api.models.service import resolve_for_load
 from services.contracts.errors import (
     AuthenticationFailed,
     GatewayTimeout,
@@ -28,8 +28,7 @@ from services.contracts.file_rows import (
 )
 from services.contracts.fine_tuning import Method
 from services.contracts.offline import OfflineHyperparameters
-from services.core.artifacts import ModelSource
-from services.core.registry import get_file_row, resolve_model
+from services.core.registry import get_file_row
 from services.core.web.auth import Principal
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
@@ -89,7 +88,7 @@ def _asked(gateway: GatewayContext, file_id: str, body: ShowExamples) -> ReadExa
     # Arguments about evaluations do not change the rows.
     _check_showable(method, check_hyperparameters(method, has_validation=True))
     with gateway.database.read() as session:
-        model = _model(session, gateway, body.model)
+        model = resolve_for_load(session, body.model, gateway.settings).weights
     return ReadExamples(
         path=_path(gateway, file_id),
         after=body.after,
@@ -114,13 +113,6 @@ def _check_showable(method: Method, settings: OfflineHyperparameters) -> None:
     if changed:
         message = f"{changed[0]} changes the tokens: rows are shown only without it"
         raise InvalidRequest(message, param=f"{place}.llamafactory.{changed[0]}")
-
-
-def _model(session: Session, gateway: GatewayContext, name: str) -> ModelSource:
-    settings = gateway.settings
-    return resolve_model(
-        session, name, settings.models_folder, gateway.artifacts, settings.trusted_models
-    ).weights
 
 
 def _path(gateway: GatewayContext, file_id: str) -> Path:

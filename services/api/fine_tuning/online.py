@@ -25,27 +25,27 @@ from services.contracts.online import (
 RewardedMethod = ReinforcementMethod | PpoMethod
 
 MAX_SAMPLES = 262_144
-"""In flight or waiting at once; each is held in memory."""
+"""In flight or waiting at the same time; each is held in memory."""
 MIN_TEMPERATURE = 0.01
 """Below it engines sample greedily, whatever the trainer computes."""
 
 
 def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSettings) -> None:
-    """Raise `InvalidRequest` naming the field, or `PermissionDenied` where the operator's settings
-    forbid something; methods that are not online pass."""
+    """Raise `InvalidRequest` with the field at fault, or `PermissionDenied` for what the operator's
+    settings do not allow; methods that are not online pass."""
     method = request.method
     if method is None or method.online is None:
         return
     _check_files(request)
-    with _below(f"method.{method.type.value}"):
+    with prefixed_param(f"method.{method.type.value}"):
         online = method.online
         if not isinstance(online, DistillationMethod):
             check_scoring(session, online.rewards, settings)
-        with _below("hyperparameters"):
+        with prefixed_param("hyperparameters"):
             check_conversation(online.hyperparameters, settings)
             _check_sampling(online.hyperparameters)
             _check_placement(online.hyperparameters, request.gpus)
-            _check_amount(online)
+            _check_sample_count(online)
             if isinstance(online, DistillationMethod):
                 _check_teacher(session, online.hyperparameters, settings)
             else:
@@ -61,12 +61,12 @@ def online_warnings(request: CreateFineTuningJob) -> list[str]:
 
 
 @contextmanager
-def _below(place: str) -> Iterator[None]:
+def prefixed_param(prefix: str) -> Iterator[None]:
     """Prefix the field names of errors raised in the block."""
     try:
         yield
     except (InvalidRequest, PermissionDenied) as error:
-        error.param = place if error.param is None else f"{place}.{error.param}"
+        error.param = prefix if error.param is None else f"{prefix}.{error.param}"
         raise
 
 
@@ -86,8 +86,8 @@ def _check_files(request: CreateFineTuningJob) -> None:
 def _check_sampling(hyperparameters: OnlineSettings) -> None:
     """Training data must be sampled from the unmodified distribution."""
     sampling = hyperparameters.sampling
-    whole = {"top_p": 1.0, "top_k": -1, "min_p": 0.0}
-    for name, value in whole.items():
+    unfiltered = {"top_p": 1.0, "top_k": -1, "min_p": 0.0}
+    for name, value in unfiltered.items():
         if getattr(sampling, name) != value:
             raise InvalidRequest(
                 f"training needs samples from the full distribution: {name} must be {value}",
@@ -115,7 +115,7 @@ def _check_placement(hyperparameters: OnlineSettings, gpus: int | None) -> None:
         raise InvalidRequest(message, param="placement.trainer_gpus")
 
 
-def _check_amount(online: RewardedMethod | DistillationMethod) -> None:
+def _check_sample_count(online: RewardedMethod | DistillationMethod) -> None:
     settings = online.hyperparameters
     each = (
         1 if isinstance(online, DistillationMethod) else online.hyperparameters.samples_per_prompt
@@ -123,7 +123,7 @@ def _check_amount(online: RewardedMethod | DistillationMethod) -> None:
     samples = settings.prompts_per_step * each * (settings.max_staleness + 1)
     if samples > MAX_SAMPLES:
         message = (
-            f"makes {samples:,} samples at once (prompts_per_step x samples_per_prompt x "
+            f"makes {samples:,} samples at a time (prompts_per_step x samples_per_prompt x "
             f"(max_staleness + 1)); {MAX_SAMPLES:,} are allowed"
         )
         raise InvalidRequest(message, param="prompts_per_step")

@@ -2,8 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
 from services.api.fine_tuning.memory import estimate_memory
-from services.api.fine_tuning.online import check_online, online_warnings
+from services.api.fine_tuning.online import check_online, online_warnings, prefixed_param
 from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
 from services.api.models.service import require_loadable
@@ -80,7 +79,7 @@ def _check_file(session: Session, reference: str, param: str, settings: ApiSetti
         _check_hub_dataset(reference, param)
         return
     if reference.startswith(SCRIPT_PREFIX):
-        script = ScriptReference.parse(reference, param)  # its worker looks for the file
+        script = ScriptReference.parse(reference, param)  # the worker checks that the file exists
         if settings.dataset_scripts is None:
             message = f"{script} needs the operator's TEMPER_DATASET_SCRIPTS"
             raise PermissionDenied(message, param=param)
@@ -89,7 +88,7 @@ def _check_file(session: Session, reference: str, param: str, settings: ApiSetti
 
 
 def require_training_file(session: Session, file_id: str, param: str) -> FileRow:
-    """The row of an uploaded file; raises `InvalidRequest` unless it is there to be trained on."""
+    """The row of an uploaded file; raises `InvalidRequest` unless its purpose is training."""
     row = require_file(session, file_id, param)
     if row.purpose != FilePurpose.FINE_TUNE:
         raise InvalidRequest(
@@ -127,30 +126,20 @@ def check_hyperparameters(
     if method.offline is None:
         message = f"{method.type.value} trains online: its rows are prompts"
         raise InvalidRequest(message, param="method.type")
-    with _of_method(method):
+    with prefixed_param(f"method.{method.type.value}.hyperparameters"):
         method.offline.check_library_arguments(
             has_validation=has_validation, validation_names=validation_names
         )
     return method.offline
 
 
-@contextmanager
-def _of_method(method: Method) -> Iterator[None]:
-    """Name the place of a field of the method's settings in what it is refused for."""
-    try:
-        yield
-    except InvalidRequest as error:
-        error.param = f"method.{method.type.value}.hyperparameters.{error.param}"
-        raise
-
-
 def _check_grader_of(method: Method) -> None:
-    """Check the grader of generated answers, which needs no permission of the operator's."""
+    """Check the grader of generated answers, granting it none of the permissions."""
     settings = method.offline
     if isinstance(settings, SupervisedHyperparameters) and settings.generation:
         grader = settings.generation.grader
         if grader is not None:
-            with _of_method(method):
+            with prefixed_param(f"method.{method.type.value}.hyperparameters"):
                 check_reward(grader, Permissions((), (), ()), "generation.grader")
 
 
@@ -197,8 +186,8 @@ def fine_tuning_view(job: Job) -> FineTuningJob:
 
 
 def _memory(job: Job) -> MemoryEstimate | None:
-    kept = job.memory_estimate
-    return None if kept is None else MemoryEstimate.model_validate(kept)
+    estimate = job.memory_estimate
+    return None if estimate is None else MemoryEstimate.model_validate(estimate)
 
 
 def checkpoint_view(row: CheckpointRow) -> Checkpoint:

@@ -3,15 +3,14 @@
 from sqlalchemy.orm import Session
 
 from services.api.jobs.view import state_fields
+from services.api.models.service import resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
 from services.contracts.merges import CreateMerge, Merge, MergeModel
-from services.core.artifacts import Artifacts
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import MERGE
 from services.core.jobs.store import create_job
-from services.core.registry import resolve_model
 
 
 def merge_request(model_id: str, body: MergeModel) -> CreateMerge:
@@ -27,10 +26,7 @@ def merge_request(model_id: str, body: MergeModel) -> CreateMerge:
 
 def create_merge(session: Session, request: CreateMerge, settings: ApiSettings) -> Job:
     """Queue the job; raises `NotFound`, and `InvalidRequest` where nothing can be merged."""
-    artifacts = Artifacts(settings.home)
-    model = resolve_model(
-        session, request.model, settings.models_folder, artifacts, settings.trusted_models
-    )
+    model = resolve_for_load(session, request.model, settings)
     if model.adapter is None and model.value_head is None:
         raise InvalidRequest(
             f"{request.model!r} is neither an adapter nor a checkpoint of a reward model",

@@ -18,6 +18,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.tables import CheckpointPermissionRow, JobRow, ModelRow
 from services.core.model_code import UNTRUSTED_CODE
 from services.core.registry import (
+    ResolvedModel,
     get_model_row,
     is_reserved_name,
     require_model,
@@ -79,19 +80,19 @@ def require_loadable(
     """
     row = require_model(session, name, param)
     try:
-        resolve_model(
-            session,
-            name,
-            settings.models_folder,
-            Artifacts(settings.home),
-            settings.trusted_models,
-        )
+        resolve_for_load(session, name, settings)
     except (InvalidRequest, NotFound) as error:
         if error.code == UNTRUSTED_CODE:
             error.param = param
             raise
         # The job will say what else is missing: it may be there by then.
     return row
+
+
+def resolve_for_load(session: Session, name: str, settings: Settings) -> ResolvedModel:
+    """The model that will be loaded under this name; raises what `resolve_model` does."""
+    artifacts = Artifacts(settings.home)
+    return resolve_model(session, name, settings.models_folder, artifacts, settings.trusted_models)
 
 
 def list_models(session: Session, after: str | None, limit: int) -> tuple[list[Model], bool]:

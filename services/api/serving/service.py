@@ -6,6 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.api.jobs.view import state_fields
+from services.api.models.service import resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied
 from services.contracts.jobs import JobKind, JobStatus
@@ -17,16 +18,14 @@ from services.core.jobs.job import Job, NewJob, job_from_row
 from services.core.jobs.queues import SERVE
 from services.core.jobs.store import create_job, request_cancel
 from services.core.jobs.workers import live_workers
-from services.core.registry import ResolvedModel, resolve_model
+from services.core.registry import ResolvedModel
 from services.inference.relay_protocol import keep_warm
 
 
 def resolve_servable(session: Session, name: str, settings: ApiSettings) -> ResolvedModel:
     """The model that a request names; raises `NotFound`, and `InvalidRequest` for one that
     generates no text."""
-    model = resolve_model(
-        session, name, settings.models_folder, Artifacts(settings.home), settings.trusted_models
-    )
+    model = resolve_for_load(session, name, settings)
     if model.value_head is not None:
         raise InvalidRequest(f"{name!r} is a reward model, which generates no text", param="model")
     return model
