@@ -78,7 +78,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(migrate, context.database)
         await run_in_threadpool(remove_abandoned_uploads, context.artifacts.uploads())
-        await run_in_threadpool(UploadParts(context.artifacts.parts()).remove_forgotten)
+        await run_in_threadpool(UploadParts(context.artifacts.parts()).remove_stale)
         context.dispatcher.start()
         try:
             async with AsyncExitStack() as connections:
@@ -108,7 +108,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
             "/v1/files": settings.max_upload_bytes + FORM_BYTES,
             "/v1/uploads/*/parts": MAX_PART_BYTES + FORM_BYTES,
             **dict.fromkeys(PATHS, MAX_BODY_BYTES),
-            **_tool_bodies(tools),
+            **_tool_body_limits(tools),
         },
     )
     install_database_errors(app)
@@ -118,8 +118,8 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     registered = (models, model_merges, merges, model_exports, exports)
     training = (fine_tuning, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
-    kept = (files, file_rows, uploads, artifacts, notes)
-    others = (*kept, indexing, jobs, workers, curves, attempts, dashboard)
+    storage = (files, file_rows, uploads, artifacts, notes)
+    others = (*storage, indexing, jobs, workers, curves, attempts, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)
@@ -151,14 +151,14 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         authenticator=Authenticator(keys, session=sessions.principal),
         tool_authenticator=Authenticator(keys, basic=True, session=sessions.principal),
         sessions=sessions,
-        stream_places=BoundedSemaphore(settings.max_event_streams),
+        stream_slots=BoundedSemaphore(settings.max_event_streams),
         inference=Inference(locator, UsageLog(database), settings),
         rows=RowReader(),
         tokens=TokenCounter(settings.home),
     )
 
 
-def _tool_bodies(tools: Sequence[Upstream]) -> dict[str, int]:
+def _tool_body_limits(tools: Sequence[Upstream]) -> dict[str, int]:
     """The body limit of each proxied route."""
     services = [tool.service for tool in tools]
     return {route.path: each.body_bytes for each in services for route in each.routes}

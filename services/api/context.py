@@ -19,7 +19,7 @@ from services.datasets.token_counts.counter import TokenCounter
 
 @dataclass(frozen=True)
 class GatewayContext:
-    """What one gateway process shares between its routes."""
+    """State that the routes of one gateway process share."""
 
     settings: ApiSettings
     database: Database
@@ -28,7 +28,7 @@ class GatewayContext:
     authenticator: Authenticator
     tool_authenticator: Authenticator
     sessions: BrowserSessions
-    stream_places: BoundedSemaphore
+    stream_slots: BoundedSemaphore
     inference: Inference
     rows: RowReader
     tokens: TokenCounter

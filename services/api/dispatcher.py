@@ -1,6 +1,6 @@
-"""The dispatcher: a thread of the gateway that publishes wake-ups and repairs.
+"""The dispatcher: a gateway thread that delivers the outbox and repairs what a crash left.
 
-Several gateways may each run one: every step is safe to do twice.
+Several gateways may each run one: every step is idempotent.
 """
 
 import logging
@@ -35,14 +35,13 @@ CLOCK_JUMP_SECONDS = 5.0
 WAKE_UPS_AT_ONCE = 32
 """Per queue: a woken worker claims all it can, so further messages only wake more workers."""
 
-
-ANSWER_SECONDS = 24 * 3600.0
-"""How long the first response to an Idempotency-Key is kept."""
+IDEMPOTENCY_SECONDS = 24 * 3600.0
+"""How long the first response to an Idempotency-Key is stored."""
 
 
 class _Interruptions:
-    """Notices outages of the database, suspensions and clock jumps, after which leases look
-    expired though their workers are alive: these get time to renew them."""
+    """Detects database outages, suspensions and clock jumps, after which leases look expired
+    although their workers are alive; the workers then get time to renew them."""
 
     def __init__(self, pause_seconds: float, hold_seconds: float) -> None:
         self._pause_seconds = pause_seconds
@@ -51,7 +50,7 @@ class _Interruptions:
         self._hold_until = 0.0
 
     def recent(self, database_time: float) -> bool:
-        """Whether leases cannot be trusted now; called in every successful round."""
+        """Whether expired leases may belong to live workers; called in every successful round."""
         clock = lease_clock()
         if self._last is not None:
             elapsed, passed = clock - self._last[0], database_time - self._last[1]
@@ -62,9 +61,9 @@ class _Interruptions:
 
 
 class Dispatcher:
-    """Publishes the outbox at once when nudged, and reconciles every few seconds.
+    """Publishes the outbox immediately when nudged, and reconciles every few seconds.
 
-    ``sweeps`` delete what is kept for a time only; they run after each reconciliation.
+    ``sweeps`` delete what has expired; they run after each reconciliation.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Dispatcher:
             pause_seconds=3 * reconcile_seconds + 5.0,
             hold_seconds=max(SILENCE_SECONDS, lease_seconds / 2),
         )
-        self._news = threading.Event()
+        self._nudged = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
@@ -97,12 +96,12 @@ class Dispatcher:
     def stop(self, timeout: float = 10.0) -> None:
         """Stop after the current step."""
         self._stopping.set()
-        self._news.set()
+        self._nudged.set()
         self._thread.join(timeout)
 
     def nudge(self) -> None:
         """Signal a new outbox entry."""
-        self._news.set()
+        self._nudged.set()
 
     def check(self) -> None:
         """Raise when the thread has died."""
@@ -126,11 +125,11 @@ class Dispatcher:
         """Recover from crashes; a failing repair does not prevent the others."""
         self._attempt(partial(restore_file_broker, self._queue))
         for repair in (
-            self._take_from_lost_workers,
+            self._recover_lost_jobs,
             fail_overdue,
             self._wake_waiting,
             explain_waiting,
-            _forget_old_answers,
+            _delete_stored_responses,
             remove_dead_workers,
         ):
             self._attempt(partial(self._commit, repair))
@@ -141,7 +140,7 @@ class Dispatcher:
         with self._database.write() as session:
             repair(session)
 
-    def _take_from_lost_workers(self, session: Session) -> None:
+    def _recover_lost_jobs(self, session: Session) -> None:
         recovered = 0
         if not self._interruptions.recent(now(session)):
             recovered = recover_expired(session, self._grace_seconds)
@@ -159,8 +158,8 @@ class Dispatcher:
     def _run(self) -> None:
         due = time.monotonic()
         while not self._stopping.is_set():
-            self._news.wait(OUTBOX_SECONDS)
-            self._news.clear()
+            self._nudged.wait(OUTBOX_SECONDS)
+            self._nudged.clear()
             if time.monotonic() >= due:
                 self.reconcile()
                 due = time.monotonic() + self._reconcile_seconds
@@ -175,8 +174,8 @@ class Dispatcher:
             self._stopping.wait(1.0)
 
 
-def _forget_old_answers(session: Session) -> None:
-    """Delete the stored responses to Idempotency-Keys that are older than a day."""
+def _delete_stored_responses(session: Session) -> None:
+    """Delete responses to Idempotency-Keys that are older than a day."""
     session.execute(
-        delete(IdempotencyRow).where(IdempotencyRow.created_at < time.time() - ANSWER_SECONDS)
+        delete(IdempotencyRow).where(IdempotencyRow.created_at < time.time() - IDEMPOTENCY_SECONDS)
     )

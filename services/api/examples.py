@@ -4,11 +4,11 @@ from fastapi.openapi.models import Example
 
 FINE_TUNING: dict[str, Example] = {
     "lora": {
-        "summary": "A LoRA adapter with OpenAI's fields alone",
+        "summary": "A LoRA adapter, with only OpenAI's fields",
         "value": {"model": "tiny-base", "training_file": "file-abc123", "suffix": "support-bot"},
     },
     "full": {
-        "summary": "All weights, with an evaluation file and labels",
+        "summary": "Full fine-tuning, with a validation file and metadata",
         "value": {
             "model": "tiny-base",
             "training_file": "file-abc123",
@@ -31,7 +31,7 @@ FINE_TUNING: dict[str, Example] = {
         },
     },
     "hub": {
-        "summary": "Rows of a data set of a hub, and an argument of LLaMA-Factory",
+        "summary": "A hub data set, and an argument of LLaMA-Factory",
         "value": {
             "model": "tiny-base",
             "training_file": "hf://datasets/owner/name",
@@ -47,7 +47,7 @@ FINE_TUNING: dict[str, Example] = {
         },
     },
     "reinforcement": {
-        "summary": "DAPO with a code tool, rewarded for the right answer in its last box",
+        "summary": "DAPO with a code tool, rewarded for a correct boxed answer",
         "value": {
             "model": "tiny-base",
             "training_file": "file-abc123",
@@ -89,7 +89,7 @@ FINE_TUNING: dict[str, Example] = {
         },
     },
     "distillation": {
-        "summary": "On-policy distillation of a larger model of the same tokenizer",
+        "summary": "On-policy distillation from a larger model with the same tokenizer",
         "value": {
             "model": "tiny-base",
             "training_file": "file-abc123",
@@ -130,7 +130,7 @@ EVALUATION: dict[str, Example] = {
         },
     },
     "tools": {
-        "summary": "A model that may run programs before it answers",
+        "summary": "A model that may run code before it answers",
         "value": {
             "model": "tiny-base",
             "file": "file-abc123",
@@ -141,7 +141,7 @@ EVALUATION: dict[str, Example] = {
         },
     },
     "several": {
-        "summary": "Several benchmarks, whose answers one engine gives",
+        "summary": "Several benchmarks, answered by one engine",
         "value": {
             "model": "tiny-base",
             "benchmarks": [
@@ -185,7 +185,7 @@ BATCH: dict[str, Example] = {
 
 ROLLOUT: dict[str, Example] = {
     "sandbox": {
-        "summary": "A registered model that runs code, rewarded for the right box",
+        "summary": "A registered model that runs code, rewarded for a correct boxed answer",
         "value": {
             "model": "tiny-base",
             "file": "file-abc123",
@@ -217,11 +217,11 @@ ROLLOUT: dict[str, Example] = {
 
 INDEXING: dict[str, Example] = {
     "words": {
-        "summary": "Found by words",
+        "summary": "Keyword search with BM25",
         "value": {"index": "handbook", "file": "file-abc123"},
     },
     "hybrid": {
-        "summary": "Found by words and by meaning",
+        "summary": "Hybrid search, with BM25 and vectors",
         "value": {
             "index": "wiki",
             "file": "file-abc123",
@@ -301,7 +301,7 @@ PROGRAM: dict[str, Example] = {
 
 CASES: dict[str, Example] = {
     "cases": {
-        "summary": "A Python program, and what it is to print for two inputs",
+        "summary": "A Python program, with the expected output for two inputs",
         "value": {
             "language": "python",
             "code": "print(2 * int(input()))",
@@ -315,21 +315,21 @@ CASES: dict[str, Example] = {
 
 CELLS: dict[str, Example] = {
     "cells": {
-        "summary": "Two cells, the second with what the first has made",
+        "summary": "Two cells; the second uses variables of the first",
         "value": {"cells": ["import math\nradius = 2", "math.pi * radius**2"]},
     },
 }
 
 QUERIES: dict[str, Example] = {
     "queries": {
-        "summary": "Two questions, with the scores of what is found",
+        "summary": "Two queries, with scores",
         "value": {"queries": ["sort a list", "close a file"], "topk": 3, "return_scores": True},
     },
 }
 
 SEARCH: dict[str, Example] = {
     "words": {
-        "summary": "One query, with the words that were found marked",
+        "summary": "One query, with highlighted matches",
         "value": {"query": "sort a list in place", "topk": 5, "highlights": True},
     },
 }
@@ -337,11 +337,11 @@ SEARCH: dict[str, Example] = {
 
 CHECK: dict[str, Example] = {
     "demonstrations": {
-        "summary": "Conversations to learn from, with lengths in the tokens of a model",
+        "summary": "Demonstrations, with lengths in tokens of a model",
         "value": {"training_file": "file-abc123", "model": "tiny-base"},
     },
     "preferences": {
-        "summary": "Pairs of answers for direct preference optimization",
+        "summary": "Preference pairs for direct preference optimization",
         "value": {"training_file": "file-abc123", "method": {"type": "dpo"}},
     },
 }
@@ -349,7 +349,7 @@ CHECK: dict[str, Example] = {
 EXAMPLES: dict[str, Example] = {
     "supervised": {"summary": "For supervised fine-tuning", "value": {"model": "tiny-base"}},
     "last turn": {
-        "summary": "With a loss on the last answer alone, from row 101 on",
+        "summary": "Loss on the last turn only, from row 101 on",
         "value": {
             "model": "tiny-base",
             "method": {
@@ -373,13 +373,13 @@ EXPORT: dict[str, Example] = {
 }
 
 DEPLOYMENT: dict[str, Example] = {
-    "default": {"summary": "Until nobody asks for it any more", "value": {}},
+    "default": {"summary": "Until it is idle", "value": {}},
     "warm": {"summary": "Until it is undeployed", "value": {"keep_warm": True}},
 }
 
 CHAT: dict[str, Example] = {
     "stream": {
-        "summary": "A question, answered token by token",
+        "summary": "A streamed chat completion",
         "value": {
             "model": "my-model",
             "messages": [{"role": "user", "content": "What is 2 + 2?"}],

@@ -1,4 +1,4 @@
-"""Creating things once, however often the request is sent: a retry gets the first response."""
+"""Idempotent creation: a retry with the same Idempotency-Key gets the first response."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from services.contracts.errors import Conflict, InvalidRequest
 from services.core.db.tables import IdempotencyRow
 from services.core.web.auth import Principal
 
-Answer = TypeVar("Answer", bound=BaseModel)
+Created = TypeVar("Created", bound=BaseModel)
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -32,37 +32,37 @@ class Creator:
     key: str | None
 
     def create(
-        self, route: str, body: BaseModel, kind: type[Answer], make: Callable[[Session], Answer]
-    ) -> Answer:
-        """Return what ``make`` returns, or the first answer when the request was sent before.
+        self, route: str, body: BaseModel, kind: type[Created], make: Callable[[Session], Created]
+    ) -> Created:
+        """Return the result of ``make``, or the first response when the request is a retry.
 
-        Raises `Conflict` when the key came with another body.
+        Raises `Conflict` when the key was used with another body.
         """
-        fingerprint = hashlib.sha256(f"{route}\n{_as_stored(body)}".encode()).hexdigest()
+        fingerprint = hashlib.sha256(f"{route}\n{_storable_json(body)}".encode()).hexdigest()
         try:
-            answer = self._create(fingerprint, kind, make)
+            created = self._create(fingerprint, kind, make)
         except IntegrityError:
-            # The same key or name was being taken at this moment; now it is there to be seen.
-            answer = self._create(fingerprint, kind, make)
+            # A concurrent request took the key or the name; its row is visible now.
+            created = self._create(fingerprint, kind, make)
         self.gateway.dispatcher.nudge()
-        return answer
+        return created
 
     def _create(
-        self, fingerprint: str, kind: type[Answer], make: Callable[[Session], Answer]
-    ) -> Answer:
+        self, fingerprint: str, kind: type[Created], make: Callable[[Session], Created]
+    ) -> Created:
         with self.gateway.database.write() as session:
             if self.key is None:
                 return make(session)
-            known = recall_answer(session, self.principal, self.key, fingerprint)
-            if known is not None:
-                return kind.model_validate(known)
-            answer = make(session)
-            body = answer.model_dump(mode="json")
-            remember_answer(session, self.principal, self.key, fingerprint, body)
-            return answer
+            stored = find_response(session, self.principal, self.key, fingerprint)
+            if stored is not None:
+                return kind.model_validate(stored)
+            created = make(session)
+            body = created.model_dump(mode="json")
+            store_response(session, self.principal, self.key, fingerprint, body)
+            return created
 
 
-def recall_answer(
+def find_response(
     session: Session, principal: str, key: str, fingerprint: str
 ) -> dict[str, Any] | None:
     """Return the first response to this request, or None when it is new.
@@ -81,7 +81,7 @@ def recall_answer(
     return row.response
 
 
-def remember_answer(
+def store_response(
     session: Session, principal: str, key: str, fingerprint: str, response: dict[str, Any]
 ) -> None:
     """Store a response in the transaction that created what it describes."""
@@ -97,15 +97,15 @@ def remember_answer(
     session.flush()
 
 
-def _as_stored(body: BaseModel) -> str:
-    """The body as JSON; raises `InvalidRequest` for what not every database can hold."""
+def _storable_json(body: BaseModel) -> str:
+    """The body as JSON; raises `InvalidRequest` for what some databases cannot store."""
     try:
-        text = body.model_dump_json()  # refuses lone surrogates and endless nesting
+        text = body.model_dump_json()  # rejects lone surrogates and excessive nesting
         json.dumps(body.model_dump(), allow_nan=False, default=str)  # pydantic makes NaN null
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"the request cannot be stored: {error}") from error
     if _NUL.search(text):
-        raise InvalidRequest("the request cannot be stored: it holds a NUL character")
+        raise InvalidRequest("the request cannot be stored: it contains a NUL character")
     return text
 
 

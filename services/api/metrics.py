@@ -12,7 +12,7 @@ from services.core.jobs.workers import live_workers
 
 
 class PlatformMetrics(Collector):
-    """Jobs by kind and status, and living workers."""
+    """Jobs by kind and status, and live workers."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -38,8 +38,8 @@ class ToolService:
     """A service behind the gateway; `tool_services` lists them.
 
     ``url`` is its origin and ``api_key`` the key that the gateway sends. ``start`` tells an
-    operator how to start it. A request may have ``body_bytes`` and take ``seconds``; more than
-    ``calls`` concurrent requests are rejected.
+    operator how to start it. ``body_bytes`` and ``seconds`` limit a request, ``calls`` the number
+    of concurrent ones.
     """
 
     name: str
@@ -59,8 +59,8 @@ class ProxyResponse(Response):
     """The response of a tool service, whose head has arrived.
 
     Bodies are streamed in both directions with backpressure, never buffered whole. If the service
-    breaks off in the middle of its response, the client's connection is aborted, so that a part is
-    never mistaken for the whole.
+    disconnects mid-response, the client's connection is aborted, so that a partial response is
+    never mistaken for a complete one.
     """
 
     def __init__(self, exchange: "_Exchange", answer: aiohttp.ClientResponse) -> None:
@@ -70,14 +70,14 @@ class ProxyResponse(Response):
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the response on."""
+        """Relay the response."""
         del scope, receive
         head = {"status": self.status_code, "headers": self.raw_headers}
         await self._exchange.relay({"type": "http.response.start", **head}, self._answer, send)
 
 
-async def proxied(upstream: "Upstream", path: str, request: Request) -> Response:
-    """Send a request on and return the response; raises the `TemperError` to respond with.
+async def forward(upstream: "Upstream", path: str, request: Request) -> Response:
+    """Forward a request and return the response; raises the `TemperError` to respond with.
 
     A client that disconnects cancels the request to the service.
     """
@@ -87,7 +87,7 @@ async def proxied(upstream: "Upstream", path: str, request: Request) -> Response
     exchange = _Exchange(upstream, _RequestBody(request.receive))
     upstream.calls += 1
     try:
-        return ProxyResponse(exchange, await exchange.begin(path, request.scope["headers"]))
+        return ProxyResponse(exchange, await exchange.start(path, request.scope["headers"]))
     except BaseException as error:
         upstream.calls -= 1
         if isinstance(error, ClientGone):
@@ -103,28 +103,28 @@ class _Exchange:
         self._body = body
         self._deadline = asyncio.get_running_loop().time() + upstream.service.seconds
 
-    async def begin(
+    async def start(
         self, path: str, headers: Sequence[tuple[bytes, bytes]]
     ) -> aiohttp.ClientResponse:
         """Send the request; returns once the head of the response has arrived.
 
         Raises `ClientGone`, and the `TemperError` to respond with.
         """
-        return await while_connected(self._body.after, self._head(path, headers))
+        return await while_connected(self._body.disconnect, self._head(path, headers))
 
     async def relay(self, head: Message, answer: aiohttp.ClientResponse, send: Send) -> None:
-        """Pass the response on, its own head first, and end the call."""
+        """Relay the response with the given head, and release the call."""
         try:
-            if answer.content.is_eof():  # as of small ones: nothing is left to wait for
+            if answer.content.is_eof():  # usual for small ones: nothing to wait for
                 await send(head)
                 body = {"type": "http.response.body", "body": answer.content.read_nowait()}
                 await send(body)
                 return
             with suppress(ClientGone):
-                await while_connected(self._body.after, self._relayed(head, answer, send))
+                await while_connected(self._body.disconnect, self._stream(head, answer, send))
         finally:
             self._upstream.calls -= 1
-            answer.close()  # of a response that was passed on completely, it does nothing
+            answer.close()  # no-op for a completely relayed response
 
     async def _head(
         self, path: str, headers: Sequence[tuple[bytes, bytes]]
@@ -137,20 +137,20 @@ class _Exchange:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise body.failure or self._upstream.failure(error) from error
 
-    async def _relayed(self, head: Message, answer: aiohttp.ClientResponse, send: Send) -> None:
+    async def _stream(self, head: Message, answer: aiohttp.ClientResponse, send: Send) -> None:
         try:
             async with asyncio.timeout_at(self._deadline):
                 await send(head)
-                is_whole = False
-                while not is_whole:
-                    piece = await answer.content.readany()
-                    is_whole = answer.content.at_eof()
-                    body = {"type": "http.response.body", "body": piece}
-                    await send({**body, "more_body": not is_whole})
+                is_complete = False
+                while not is_complete:
+                    chunk = await answer.content.readany()
+                    is_complete = answer.content.at_eof()
+                    body = {"type": "http.response.body", "body": chunk}
+                    await send({**body, "more_body": not is_complete})
         except (aiohttp.ClientError, TimeoutError) as error:
             if not isinstance(self._body.failure, ClientGone):
                 # The server aborts the connection of an unfinished response.
-                logger.warning("%s broke off its response: %r", self._upstream.service.name, error)
+                logger.warning("%s aborted its response: %r", self._upstream.service.name, error)
 
 
 class _RequestBody:
@@ -160,31 +160,31 @@ class _RequestBody:
         self.failure: Exception | None = None
         self._receive = receive
         self._is_complete = False
-        self._completed: asyncio.Event | None = None  # made when somebody waits, which is rare
+        self._completed: asyncio.Event | None = None  # created on demand: waiting is rare
 
     async def content(self) -> bytes | AsyncIterator[bytes]:
-        """The body if it arrived at once, as small ones do; else its chunks as they arrive.
+        """The body if it arrived in one message, as small ones do; else its chunks as they arrive.
 
         Both raise `failure`.
         """
         first, more = await self._next()
-        return self._pieces(first) if more else first
+        return self._chunks(first) if more else first
 
-    async def after(self) -> Message:
-        """The message after the body, which is the client's disconnect."""
+    async def disconnect(self) -> Message:
+        """Wait for the message after the body, which is the client's disconnect."""
         if not self._is_complete:
             self._completed = self._completed or asyncio.Event()
             await self._completed.wait()
         return await self._receive()
 
-    async def _pieces(self, piece: bytes) -> AsyncIterator[bytes]:
+    async def _chunks(self, chunk: bytes) -> AsyncIterator[bytes]:
         more = True
         while more:
-            if piece:
-                yield piece
-            piece, more = await self._next()
-        if piece:
-            yield piece
+            if chunk:
+                yield chunk
+            chunk, more = await self._next()
+        if chunk:
+            yield chunk
 
     async def _next(self) -> tuple[bytes, bool]:
         """A chunk, and whether there are more."""
@@ -207,7 +207,7 @@ CONNECT_SECONDS = 5.0
 # Shorter than the servers' keep-alive timeout, so that a reused connection is never one that
 # the server is closing.
 IDLE_SECONDS = 4.0
-# Forward the client's values or none.
+# Forwarded only if the client sets them.
 SKIPPED_AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
@@ -292,8 +292,8 @@ _NOT_RETURNED = HOP_BY_HOP | SET_BY_GATEWAY
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
     """The headers forwarded to the service."""
-    kept = _without(headers, _NOT_FORWARDED)
-    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
+    forwarded = _without(headers, _NOT_FORWARDED)
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in forwarded]
 
 
 def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:

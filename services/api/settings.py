@@ -15,14 +15,14 @@ from services.core.web.auth import AccessSettings
 
 
 class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
-    """How much may be asked, what jobs may reach, and where tools are."""
+    """Rate limits, allowed destinations, and the addresses of the tool services."""
 
     max_upload_bytes: int = Field(default=16 << 30, ge=1, description="Largest uploaded file.")
     max_campaign_data_bytes: int = Field(
-        default=16 << 30, ge=1, description="Most data sets of a campaign, together."
+        default=16 << 30, ge=1, description="Largest total size of a campaign's data sets."
     )
     max_event_streams: int = Field(
-        default=256, ge=1, description="Event streams served at once; more get 503."
+        default=256, ge=1, description="Concurrent event streams; more get 503."
     )
     allowed_endpoints: Annotated[list[Origin], NoDecode, BeforeValidator(split_commas)] = Field(
         default=[],
@@ -40,10 +40,10 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
     max_tool_calls: int = Field(
         default=1024,
         ge=1,
-        description="Requests passed on at once to one tool service; more get 504.",
+        description="Concurrent requests to one tool service; more get 504.",
     )
     tool_call_seconds: float = Field(
-        default=1800.0, gt=0, description="Longest time that a request passed on may take."
+        default=1800.0, gt=0, description="Time limit of a request to a tool service."
     )
     served_models: Annotated[list[str], NoDecode, BeforeValidator(split_commas)] = Field(
         default=["*"],
@@ -54,31 +54,34 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
         default=120.0,
         ge=0.0,
         le=3600.0,
-        description="Longest wait of a request for the engine of its model; then 503.",
+        description="Longest time a request waits for the engine of its model; then 503.",
     )
     serving_silence_seconds: float = Field(
         default=1800.0,
         gt=0.0,
-        description="Longest pause in the answer of a served model; one that is not streamed is "
-        "silent until its end.",
+        description="Longest pause in the response of a served model; without streaming, its whole "
+        "duration.",
     )
     max_serving_calls: int = Field(
         default=4096,
         ge=1,
-        description="Requests to served models in progress at once; more get 503.",
+        description="Concurrent requests to served models; more get 503.",
     )
     requests_per_minute: int | None = Field(
         default=None,
         ge=1,
-        description="Requests to served models that each key may send a minute; more get 429.",
+        description="Requests per minute of each key to served models; more get 429.",
     )
     tokens_per_minute: int | None = Field(
         default=None,
         ge=1,
-        description="Tokens, of prompts and answers, that each key may use a minute; then 429.",
+        description="Prompt and completion tokens per minute of each key; then 429.",
     )
     reconcile_seconds: float = Field(
-        default=3.0, ge=0.1, le=300.0, description="How often the dispatcher repairs."
+        default=3.0,
+        ge=0.1,
+        le=300.0,
+        description="Seconds between reconciliations.",
     )
     retention_days: float | None = Field(
         default=None,

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from services.api.context import Gateway
 from services.api.examples import CASES, CELLS, PROGRAM, QUERIES, SEARCH
-from services.api.proxy import ToolRoute, ToolService, Upstream, proxied
+from services.api.proxy import ToolRoute, ToolService, Upstream, forward
 from services.api.settings import ApiSettings
 from services.contracts.errors import (
     AuthenticationFailed,
@@ -97,12 +97,12 @@ def tool_router(upstream: Upstream) -> APIRouter:
 
 
 def _add(router: APIRouter, upstream: Upstream, route: ToolRoute) -> None:
-    async def forward(request: Request, _gateway: Gateway, _principal: ToolPrincipal) -> Response:
-        return await proxied(upstream, route.path, request)
+    async def proxy(request: Request, _gateway: Gateway, _principal: ToolPrincipal) -> Response:
+        return await forward(upstream, route.path, request)
 
     router.add_api_route(
         route.path,
-        forward,
+        proxy,
         methods=["POST"],
         name=route.path.rpartition("/")[2],
         summary=route.summary,

@@ -54,7 +54,7 @@ def batch_view(job: Job) -> Batch:
     result = BatchResult.model_validate(job.result) if job.result else None
     counts = result.counts if result else _counts_so_far(job)
     ended = int(job.finished_at) if job.finished_at is not None else None
-    # Without a result it is not known which file has lines: both are named.
+    # Without a result it is unknown which file has lines: name both.
     has_output, has_errors = counts.completed > 0, counts.failed > 0
     if result is None:
         has_output = has_errors = job.attempt > 0 and job.step is not None

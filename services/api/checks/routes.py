@@ -29,7 +29,7 @@ def create(
 ) -> Check:
     """Validate an uploaded file as a fine-tuning job would, without training on it.
 
-    The check waits for no device. It fails where rows cannot be used, and names them.
+    The check waits for no device. It fails on unusable rows and lists them.
     """
     return creation.create(
         "checks",

@@ -20,7 +20,7 @@ def create_check(session: Session, body: CreateCheck, settings: ApiSettings) -> 
     require_training_file(session, request.training_file, "training_file")
     if request.model is not None:
         require_loadable(session, request.model, settings)
-    # A check ignores arguments about evaluations.
+    # A check ignores arguments of evaluations during training.
     check_hyperparameters(_method(request), has_validation=True)
     # A check needs no device after validation, and must not wait for training jobs.
     return create_job(session, NewJob.of(JobKind.CHECK, "check", CHECK, request, REMOTE_SLOT))

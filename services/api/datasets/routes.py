@@ -17,12 +17,7 @@ from services.api.examples import DATASET
 from services.api.idempotency import Creation
 from services.contracts.base import Deleted, Page
 from services.contracts.datasets import Dataset, RegisterDataset
-from services.contracts.errors import (
-    AuthenticationFailed,
-    Conflict,
-    InvalidRequest,
-    NotFound,
-)
+from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.core.web.auth import Principal
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
@@ -38,8 +33,8 @@ ModelOfTokens = Annotated[
     Query(
         min_length=1,
         max_length=300,
-        description="Whose tokenizer counts tokens; where it cannot, they are estimated, and "
-        "`not_counted` says why.",
+        description="Model whose tokenizer counts tokens. If it cannot, counts are estimates, and "
+        "`not_counted` has the reason.",
     ),
 ]
 
@@ -52,7 +47,7 @@ def register_named(
     creation: Creation,
     body: Annotated[RegisterDataset, Body(openapi_examples=DATASET)],
 ) -> Dataset:
-    """Register an uploaded file of JSON Lines for campaigns; it is read as a whole."""
+    """Register an uploaded JSON Lines file for campaigns; the whole file is read."""
     with gateway.database.read() as session:
         check_file(session, body)
     try:
@@ -90,7 +85,7 @@ async def show_registered(
 
 @router.delete("/{name}", summary="Delete a data set", responses=documented_errors(NotFound))
 def forget(gateway: Gateway, _principal: Principal, name: str) -> Deleted:
-    """Forget a data set; its file stays."""
+    """Unregister a data set; its file is kept."""
     with gateway.database.write() as session:
         remove_dataset(session, name)
     return Deleted(id=name, object="dataset")

@@ -11,11 +11,11 @@ from services.core.db.tables import DatasetRow
 from services.core.registry import get_file_row, require_file
 
 MAX_DATASET_BYTES = 2 << 30
-"""Of one registered data set, which is read as a whole when it is registered."""
+"""Per data set, whose whole file is read when it is registered."""
 
 
 def check_file(session: Session, body: RegisterDataset) -> None:
-    """Raise `InvalidRequest` for a file that is not there or too large."""
+    """Raise `InvalidRequest` for a file that does not exist or is too large."""
     if require_file(session, body.file, "file").bytes > MAX_DATASET_BYTES:
         limit = f"{MAX_DATASET_BYTES >> 30} GiB"
         raise InvalidRequest(f"the file is larger than {limit}", param="file")
@@ -26,7 +26,7 @@ def register_dataset(
 ) -> Dataset:
     """Register a data set; raises `Conflict` where the name is taken."""
     if _find(session, body.name) is not None:
-        raise Conflict(f"data set {body.name!r} is registered already", code="dataset_exists")
+        raise Conflict(f"data set {body.name!r} is already registered", code="dataset_exists")
     require_file(session, body.file, "file")
     row = DatasetRow(
         name=body.name,
@@ -56,7 +56,7 @@ def get_dataset(session: Session, name: str) -> DatasetRow:
 
 
 def remove_dataset(session: Session, name: str) -> None:
-    """Forget a data set; its file stays."""
+    """Unregister a data set; its file is kept."""
     get_dataset(session, name)
     session.execute(delete(DatasetRow).where(DatasetRow.name == name))
 

@@ -1,4 +1,4 @@
-"""A registered data set with the tokens of a model's own tokenizer."""
+"""A registered data set, with tokens counted by a model's tokenizer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +24,14 @@ async def dataset_with_tokens(gateway: GatewayContext, name: str, model: str | N
         return dataset
     estimated = dataset.statistics.tokens
     if counting.tokenizer_file is None:
-        return _with(dataset, estimated, counting.without_tokenizer)
+        return _with_tokens(dataset, estimated, counting.without_tokenizer)
     try:
         tokens = await gateway.tokens.count(
             found.path, found.sha256, counting.tokenizer_file, counting.id
         )
     except TokensNotCounted as error:
-        return _with(dataset, estimated, error.message)
-    return _with(dataset, tokens, None)
+        return _with_tokens(dataset, estimated, error.message)
+    return _with_tokens(dataset, tokens, None)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _find(gateway: GatewayContext, name: str, model: str | None) -> _Found:
         )
 
 
-def _with(dataset: Dataset, tokens: TokenStatistics, not_counted: str | None) -> Dataset:
+def _with_tokens(dataset: Dataset, tokens: TokenStatistics, not_counted: str | None) -> Dataset:
     counted = tokens.model_copy(update={"not_counted": not_counted})
     statistics = dataset.statistics.model_copy(update={"tokens": counted})
     return dataset.model_copy(update={"statistics": statistics})

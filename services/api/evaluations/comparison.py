@@ -29,16 +29,17 @@ from services.core.jobs.job import Job
 from services.core.jobs.store import get_job
 from services.metrics.paired import compare, holm
 
-LEVEL = 0.05
-"""Of the tests, all together."""
-LISTED = 1_000
-"""Items listed as gained or lost, each."""
+SIGNIFICANCE = 0.05
+"""Family-wise error rate of all tests."""
+MAX_LISTED = 1_000
+"""Maximum items listed as gained, and as lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is compared, in a direction: a benchmark of the baseline with that of a candidate; None
-    is the only benchmark of an evaluation. ``tool_calls`` are their scores, where calls are graded.
+    """A benchmark of the baseline (``ours``) and one of a candidate (``theirs``) to compare.
+
+    None is the only benchmark of an evaluation. ``tool_calls`` are the scores of graded calls.
     """
 
     candidate: str
@@ -49,54 +50,54 @@ class Pair:
     tool_calls: ToolCallComparison | None
 
 
-def comparable(session: Session, baseline: str, body: CompareEvaluations) -> list[Pair]:
+def pair_benchmarks(session: Session, baseline: str, body: CompareEvaluations) -> list[Pair]:
     """The benchmarks that the baseline and each candidate share.
 
-    Raises unless all are succeeded evaluations, and what they share has one file, one grader and
-    one direction.
+    Raises unless all are succeeded evaluations, whose shared benchmarks have the same file, grader
+    and direction.
     """
     candidates = body.candidates
     if len({baseline, *candidates}) <= len(candidates):
-        raise InvalidRequest("every evaluation can be named once", param="candidates")
+        raise InvalidRequest("every evaluation can be named only once", param="candidates")
     jobs = {each: _succeeded(session, each) for each in (baseline, *candidates)}
-    asked = {name: _request(job).by_benchmark() for name, job in jobs.items()}
+    requests = {name: _request(job).by_benchmark() for name, job in jobs.items()}
     calls = {name: _tool_calls(job) for name, job in jobs.items()}
     pairs = []
     for candidate in candidates:
-        shared = _shared(asked[baseline], asked[candidate])
+        shared = _shared(requests[baseline], requests[candidate])
         if not shared:
             raise InvalidRequest(
                 f"{candidate} and {baseline} share no benchmark", param="candidates"
             )
         for ours, theirs in shared:
             names = (_named(candidate, theirs), _named(baseline, ours))
-            _check_same(names, asked[candidate][theirs], asked[baseline][ours])
-            what = _compared(asked[baseline][ours], body)
-            both = _both(calls[baseline].get(ours), calls[candidate].get(theirs))
-            pairs.append(Pair(candidate, ours, theirs, *what, both))
+            _check_same(names, requests[candidate][theirs], requests[baseline][ours])
+            compared = _compared(requests[baseline][ours], body)
+            scores = _tool_call_comparison(calls[baseline].get(ours), calls[candidate].get(theirs))
+            pairs.append(Pair(candidate, ours, theirs, *compared, scores))
     return pairs
 
 
 def _compared(
     request: CreateEvaluation, body: CompareEvaluations
 ) -> tuple[ComparedValue, Direction]:
-    """The value that is compared, and its direction; more correct answers are always better."""
+    """The compared value and its direction; more correct answers are always better."""
     metric, direction = request.main_metric
     value = body.value or ("score" if metric == "mean_score" else "correct")
     return value, direction if value == "score" else "maximize"
 
 
-_Asked = Mapping[str | None, CreateEvaluation]
+_ByBenchmark = Mapping[str | None, CreateEvaluation]
 
 
-def _shared(ours: _Asked, theirs: _Asked) -> list[tuple[str | None, str | None]]:
-    """Benchmarks with the same name; an evaluation of one file goes with a benchmark that has this
-    file and its grader."""
+def _shared(ours: _ByBenchmark, theirs: _ByBenchmark) -> list[tuple[str | None, str | None]]:
+    """Pairs of benchmarks with the same name; an evaluation of a single file is paired with a
+    benchmark of the same file and grader."""
     if (None in ours) == (None in theirs):
         return [(name, name) for name in ours if name in theirs]
-    alone, several = (ours[None], theirs) if None in ours else (theirs[None], ours)
-    alike = [name for name, each in several.items() if _same(each, alone)]
-    alike.sort(key=lambda name: name != alone.benchmark)
+    single, several = (ours[None], theirs) if None in ours else (theirs[None], ours)
+    alike = [name for name, each in several.items() if _same(each, single)]
+    alike.sort(key=lambda name: name != single.benchmark)
     return [(None, name) if None in ours else (name, None) for name in alike[:1]]
 
 
@@ -149,7 +150,7 @@ def _tool_calls(job: Job) -> Mapping[str | None, ToolCallScores | None]:
     return {name: found.tool_calls for name, found in metrics.items() if found is not None}
 
 
-def _both(
+def _tool_call_comparison(
     baseline: ToolCallScores | None, candidate: ToolCallScores | None
 ) -> ToolCallComparison | None:
     if baseline is None or candidate is None:
@@ -160,7 +161,7 @@ def _both(
 def compare_evaluations(
     artifacts: Artifacts, baseline: str, pairs: Sequence[Pair]
 ) -> EvaluationComparison:
-    """Test every candidate against the baseline, on the benchmarks that `comparable` found."""
+    """Test every candidate against the baseline, on the benchmarks that `pair_benchmarks` found."""
     before = _read(artifacts.job(baseline), {pair.ours: pair.value for pair in pairs})
     found: list[PairedComparison] = []
     for candidate, group in groupby(pairs, key=lambda pair: pair.candidate):
@@ -172,13 +173,13 @@ def compare_evaluations(
     return EvaluationComparison(
         baseline=baseline,
         value=values.pop() if len(values) == 1 else None,
-        comparisons=[_judged(each, p) for each, p in zip(found, adjusted, strict=True)],
+        comparisons=[_with_verdict(each, p) for each, p in zip(found, adjusted, strict=True)],
     )
 
 
-def _judged(found: PairedComparison, p_adjusted: float) -> PairedComparison:
+def _with_verdict(found: PairedComparison, p_adjusted: float) -> PairedComparison:
     better = None
-    if p_adjusted < LEVEL:
+    if p_adjusted < SIGNIFICANCE:
         is_more = found.difference > 0
         better = "candidate" if is_more == (found.direction == "maximize") else "baseline"
     return found.model_copy(update={"p_adjusted": p_adjusted, "better": better})
@@ -186,7 +187,7 @@ def _judged(found: PairedComparison, p_adjusted: float) -> PairedComparison:
 
 @dataclass
 class _Items:
-    """The items of a benchmark by their rows: those seen, without a grade, and with values."""
+    """The items of a benchmark, by row: all, those without a grade, and the values of the rest."""
 
     seen: set[int] = field(default_factory=set)
     ungraded: set[int] = field(default_factory=set)
@@ -202,12 +203,12 @@ class _Items:
             self.samples[row.index].append(found)
 
     def values(self) -> dict[int, float]:
-        """The value of each item that has one; several samples of an item are averaged."""
+        """The value of each item that has one, averaged over its samples."""
         return {index: sum(each) / len(each) for index, each in self.samples.items()}
 
 
 def _read(job_dir: Path, values: Mapping[str | None, ComparedValue]) -> Mapping[str | None, _Items]:
-    """The items of an evaluation's benchmarks, each with the values that are asked for."""
+    """The items of an evaluation's benchmarks, with the requested values."""
     items: dict[str | None, _Items] = defaultdict(_Items)
     for row in read_results(job_dir):
         if row.benchmark in values:
@@ -246,8 +247,8 @@ def _compare(before: _Items, after: _Items, pair: Pair) -> PairedComparison:
         p_adjusted=result.p_value,
         gained=len(gained),
         lost=len(lost),
-        gained_items=gained[:LISTED],
-        lost_items=lost[:LISTED],
+        gained_items=gained[:MAX_LISTED],
+        lost_items=lost[:MAX_LISTED],
         tool_calls=pair.tool_calls,
         **asdict(result),
     )

@@ -2,8 +2,8 @@
 
 The file is appended to by whole lines while it is read, in the order in which samples finish. A
 result's id encodes the offset after its line, so that the next page starts without reading
-earlier ones. Pages in the order of the input find their rows by an order that is read once per
-state of the file; rows that finish between two pages are then missed if they belong before.
+earlier ones. Pages in input order use an index that is built once per state of the file; a row
+that finishes between two pages is missed if it sorts before the second.
 """
 
 import json
@@ -30,7 +30,7 @@ _RESULT_ID = re.compile(r"evalres-(?P<position>[0-9]{1,15})")
 
 @dataclass(frozen=True)
 class ResultFilter:
-    """Which results are wanted; a text is looked for in answers, whatever its case."""
+    """Selects results; ``text`` is searched for in answers, ignoring case."""
 
     outcome: ResultOutcome | None = None
     text: str | None = None
@@ -39,7 +39,7 @@ class ResultFilter:
     row: int | None = None
 
     def accepts(self, result: SampleResult) -> bool:
-        """Whether a result is wanted."""
+        """Whether the filter selects a result."""
         if self.outcome is not None and self.outcome != result.outcome:
             return False
         if self.benchmark is not None and self.benchmark != result.benchmark:
@@ -62,22 +62,22 @@ def list_results(
     where: ResultFilter = EVERY_RESULT,
     order: ResultOrder = "completion",
 ) -> Page[SampleResult]:
-    """Up to ``limit`` wanted results after ``after``."""
+    """Up to ``limit`` selected results after ``after``."""
     position = _position(after)
-    rows = _finished if order == "completion" else _in_input_order
+    rows = _in_completion_order if order == "completion" else _in_input_order
     results: list[SampleResult] = []
     try:
         with open(job_dir / RESULTS, "rb") as file:
             _check(file, position)
-            wanted = (row for row in rows(file, job_dir / RESULTS, position) if where.accepts(row))
-            results.extend(islice(wanted, limit + 1))
+            selected = filter(where.accepts, rows(file, job_dir / RESULTS, position))
+            results.extend(islice(selected, limit + 1))
     except FileNotFoundError:
         if position:
             raise _unknown_result() from None
     return page_of(results[:limit], len(results) > limit)
 
 
-def _finished(file: IO[bytes], _path: Path, position: int) -> Iterator[SampleResult]:
+def _in_completion_order(file: IO[bytes], _path: Path, position: int) -> Iterator[SampleResult]:
     file.seek(position)
     while (line := file.readline()).endswith(b"\n"):
         position += len(line)
@@ -86,7 +86,7 @@ def _finished(file: IO[bytes], _path: Path, position: int) -> Iterator[SampleRes
 
 def _in_input_order(file: IO[bytes], path: Path, position: int) -> Iterator[SampleResult]:
     state = os.fstat(file.fileno())
-    places = _order(path, state.st_ino, state.st_size)
+    places = _input_order(path, state.st_ino, state.st_size)
     begin = 0
     if position:
         file.seek(_line_start(file, position))
@@ -99,7 +99,7 @@ def _in_input_order(file: IO[bytes], path: Path, position: int) -> Iterator[Samp
 
 
 def _line_start(file: IO[bytes], end: int) -> int:
-    """Where the line begins that ends at ``end``."""
+    """The start of the line that ends at ``end``."""
     start = end - 1
     while start > 0:
         begin = max(0, start - _BLOCK)
@@ -112,7 +112,7 @@ def _line_start(file: IO[bytes], end: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _order(path: Path, _inode: int, size: int) -> list[tuple[str, int, int, int]]:
+def _input_order(path: Path, _inode: int, size: int) -> list[tuple[str, int, int, int]]:
     """Benchmark, row, sample and start of each complete line in the first ``size`` bytes."""
     places, start = [], 0
     with open(path, "rb") as file:

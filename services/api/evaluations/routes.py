@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from services.api.context import Gateway
-from services.api.evaluations.comparison import comparable, compare_evaluations
+from services.api.evaluations.comparison import compare_evaluations, pair_benchmarks
 from services.api.evaluations.results import ResultFilter, list_results
 from services.api.evaluations.service import create_evaluation, evaluation_view
 from services.api.examples import EVALUATION
@@ -69,14 +69,14 @@ def results(
     _principal: Principal,
     job_id: str,
     outcome: Annotated[
-        ResultOutcome | None, Query(description="`failed`: without an answer or a score.")
+        ResultOutcome | None, Query(description="`failed`: no answer or no score.")
     ] = None,
     text: Annotated[
         str | None,
         Query(min_length=1, max_length=1_000, description="Only answers with this text."),
     ] = None,
     benchmark: Annotated[
-        str | None, Query(max_length=100, description="Only rows of this one of several.")
+        str | None, Query(max_length=100, description="Only rows of this benchmark.")
     ] = None,
     tag: Annotated[
         str | None,
@@ -89,8 +89,7 @@ def results(
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[SampleResult]:
-    """List the samples so far, in the order in which they finished or in that of the file (by name
-    of the benchmark, if there are several)."""
+    """List the samples so far in order of completion, or in input order within each benchmark."""
     with gateway.database.read() as session:
         get_job(session, job_id, KIND)
     where = ResultFilter(outcome, text, benchmark, tag, row)
@@ -109,5 +108,5 @@ def compare(
 ) -> EvaluationComparison:
     """Test candidates against this evaluation: difference, interval, p-value, changed items."""
     with gateway.database.read() as session:
-        pairs = comparable(session, job_id, body)
+        pairs = pair_benchmarks(session, job_id, body)
     return compare_evaluations(gateway.artifacts, job_id, pairs)

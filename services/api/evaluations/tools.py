@@ -1,4 +1,4 @@
-"""Whether an evaluation may use its tools, and the model can call them."""
+"""Checks that an evaluation may use its tools, and that the model can call them."""
 
 from collections.abc import Iterator
 
@@ -30,9 +30,7 @@ def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettin
         return
     given = body.multi_turn or MultiTurn()
     if not given.multi_turn_enable and "multi_turn_enable" in given.model_fields_set:
-        raise InvalidRequest(
-            "tools are called in several turns only", param="multi_turn.multi_turn_enable"
-        )
+        raise InvalidRequest("tools need several turns", param="multi_turn.multi_turn_enable")
     for _, sampling in _samplings(body):
         validate_multi_turn(conversation, sampling)
     check_tools(
@@ -45,13 +43,13 @@ def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettin
         _check_registered(session, body.model, body, conversation, settings)
     elif "tool_parser_format" in given.model_fields_set:
         raise InvalidRequest(
-            "the endpoint of a remote model reads its calls",
+            "the endpoint of a remote model parses its calls",
             param="multi_turn.tool_parser_format",
         )
 
 
 def _samplings(body: CreateEvaluation) -> Iterator[tuple[str, Sampling]]:
-    """The settings that some benchmark is sampled with, each with its place in the request."""
+    """The sampling settings of the benchmarks, each with its place in the request."""
     entries = body.benchmarks or []
     if not entries or any(entry.sampling is None for entry in entries):
         yield "sampling", body.sampling
@@ -77,7 +75,7 @@ def _check_registered(
     try:
         model = resolve_for_load(session, name, settings)
     except (InvalidRequest, NotFound):
-        return  # the job says what is missing: it may be there by then
+        return  # the job reports what is missing: it may exist by then
     folder = model.weights.path
     if folder is not None and folder.is_dir():
         check_parser_fits(folder, conversation)

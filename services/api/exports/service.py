@@ -30,7 +30,7 @@ def create_export(session: Session, request: CreateExport, settings: ApiSettings
     """Queue the job.
 
     Raises `PermissionDenied` for a destination that the operator has not allowed, `NotFound`, and
-    `InvalidRequest` for a model without files here.
+    `InvalidRequest` for a model without local files.
     """
     if not is_allowed(request.destination, settings.export_destinations):
         raise PermissionDenied(

@@ -1,4 +1,4 @@
-"""The child that reads rows: hostile files and templates cost its time and memory alone.
+"""The child that reads rows, which contains the cost of hostile files and templates.
 
 Run as ``python -m services.api.file_rows.child`` by `services.core.process.worker_pool`.
 """
@@ -42,9 +42,9 @@ ROWS_TO_DETECT = 1000
 _REQUEST: TypeAdapter[ReadRows | ReadExamples] = TypeAdapter(RowRequest)
 
 
-def answer(given: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request."""
-    request = _REQUEST.validate_python(given)
+def answer(message: dict[str, Any]) -> dict[str, Any]:
+    """Handle one request."""
+    request = _REQUEST.validate_python(message)
     try:
         page = example_page(request) if isinstance(request, ReadExamples) else row_page(request)
         return RowAnswer(page=page).model_dump()
@@ -56,14 +56,14 @@ def answer(given: dict[str, Any]) -> dict[str, Any]:
 def row_page(request: ReadRows) -> str:
     """A page of rows, as JSON."""
 
-    def shown(place: Place, record: Record | Problem) -> FileRow:
+    def row_view(place: Place, record: Record | Problem) -> FileRow:
         if isinstance(record, Problem):
             return FileRow(id=place.id, row=place.row, problem=record.message)
         return FileRow(id=place.id, row=place.row, value=record.value)
 
     page = _Page(request)
-    rows = [shown(*each) for each in page]
-    return FileRows(data=rows, **page.ends()).model_dump_json()
+    rows = [row_view(*each) for each in page]
+    return FileRows(data=rows, **page.cursor()).model_dump_json()
 
 
 def example_page(request: ReadExamples) -> str:
@@ -77,7 +77,7 @@ def example_page(request: ReadExamples) -> str:
         _format(request.path, settings),
     )
 
-    def shown(place: Place, record: Record | Problem) -> ExampleRow:
+    def row_view(place: Place, record: Record | Problem) -> ExampleRow:
         row = ExampleRow(id=place.id, row=place.row)
         if isinstance(record, Problem):
             return row.model_copy(update={"problem": record.message})
@@ -85,14 +85,16 @@ def example_page(request: ReadExamples) -> str:
             label, examples = reader.read(record.value)
         except RowError as error:
             return row.model_copy(update={"problem": error.message})
-        return row.model_copy(update={"label": label, "examples": list(map(_shown, examples))})
+        return row.model_copy(
+            update={"label": label, "examples": list(map(_example_view, examples))}
+        )
 
     page = _Page(request)
-    rows = [shown(*each) for each in page]
-    return ExampleRows(data=rows, **page.ends()).model_dump_json()
+    rows = [row_view(*each) for each in page]
+    return ExampleRows(data=rows, **page.cursor()).model_dump_json()
 
 
-def _shown(example: Example) -> TrainingExample:
+def _example_view(example: Example) -> TrainingExample:
     sequence = example.sequence
     tokens = sequence.tokens[:MAX_TOKENS_SHOWN]
     return TrainingExample(
@@ -106,7 +108,7 @@ def _shown(example: Example) -> TrainingExample:
 
 
 class _Page:
-    """The rows of one page; how it ends is known once they have been read."""
+    """The rows of one page; its `cursor` is known once they have been read."""
 
     def __init__(self, request: ReadRows | ReadExamples) -> None:
         self._request = request
@@ -129,8 +131,8 @@ class _Page:
         except UnreadableFile as error:
             self._problem = str(error.problem)
 
-    def ends(self) -> dict[str, Any]:
-        """What a page says beside its rows."""
+    def cursor(self) -> dict[str, Any]:
+        """The fields of a page beside its rows."""
         first, last = (self._ids[0], self._ids[-1]) if self._ids else (None, None)
         return {
             "has_more": self._has_more,
@@ -151,7 +153,7 @@ def _folder(request: ReadExamples) -> Path:
 
 @lru_cache(maxsize=8)
 def _fetched(hub_id: str, revision: str | None) -> Path:
-    """Asked of the hub once in the life of this child."""
+    """Cached for the lifetime of this child."""
     return fetch_chat_files(hub_id, revision)
 
 
@@ -166,8 +168,8 @@ def _loaded(folder: Path, _changed: int) -> Tokenizer:
 
 
 def _format(path: Path, settings: OfflineHyperparameters) -> DataFormat:
-    """The format of the rows: where it is to be detected, the first usable row of the whole file
-    decides, whatever page is shown."""
+    """The format of the rows; a detected one is that of the file's first usable row, on every
+    page."""
     rows = TrainingRowReader(settings.rows, settings.data_format)
     try:
         for place, record in rows_behind(path, Place()):
@@ -176,7 +178,7 @@ def _format(path: Path, settings: OfflineHyperparameters) -> DataFormat:
             if isinstance(record, Record):
                 _try(rows, record)
     except UnreadableFile:
-        pass  # the page will say so
+        pass  # the page reports it
     return rows.format or settings.data_format
 
 

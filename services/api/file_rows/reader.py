@@ -1,5 +1,5 @@
-"""Reads rows for the gateway: in children that are killed when a file or a template misbehaves,
-and that end when nobody has looked at rows for a while."""
+"""Reads rows in children, which are killed when a file or a template misbehaves, and stopped when
+idle."""
 
 import asyncio
 import contextlib
@@ -16,13 +16,13 @@ CHILDREN = 2
 START_SECONDS = 60.0
 PAGE_SECONDS = 20.0
 WAIT_SECONDS = 60.0
-"""For a child, its start and the page together."""
+"""Time limit for getting a child, its start and the page together."""
 IDLE_SECONDS = 120.0
 MAX_ANSWER_BYTES = 128 << 20
 
 
 class RowReader:
-    """Answers requests for pages of rows. Use it as an async context manager."""
+    """Answers requests for pages of rows. Use as an async context manager."""
 
     def __init__(self) -> None:
         self._pool = WorkerPool(
@@ -32,28 +32,28 @@ class RowReader:
             start_seconds=START_SECONDS,
             max_answer_bytes=MAX_ANSWER_BYTES,
         )
-        self._used = 0
-        self._resting: asyncio.Task[None] | None = None
+        self._calls = 0
+        self._idle_watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self._pool.__aenter__()
-        self._resting = asyncio.create_task(self._rest_when_idle())
+        self._idle_watch = asyncio.create_task(self._stop_when_idle())
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        if self._resting is not None:
-            self._resting.cancel()
+        if self._idle_watch is not None:
+            self._idle_watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._resting
+                await self._idle_watch
         await self._pool.__aexit__(*error)
 
     async def page(self, request: ReadRows | ReadExamples) -> bytes:
         """The page as JSON.
 
         Raises `InvalidRequest` for what cannot be shown, `GatewayTimeout` when it takes too long,
-        and `Unavailable` when the child ended, as it does without memory.
+        and `Unavailable` when the child died, as it does when out of memory.
         """
-        self._used += 1
+        self._calls += 1
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 answer = await self._pool.call(request.model_dump(mode="json"), PAGE_SECONDS)
@@ -61,16 +61,14 @@ class RowReader:
             raise GatewayTimeout(f"the rows were not read within {PAGE_SECONDS:g} s") from None
         except WorkerFailed as error:
             raise Unavailable(f"the process that reads the rows {error.message}") from None
-        told = RowAnswer.model_validate(answer)
-        if told.refused is not None:
-            refused = InvalidRequest(told.refused.message, param=told.refused.param)
-            refused.code = told.refused.code
-            raise refused
-        return (told.page or "").encode()
+        result = RowAnswer.model_validate(answer)
+        if (refused := result.refused) is not None:
+            raise InvalidRequest(refused.message, param=refused.param, code=refused.code)
+        return (result.page or "").encode()
 
-    async def _rest_when_idle(self) -> None:
+    async def _stop_when_idle(self) -> None:
         while True:
-            before = self._used
+            before = self._calls
             await asyncio.sleep(IDLE_SECONDS)
-            if self._used == before:
+            if self._calls == before:
                 await self._pool.rest()

@@ -45,7 +45,7 @@ CHANGES_TOKENIZER = (
     *("add_special_tokens", "add_tokens", "init_special_tokens"),
     "split_special_tokens",
 )
-"""Arguments of LLaMA-Factory after which the tokens are not those of tokenizer.json."""
+"""Arguments of LLaMA-Factory that make the tokens differ from those of tokenizer.json."""
 
 RowAfter = Annotated[
     RowId | None,
@@ -63,11 +63,11 @@ async def rows(
     after: RowAfter = None,
     limit: RowLimit = 20,
 ) -> Response:
-    """Read rows in their order. Rows that cannot be read say why; pages of large rows are
-    shorter than ``limit``."""
+    """Read rows in order. Unreadable rows have a problem instead; pages of large rows are shorter
+    than ``limit``."""
     path = await run_in_threadpool(_path, gateway, file_id)
-    wanted = ReadRows(path=path, after=after, limit=limit)
-    return await answer_to(request, gateway.rows.page(wanted))
+    page = ReadRows(path=path, after=after, limit=limit)
+    return await answer_to(request, gateway.rows.page(page))
 
 
 @router.post("/examples", summary="Show rows as training reads them", response_model=ExampleRows)
@@ -78,12 +78,12 @@ async def examples(
     file_id: str,
     body: Annotated[ShowExamples, Body(openapi_examples=EXAMPLES)],
 ) -> Response:
-    """Render rows with the model's chat template, and tell the tokens that have a loss."""
-    wanted = await run_in_threadpool(_asked, gateway, file_id, body)
-    return await answer_to(request, gateway.rows.page(wanted))
+    """Render rows with the model's chat template, and mark the tokens with a loss."""
+    page = await run_in_threadpool(_example_request, gateway, file_id, body)
+    return await answer_to(request, gateway.rows.page(page))
 
 
-def _asked(gateway: GatewayContext, file_id: str, body: ShowExamples) -> ReadExamples:
+def _example_request(gateway: GatewayContext, file_id: str, body: ShowExamples) -> ReadExamples:
     method = body.method or Method()
     # Arguments about evaluations do not change the rows.
     _check_showable(method, check_hyperparameters(method, has_validation=True))
@@ -101,7 +101,7 @@ def _asked(gateway: GatewayContext, file_id: str, body: ShowExamples) -> ReadExa
 
 
 def _check_showable(method: Method, settings: OfflineHyperparameters) -> None:
-    """Raise `InvalidRequest` for settings whose tokens only the libraries of training know."""
+    """Raise `InvalidRequest` for settings whose tokens only the training libraries compute."""
     place = f"method.{method.type.value}.hyperparameters"
     if settings.template is not None:
         message = f"{settings.template} is LLaMA-Factory's: only a model's own template is shown"

@@ -1,4 +1,4 @@
-"""What the gateway asks of the child that reads rows."""
+"""The messages between the gateway and the child that reads rows."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ class _Part(BaseModel):
 
 
 class ReadRows(_Part):
-    """Rows as they are."""
+    """Read raw rows."""
 
     kind: Literal["rows"] = "rows"
     path: Path
@@ -22,8 +22,8 @@ class ReadRows(_Part):
 
 
 class ReadExamples(_Part):
-    """Rows as a training of ``method`` reads them with the tokenizer in ``folder``, or, where it is
-    null, in a hub repository."""
+    """Read rows as training with ``method`` does, with the tokenizer in ``folder`` or, if it is
+    None, in a hub repository."""
 
     kind: Literal["examples"] = "examples"
     path: Path
@@ -47,7 +47,7 @@ class Refusal(_Part):
 
 
 class RowAnswer(_Part):
-    """A page as the text of its JSON, which the gateway passes on unread, or a refusal."""
+    """A page as JSON text, which the gateway forwards unparsed, or a refusal."""
 
     page: str | None = None
     refused: Refusal | None = None

@@ -1,4 +1,4 @@
-"""Files that are deleted a time after their creation: uploaded ones, and what batches wrote."""
+"""Expiry of uploaded files and of the output files of batches."""
 
 import logging
 import time
@@ -20,16 +20,16 @@ from services.core.db.tables import DatasetRow, FileRow, JobRow
 logger = logging.getLogger(__name__)
 
 EXPIRY_PARTS = ("expires_after", "expires_after[anchor]", "expires_after[seconds]")
-"""OpenAI's expiry policy in a form, in the names under which its clients send it."""
+"""Form fields of OpenAI's expiry policy, under the names that its clients send."""
 
-AT_ONCE = 100
-"""Uploaded files that one round looks at."""
+BATCH_SIZE = 100
+"""Maximum uploaded files that one round deletes."""
 OVERLAP_SECONDS = 3600.0
-"""By how much the rounds of `FileExpiry` overlap: clocks of hosts differ."""
+"""Overlap of the rounds of `FileExpiry`: clocks of hosts differ."""
 
 
 def read_expiry(parts: Mapping[str, bytes]) -> ExpiresAfter | None:
-    """The policy of a form's parts, empty where they are missing; raises `InvalidRequest`."""
+    """The policy in a form's fields, which are empty if missing; raises `InvalidRequest`."""
     whole, anchor, seconds = (parts[name].decode(errors="replace") for name in EXPIRY_PARTS)
     if not (whole or anchor or seconds):
         return None
@@ -46,7 +46,7 @@ def read_expiry(parts: Mapping[str, bytes]) -> ExpiresAfter | None:
 
 
 class FileExpiry:
-    """Deletes expired files; a file that an unfinished job needs stays until the job ends."""
+    """Deletes expired files; a file that an unfinished job needs is kept until the job ends."""
 
     def __init__(self, artifacts: Artifacts) -> None:
         self._artifacts = artifacts
@@ -58,7 +58,9 @@ class FileExpiry:
         # A data set holds its file for as long as it is registered.
         expired = (FileRow.expires_at <= now, FileRow.id.not_in(select(DatasetRow.file_id)))
         with database.read() as session:
-            query = select(FileRow.id).where(*expired).order_by(FileRow.expires_at).limit(AT_ONCE)
+            query = (
+                select(FileRow.id).where(*expired).order_by(FileRow.expires_at).limit(BATCH_SIZE)
+            )
             found = list(session.scalars(query))
         for file_id in found:
             self._delete(database, file_id)
@@ -80,7 +82,7 @@ class FileExpiry:
 
 
 def output_expires_at(job: JobRow) -> float | None:
-    """When the files of an ended batch are deleted; None: never, or it has not ended."""
+    """When the files of a finished batch are deleted; None: never, or it is unfinished."""
     after = CreateBatch.model_validate(job.request).output_expires_after
     if after is None or job.finished_at is None:
         return None

@@ -1,4 +1,4 @@
-"""Deleting files that nothing needs any more."""
+"""Deletion of files that are not in use."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 
 
 def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> Path:
-    """Forget a file and return the path to remove; raise `Conflict` while a job needs it."""
+    """Delete a file's row and return the path to remove; raises `Conflict` while it is in use."""
     row = get_file_row(session, file_id)
     needed = session.scalar(
         select(JobRow.id).where(JobRow.status.in_(_UNFINISHED), names_file(file_id))

@@ -9,11 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from services.api.context import Gateway
 from services.api.downloads import DOWNLOAD, download
 from services.api.files.removal import remove_file
-from services.api.files.service import (
-    add_file,
-    file_view,
-    list_files,
-)
+from services.api.files.service import add_file, file_view, list_files
 from services.api.files.upload import receive_upload
 from services.api.idempotency import Creation
 from services.api.jobs.artifacts import find_result_file, result_file_view
@@ -50,7 +46,7 @@ _FORM: dict[str, Any] = {
                     "properties": {
                         "file": {"type": "string", "format": "binary"},
                         "purpose": {"type": "string", "enum": FilePurpose.uploads()},
-                        # As everywhere in forms, an empty part is one that is not given.
+                        # In forms, an empty field counts as missing.
                         "expires_after[anchor]": {"type": "string", "enum": ["created_at", ""]},
                         "expires_after[seconds]": {
                             "anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 0}]
@@ -70,7 +66,7 @@ _FORM: dict[str, Any] = {
     responses=documented_errors(InvalidRequest, Conflict, PayloadTooLarge, StorageFull),
 )
 async def upload(request: Request, gateway: Gateway, creation: Creation) -> File:
-    """Upload a file. It is written to disk while it arrives, whatever its size."""
+    """Upload a file of any size; it is streamed to disk."""
     file_id = new_id("file")
     path = gateway.artifacts.uploads() / file_id
     received = await receive_upload(request, path, gateway.settings.max_upload_bytes)
@@ -90,7 +86,7 @@ async def upload(request: Request, gateway: Gateway, creation: Creation) -> File
         )
     finally:
         path.unlink(missing_ok=True)
-    if file.id != file_id:  # a retry has its file already; both may have come at once
+    if file.id != file_id:  # a retry, possibly concurrent, gets the first file
         gateway.artifacts.file(file_id).unlink(missing_ok=True)
     return file
 
@@ -114,7 +110,7 @@ def list_all(
 
 @router.get("/{file_id}", summary="Show a file", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, file_id: str) -> File:
-    """Show one file; the result files of jobs are files too."""
+    """Show one file, which may be a result file of a job."""
     if (found := find_result_file(gateway, file_id)) is not None:
         return result_file_view(file_id, found)
     with gateway.database.read() as session:

@@ -13,7 +13,7 @@ from services.core.registry import get_file_row
 
 
 def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
-    """Record an upload under the name of its path, and give its content its final place."""
+    """Add the row of an upload, whose id is its file name, and move its content into place."""
     created_at = time.time()
     after = upload.expires_after
     row = FileRow(
@@ -27,7 +27,7 @@ def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
     )
     session.add(row)
     session.flush()
-    # Before the commit: a crash between the two leaves an unknown file, never a missing one.
+    # Before the commit: a crash in between leaves an orphaned file, never a missing one.
     target = artifacts.file(row.id)
     target.parent.mkdir(parents=True, exist_ok=True)
     upload.path.rename(target)

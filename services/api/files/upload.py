@@ -1,4 +1,4 @@
-"""Receiving a multipart upload: straight to disk, in constant memory, checksummed."""
+"""Multipart uploads, streamed to disk with a checksum in constant memory."""
 
 import asyncio
 import errno
@@ -24,7 +24,7 @@ from services.contracts.files import ExpiresAfter, FilePurpose
 
 BATCH_BYTES = 1 << 20
 FORM_BYTES = 1 << 20
-"""What a form may hold beside the file."""
+"""Maximum size of a form without its file."""
 MAX_FIELD_BYTES = 1000
 MAX_FILENAME = 255
 ABANDONED_SECONDS = 24 * 3600.0
@@ -43,9 +43,9 @@ class Upload:
 
 
 def remove_abandoned_uploads(folder: Path) -> None:
-    """Delete what gateways left that were killed while they received a file."""
+    """Delete partial files of gateways that were killed during an upload."""
     for path in folder.glob("*"):
-        with suppress(FileNotFoundError):  # it was an upload that has come to its end
+        with suppress(FileNotFoundError):  # the upload has just ended
             if path.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                 path.unlink()
 
@@ -89,11 +89,11 @@ async def receive_upload(request: Request, path: Path, max_bytes: int) -> Upload
     """Receive the parts ``file`` and ``purpose`` and write the file to ``path``.
 
     Raises `InvalidRequest` for anything that is not such a form, `PayloadTooLarge`, and
-    `StorageFull`; nothing is left on disk then, nor when the client goes away.
+    `StorageFull`. Nothing is left on disk after an error or a disconnect.
     """
     names = ("purpose", *EXPIRY_PARTS)
     fields = {name: ValueTarget(validator=MaxSizeValidator(MAX_FIELD_BYTES)) for name in names}
-    async with _kept(path) as file:
+    async with _new_file(path) as file:
         content = _DiskTarget(file, max_bytes, "file")
         await _receive(request, content, fields)
         upload = Upload(
@@ -110,14 +110,14 @@ async def receive_upload(request: Request, path: Path, max_bytes: int) -> Upload
 
 async def receive_part(request: Request, path: Path, max_bytes: int) -> None:
     """Receive the part ``data`` and write it to ``path``; raises as `receive_upload` does."""
-    async with _kept(path) as file:
+    async with _new_file(path) as file:
         await _receive(request, _DiskTarget(file, max_bytes, "data"), {})
         await asyncio.to_thread(_flush, file)
 
 
 @asynccontextmanager
-async def _kept(path: Path) -> AsyncIterator[IO[bytes]]:
-    """A new file that is removed again when the block raises."""
+async def _new_file(path: Path) -> AsyncIterator[IO[bytes]]:
+    """A new file that is deleted if the block raises."""
     with storage_errors():
         file = await asyncio.to_thread(_create, path)
         try:
@@ -131,7 +131,7 @@ async def _kept(path: Path) -> AsyncIterator[IO[bytes]]:
 async def _receive(
     request: Request, content: _DiskTarget, fields: Mapping[str, BaseTarget]
 ) -> None:
-    """Read a form with one file and, beside it, small fields."""
+    """Parse a form with one file and small fields."""
     try:
         parser = StreamingFormDataParser(headers=dict(request.headers))
         parser.register(content.field, content)
@@ -153,7 +153,7 @@ async def _receive(
 
 
 async def _batches(request: Request) -> AsyncIterator[bytes]:
-    """The body in pieces large enough that handing them to a thread costs little."""
+    """The body in batches that amortize the hand-off to a thread."""
     pending = bytearray()
     async for chunk in request.stream():
         pending += chunk
@@ -175,7 +175,7 @@ def _purpose(value: bytes) -> FilePurpose:
 
 
 def printable_name(name: str | None) -> str:
-    """The client's name for people to read; it never names anything on disk."""
+    """The client's file name, for display only; it is never used as a path."""
     base = (name or "").replace("\\", "/").rpartition("/")[2]
     printable = "".join(char for char in base if char.isprintable())
     return printable[:MAX_FILENAME] or "file"
@@ -188,7 +188,7 @@ def storage_errors() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise StorageFull("the disk is full; the file was not kept", param="file") from error
+            raise StorageFull("the disk is full; the file was not stored", param="file") from error
         raise
 
 
@@ -199,7 +199,7 @@ def _create(path: Path) -> IO[bytes]:
 
 def _discard(file: IO[bytes], path: Path) -> None:
     with suppress(OSError):
-        file.close()  # tries once more to write what the full disk did not take
+        file.close()  # flushes again, which fails on a full disk
     path.unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""The memory estimate of a fine-tuning request: shown in the job, and a reason to refuse it."""
+"""The memory estimate of a fine-tuning request, which is rejected if no GPU is large enough."""
 
 from sqlalchemy.orm import Session
 
@@ -21,7 +21,7 @@ def estimate_memory(
 ) -> MemoryEstimate | None:
     """Estimate what training needs on each GPU; online, what the learner needs.
 
-    None for models whose config.json is not here yet or not understood, and for jobs on CPU slots.
+    None for models whose config.json is not local yet or not understood, and for jobs on CPU slots.
     Raises `InvalidRequest` when no GPU of a running worker is large enough.
     """
     card = largest_gpu(session, TRAINING.work)
@@ -92,7 +92,7 @@ def _resolved(session: Session, model: str, settings: ApiSettings) -> ResolvedMo
     try:
         return locate_model(session, model, settings.models_folder, Artifacts(settings.home))
     except (InvalidRequest, NotFound):
-        return None  # the job will say what is missing
+        return None  # the job reports what is missing
 
 
 def _shape(model: ResolvedModel | None) -> ModelShape | None:

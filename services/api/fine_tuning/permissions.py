@@ -25,7 +25,7 @@ from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
 
 MAX_PERMISSIONS = 1000
-"""Of one checkpoint."""
+"""Per checkpoint."""
 
 # Names of fine-tuned models contain colons, names of base models slashes.
 router = APIRouter(
@@ -35,13 +35,13 @@ router = APIRouter(
 )
 
 
-@router.post("", summary="Give projects a checkpoint", responses=documented_errors(InvalidRequest))
+@router.post("", summary="Grant projects a checkpoint", responses=documented_errors(InvalidRequest))
 def grant_permissions(
     gateway: Gateway, _principal: Principal, checkpoint: str, body: GrantPermissions
 ) -> Page[CheckpointPermission]:
-    """Record that projects may use a checkpoint or fine-tuned model; API keys alone decide it.
+    """Record that projects may use a checkpoint or fine-tuned model; access depends on keys alone.
 
-    A project that has the permission keeps it under its id.
+    Existing permissions are returned unchanged.
     """
     with gateway.database.write() as session:
         advisory_lock(session, f"permissions of {checkpoint}")
@@ -50,7 +50,7 @@ def grant_permissions(
         return page_of([_view(row) for row in granted], has_more=False)
 
 
-@router.get("", summary="List a checkpoint's projects", responses=documented_errors(InvalidRequest))
+@router.get("", summary="List permissions", responses=documented_errors(InvalidRequest))
 def list_permissions(
     gateway: Gateway,
     _principal: Principal,
@@ -76,7 +76,7 @@ def list_permissions(
         return page_of([_view(row) for row in rows[:limit]], has_more=len(rows) > limit)
 
 
-@router.delete("/{permission_id}", summary="Take a checkpoint from a project")
+@router.delete("/{permission_id}", summary="Revoke a permission")
 def revoke_permission(
     gateway: Gateway, _principal: Principal, checkpoint: str, permission_id: str
 ) -> Deleted:
@@ -96,28 +96,28 @@ def revoke_permission(
 def _grant(
     session: Session, checkpoint: str, project_ids: list[str]
 ) -> list[CheckpointPermissionRow]:
-    given = {
+    granted = {
         row.project_id: row
         for row in session.scalars(
             _of(checkpoint).where(CheckpointPermissionRow.project_id.in_(project_ids))
         )
     }
-    fresh = [project for project in project_ids if project not in given]
+    missing = [project for project in project_ids if project not in granted]
     count = session.scalar(
         select(func.count()).where(CheckpointPermissionRow.checkpoint == checkpoint)
     )
-    if (count or 0) + len(fresh) > MAX_PERMISSIONS:
+    if (count or 0) + len(missing) > MAX_PERMISSIONS:
         raise InvalidRequest(
             f"a checkpoint has at most {MAX_PERMISSIONS} permissions; this one has {count}",
             param="project_ids",
         )
-    for project in fresh:
-        given[project] = CheckpointPermissionRow(
+    for project in missing:
+        granted[project] = CheckpointPermissionRow(
             id=new_id("cp"), checkpoint=checkpoint, project_id=project, created_at=time.time()
         )
-        session.add(given[project])
+        session.add(granted[project])
     session.flush()
-    return [given[project] for project in project_ids]
+    return [granted[project] for project in project_ids]
 
 
 def _of(checkpoint: str) -> Select[CheckpointPermissionRow]:

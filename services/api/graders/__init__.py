@@ -1,1 +1,1 @@
-"""Graders and rewards over REST, to try them before training on them."""
+"""Trying graders and rewards over REST, before training with them."""

@@ -32,7 +32,7 @@ def validate(
     _principal: Principal,
     body: Annotated[ValidateGrader, Body(openapi_examples=VALIDATE_GRADER)],
 ) -> GraderValidation:
-    """Validate a grader or a reward without running it: nothing is contacted."""
+    """Validate a grader or a reward without running it; no service is contacted."""
     return validate_grader(gateway.settings, body)
 
 

@@ -35,7 +35,7 @@ _slots = BoundedSemaphore(MAX_RUNS)
 
 
 def validate_grader(settings: ApiSettings, body: ValidateGrader) -> GraderValidation:
-    """Return the grader, or raise what `check_rewards` raises. Nothing is contacted."""
+    """Return the grader, or raise what `check_reward` raises. No service is contacted."""
     check_grader(body.grader, settings)
     return GraderValidation(grader=body.grader)
 
@@ -43,7 +43,7 @@ def validate_grader(settings: ApiSettings, body: ValidateGrader) -> GraderValida
 async def run_grader(settings: ApiSettings, body: RunGrader) -> GraderRun:
     """Score the sample; a failure of the grader is part of the response.
 
-    Raises what `check_rewards` raises, `Unavailable` when too many run, and `GatewayTimeout`.
+    Raises what `check_reward` raises, `Unavailable` at `MAX_RUNS`, and `GatewayTimeout`.
     """
     check_grader(body.grader, settings)
     sample = sample_of(body)
@@ -52,7 +52,7 @@ async def run_grader(settings: ApiSettings, body: RunGrader) -> GraderRun:
         outcome: Score | RewardFailed
         try:
             async with asyncio.timeout(RUN_SECONDS), AsyncExitStack() as stack:
-                # One attempt: somebody trying a grader wants to see its failures.
+                # No retries: failures of the grader should be visible.
                 environment = OperatorEnvironment.of(settings, attempts=1)
                 factory = RewardFactory(environment, stack)
                 component = await factory.component(body.grader, PARAM)
@@ -65,7 +65,7 @@ async def run_grader(settings: ApiSettings, body: RunGrader) -> GraderRun:
 
 
 def check_grader(grader: Reward, settings: ApiSettings, param: str = PARAM) -> None:
-    """Raise what `check_rewards` raises, for a grader in the field ``param``."""
+    """Raise what `check_reward` raises, for a grader in the field ``param``."""
     permissions = Permissions(
         settings.allowed_endpoints, settings.allowed_callables, settings.judge_models
     )
@@ -126,7 +126,7 @@ def sample_of(body: RunGrader) -> Sample:
 def _row_fields(item: JsonObject) -> JsonObject:
     row = dict(item)
     has_prompt = any(row.get(key) is not None for key in _PROMPT_KEYS)
-    if not has_prompt:  # rewards may work without one, rollouts cannot
+    if not has_prompt:  # optional for rewards, required for rollouts
         row["prompt"] = "-"
     try:
         prompt = prompt_of_row(row, 0)

@@ -20,16 +20,12 @@ router = APIRouter(
 )
 
 
-@router.post(
-    "",
-    summary="Build an index",
-    responses=documented_errors(InvalidRequest, Conflict),
-)
+@router.post("", summary="Build an index", responses=documented_errors(InvalidRequest, Conflict))
 def create(
     creation: Creation,
     body: Annotated[CreateIndexingJob, Body(openapi_examples=INDEXING)],
 ) -> IndexingJob:
-    """Queue the building of an index; it replaces one of the same name once it is complete."""
+    """Queue an index build; a complete index replaces one of the same name."""
     return creation.create(
         "indexing",
         body,

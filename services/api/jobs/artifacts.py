@@ -1,4 +1,4 @@
-"""The files of a job's folder: listed, and downloaded by their relative paths."""
+"""Listing and downloading the files of a job's folder."""
 
 import hashlib
 import os
@@ -71,7 +71,7 @@ def get_artifact(gateway: Gateway, _principal: Principal, job_id: str, path: str
 
 
 def find_artifacts(folder: Path) -> list[Artifact]:
-    """The regular files below a folder, by path; links are not followed."""
+    """The regular files below a folder, by path; symbolic links are not followed."""
     found: list[Artifact] = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -89,12 +89,12 @@ def find_artifacts(folder: Path) -> list[Artifact]:
 
 
 def open_artifact(folder: Path, name: str) -> Path:
-    """The path of a regular file below ``folder``; raises `NotFound`, also for links."""
+    """The path of a regular file below ``folder``; raises `NotFound`, also for symbolic links."""
     root = folder.resolve()
     try:
         path = (root / name).resolve()
         is_file = path == root / name and root in path.parents and path.is_file()
-    except (OSError, ValueError, RuntimeError):  # a name too long, a NUL, links in a circle
+    except (OSError, ValueError, RuntimeError):  # name too long, NUL, cycle of links
         is_file = False
     if not is_file or any(part.startswith(".") for part in Path(name).parts):
         message = f"no artifact {name[:200]!r} of this job"
@@ -122,8 +122,8 @@ class ResultFile:
 
 
 def find_result_file(gateway: GatewayContext, file_id: str) -> ResultFile | None:
-    """A file that a job has written, by the id in the job's view, if it is one: the metrics of a
-    fine-tuning job, the answers or errors of a batch that have not expired."""
+    """The metrics of a fine-tuning job, or the output or errors of a batch, by file id; None for
+    any other id, and for files that have expired."""
     match = _RESULT_FILE.fullmatch(file_id)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""/v1/jobs/{job_id}/attempts: who worked on a job, with which devices, and how it ended."""
+"""/v1/jobs/{job_id}/attempts: the worker, devices and outcome of each attempt at a job."""
 
 from fastapi import APIRouter
 
@@ -30,7 +30,7 @@ def list_job_attempts(
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[Attempt]:
-    """List the attempts at a job, latest first: worker, devices, times, and how each ended."""
+    """List the attempts at a job, latest first: worker, devices, times and outcome."""
     with gateway.database.read() as session:
         get_job(session, job_id)
         rows, has_more = list_attempts(session, job_id, _epoch(after), limit)

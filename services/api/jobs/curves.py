@@ -1,4 +1,4 @@
-"""A job's metrics over its steps, thinned to as many points as a plot can show."""
+"""A job's metrics over its steps, downsampled to as many points as a plot can show."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from services.api.context import Gateway
 from services.api.jobs.artifacts import open_artifact
-from services.api.jobs.thinned_curves import POINTS_OF_BUCKET, Record, ThinnedCurves
+from services.api.jobs.downsampled_curves import POINTS_PER_BUCKET, DownsampledCurves, Record
 from services.contracts.errors import AuthenticationFailed, NotFound
 from services.contracts.jobs import Curves
 from services.core.jobs.store import get_job
@@ -31,9 +31,9 @@ router = APIRouter(
 )
 
 MAX_LINE_BYTES = 1 << 16
-KEPT_FILES = 4
-KEPT_POINTS = 50_000
-BLOCK = 5000  # records that are taken in at once
+MAX_CACHED_FILES = 4
+MAX_CACHED_POINTS = 50_000
+BATCH = 5000  # records added per call
 MAX_STEP = 2**53
 MAX_VALUE = sys.float_info.max
 MAX_TIME = 2.0**40
@@ -41,7 +41,7 @@ _NOT_METRICS = frozenset({"step", "time"})
 _STEP = re.compile(rb'"step"\s*:\s*(\d{1,17})')
 
 Points = Annotated[
-    int, Query(ge=POINTS_OF_BUCKET, le=10_000, description="Most points of each metric.")
+    int, Query(ge=POINTS_PER_BUCKET, le=10_000, description="Maximum points of each metric.")
 ]
 FirstStep = Annotated[int, Query(ge=0, le=MAX_STEP, description="The first step to show.")]
 LastStep = Annotated[
@@ -60,8 +60,8 @@ def curves(
     from_step: FirstStep = 0,
     to_step: LastStep = None,
 ) -> Curves:
-    """The metrics that a job has reported so far, with the extremes of every stretch of steps. Of
-    fewer steps there are finer points."""
+    """The metrics reported so far, with the extremes of every interval of steps. A narrower range
+    of steps has a finer resolution."""
     with gateway.database.read() as session:
         get_job(session, job_id)
     try:
@@ -69,13 +69,13 @@ def curves(
     except NotFound:  # nothing has been reported yet
         return Curves(metrics={})
     if from_step == 0 and to_step is None:
-        return _files.read(path, points)
+        return _cache.read(path, points)
     last = MAX_STEP if to_step is None else to_step
     return read_range(path, points, range(from_step, last + 1))
 
 
 class CurveFile:
-    """The thinned metrics of a growing file; each `read` adds its new lines."""
+    """The downsampled metrics of a growing file; each `read` adds its new lines."""
 
     def __init__(self, path: Path, points: int) -> None:
         self._path = path
@@ -83,25 +83,25 @@ class CurveFile:
         self._lock = Lock()
         self._inode = 0
         self._end = 0
-        self._last = b""  # line before the end, by which a file that was replaced is noticed
-        self._thinned = ThinnedCurves(points)
+        self._last = b""  # the last line read; it detects a replaced file
+        self._curves = DownsampledCurves(points)
 
     def __len__(self) -> int:
         """The number of metrics."""
-        return len(self._thinned)
+        return len(self._curves)
 
     def read(self) -> Curves:
         """The curves as of now."""
         with self._lock, open(self._path, "rb") as file:
-            if not self._goes_on(file):
+            if not self._is_continuation(file):
                 self._inode, self._end, self._last = os.fstat(file.fileno()).st_ino, 0, b""
-                self._thinned = ThinnedCurves(self._points)
+                self._curves = DownsampledCurves(self._points)
             file.seek(self._end)
-            while block := list(islice(self._records(file), BLOCK)):
-                self._thinned.take_in(block)
-            return self._thinned.result()
+            while batch := list(islice(self._records(file), BATCH)):
+                self._curves.add(batch)
+            return self._curves.result()
 
-    def _goes_on(self, file: BinaryIO) -> bool:
+    def _is_continuation(self, file: BinaryIO) -> bool:
         """Whether the file is the one already read, unchanged or appended to."""
         if os.fstat(file.fileno()).st_ino != self._inode:
             return False
@@ -120,7 +120,7 @@ class CurveFile:
 
 
 class CurveFiles:
-    """The most recently read files, so that reopening a long job does not reread it."""
+    """An LRU cache of files, so that reopening a long job does not reread it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -132,26 +132,26 @@ class CurveFiles:
         with self._lock:
             file = self._files.setdefault(key, CurveFile(path, points))
             self._files.move_to_end(key)
-            if len(self._files) > KEPT_FILES:
+            if len(self._files) > MAX_CACHED_FILES:
                 self._files.popitem(last=False)
         curves = file.read()
-        if len(file) * points > KEPT_POINTS:
+        if len(file) * points > MAX_CACHED_POINTS:
             with self._lock:
                 self._files.pop(key, None)
         return curves
 
 
-_files = CurveFiles()
+_cache = CurveFiles()
 
 
 def read_range(path: Path, points: int, steps: range) -> Curves:
-    """The thinned metrics of these steps of a file; raises `FileNotFoundError`."""
-    thinned = ThinnedCurves(points)
+    """The downsampled metrics of these steps of a file; raises `FileNotFoundError`."""
+    curves = DownsampledCurves(points)
     with open(path, "rb") as file:
         records = _records_of(file, steps)
-        while block := list(islice(records, BLOCK)):
-            thinned.take_in(block)
-    return thinned.result()
+        while batch := list(islice(records, BATCH)):
+            curves.add(batch)
+    return curves.result()
 
 
 def _records_of(file: BinaryIO, steps: range) -> Iterator[Record]:

@@ -55,58 +55,60 @@ def event_number(job_id: str, event_id: str) -> int:
 POLL_SECONDS = 0.3
 PING_SECONDS = 15.0
 BATCH = 500
-# Neither caches nor proxies may hold back what has been sent.
+# Keeps caches and proxies from buffering the stream.
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class EventStream(EventSourceResponse):
-    """A response that holds one of the gateway's places for streams while it runs."""
+    """A response that occupies one of the gateway's stream slots while it runs."""
 
-    def __init__(self, gateway: GatewayContext, job_id: str, behind: int) -> None:
-        super().__init__(follow_events(gateway, job_id, behind), headers=HEADERS)
-        self._places = gateway.stream_places
+    def __init__(self, gateway: GatewayContext, job_id: str, last_seen: int) -> None:
+        super().__init__(follow_events(gateway, job_id, last_seen), headers=HEADERS)
+        self._slots = gateway.stream_slots
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream, or answer 503 when all places are taken."""
-        if not self._places.acquire(blocking=False):
-            refusal = Unavailable("too many event streams are open", code="too_many_streams")
-            await error_answer(refusal)(scope, receive, send)
+        """Stream, or respond with 503 when all slots are taken."""
+        if not self._slots.acquire(blocking=False):
+            error = Unavailable("too many event streams are open", code="too_many_streams")
+            await error_answer(error)(scope, receive, send)
             return
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._places.release()
+            self._slots.release()
 
 
-async def follow_events(gateway: GatewayContext, job_id: str, behind: int) -> AsyncIterator[bytes]:
-    """The frames of a job's events with numbers above ``behind``, until no more can follow."""
-    said = time.monotonic()
+async def follow_events(
+    gateway: GatewayContext, job_id: str, last_seen: int
+) -> AsyncIterator[bytes]:
+    """The frames of a job's events after number ``last_seen``, until no more can follow."""
+    sent_at = time.monotonic()
     while True:
-        events, behind, final = await asyncio.to_thread(_read, gateway, job_id, behind)
+        events, last_seen, is_complete = await asyncio.to_thread(_read, gateway, job_id, last_seen)
         for event in events:
             yield format_sse_event(data_str=event.model_dump_json(), id=event.id)
-            said = time.monotonic()
-        if final:
+            sent_at = time.monotonic()
+        if is_complete:
             yield format_sse_event(data_str="[DONE]")
             return
-        if time.monotonic() - said > PING_SECONDS:
+        if time.monotonic() - sent_at > PING_SECONDS:
             yield KEEPALIVE_COMMENT
-            said = time.monotonic()
+            sent_at = time.monotonic()
         if not events:
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _read(gateway: GatewayContext, job_id: str, behind: int) -> tuple[list[Event], int, bool]:
-    """The next events, the number of the last one, and whether no other can follow."""
+def _read(gateway: GatewayContext, job_id: str, last_seen: int) -> tuple[list[Event], int, bool]:
+    """The next events, the number of the last one, and whether no more can follow."""
     with gateway.database.read() as session:
         # The status is read first: events committed with a final status are then seen too.
         final = get_job(session, job_id).status.is_final
-        rows = events_after(session, job_id, behind, BATCH)
+        rows = events_after(session, job_id, last_seen, BATCH)
     events = [event_view(row) for row in rows]
-    return events, rows[-1].number if rows else behind, final and len(rows) < BATCH
+    return events, rows[-1].number if rows else last_seen, final and len(rows) < BATCH
 
 
-EventsAnswer = Page[Event] | EventStream
+EventsResponse = Page[Event] | EventStream
 
 _STREAM_EXAMPLE = """\
 id: ftevent-ftjob-0123456789abcdef01234567-1
@@ -116,13 +118,13 @@ data: {"id": "ftevent-ftjob-0123456789abcdef01234567-1", "message": "Job created
 
 data: [DONE]
 """
-EVENTS_ANSWERS: dict[int | str, dict[str, Any]] = {
+EVENTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}}
     },
     **documented_errors(InvalidRequest, NotFound, Unavailable),
 }
-"""What a route of events declares to OpenAPI."""
+"""OpenAPI responses of an events route."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,10 @@ class EventQuery:
     stream: bool
     last_event_id: str | None
 
-    def answer(self, gateway: GatewayContext, job_id: str, kind: str | None = None) -> EventsAnswer:
-        """Answer for one job; jobs of another ``kind`` do not exist."""
+    def respond(
+        self, gateway: GatewayContext, job_id: str, kind: str | None = None
+    ) -> EventsResponse:
+        """Respond for one job; raises `NotFound` for a job of another ``kind``."""
         with gateway.database.read() as session:
             get_job(session, job_id, kind)
             if not self.stream:

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from fastapi import APIRouter
 
 from services.api.context import Gateway
-from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
+from services.api.jobs.events import EVENTS_RESPONSES, Events, EventsResponse
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.removal import remove_folder, remove_job
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
@@ -147,13 +147,13 @@ class KindRoutes(Generic[View]):
             "/{job_id}/events",
             summary=f"List or follow the events of {self._one}",
             response_model=Page[Event],
-            responses=EVENTS_ANSWERS,
+            responses=EVENTS_RESPONSES,
         )
         def events(
             gateway: Gateway, _principal: Principal, job_id: str, query: Events
-        ) -> EventsAnswer:
+        ) -> EventsResponse:
             """List events, newest first, or stream them, oldest first."""
-            return query.answer(gateway, job_id, self.kind)
+            return query.respond(gateway, job_id, self.kind)
 
     def _add_delete(self, router: APIRouter) -> None:
         @router.delete(

@@ -16,7 +16,7 @@ async def _metadata_filter(
         list[str] | None, Query(description="key=value; may be repeated.", max_length=16)
     ] = None,
 ) -> dict[str, str]:
-    """Read both forms; the first is how OpenAI's clients write an object."""
+    """Parse both syntaxes; OpenAI's clients use the first."""
     pairs = [pair.partition("=") for pair in metadata or []]
     for name, value in request.query_params.multi_items():
         if name.startswith(_OPEN) and name.endswith(_CLOSE):
@@ -26,7 +26,7 @@ async def _metadata_filter(
     for key, equals, _ in pairs:
         if not key or not equals:
             raise InvalidRequest(f"{key[:80]!r} is not key=value", param="metadata")
-        if '"' in key or "\0" in key:  # has no place in a path of SQLite's JSON functions
+        if '"' in key or "\0" in key:  # not allowed in a JSON path of SQLite
             message = "jobs cannot be listed by a key with a quote or a NUL character"
             raise InvalidRequest(message, param="metadata")
     return {key: value for key, _, value in pairs}

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
-from services.api.models.service import check_unneeded, remove_model
+from services.api.models.service import check_unused, remove_model
 from services.contracts.errors import Conflict
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 
 _FINAL = [status.value for status in JobStatus if status.is_final]
 DAY_SECONDS = 86_400.0
-AT_ONCE = 20
-"""Jobs that one round of `Retention` deletes."""
+MAX_JOBS_PER_ROUND = 20
+"""Maximum jobs that one round of `Retention` deletes."""
 
 
 def remove_job(
@@ -52,20 +52,16 @@ def remove_job(
         raise Conflict(f"job {job_id} is {job.status}; cancel it first", code="job_not_final")
     steps = session.scalars(select(CheckpointRow.step).where(CheckpointRow.job_id == job_id))
     for step in steps.all():
-        check_unneeded(session, checkpoint_name(job_id, step))
-        given = CheckpointPermissionRow.checkpoint == checkpoint_name(job_id, step)
-        session.execute(delete(CheckpointPermissionRow).where(given))
+        check_unused(session, checkpoint_name(job_id, step))
+        granted = CheckpointPermissionRow.checkpoint == checkpoint_name(job_id, step)
+        session.execute(delete(CheckpointPermissionRow).where(granted))
     models = session.scalars(select(ModelRow.id).where(ModelRow.job_id == job_id))
     for model_id in models.all():
         remove_model(session, artifacts, model_id)
-    session.execute(delete(EventRow).where(EventRow.job_id == job_id))
-    session.execute(delete(AttemptRow).where(AttemptRow.job_id == job_id))
-    session.execute(delete(NoteRow).where(NoteRow.job_id == job_id))
-    session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
-    session.execute(delete(CampaignEffectRow).where(CampaignEffectRow.campaign_id == job_id))
-    session.execute(delete(CampaignScriptRow).where(CampaignScriptRow.campaign_id == job_id))
-    session.execute(delete(CampaignStepRow).where(CampaignStepRow.campaign_id == job_id))
-    session.execute(delete(CampaignWaitRow).where(CampaignWaitRow.campaign_id == job_id))
+    for table in (EventRow, AttemptRow, NoteRow, CheckpointRow):
+        session.execute(delete(table).where(table.job_id == job_id))
+    for part in (CampaignEffectRow, CampaignScriptRow, CampaignStepRow, CampaignWaitRow):
+        session.execute(delete(part).where(part.campaign_id == job_id))
     session.execute(delete(CampaignRow).where(CampaignRow.id == job_id))
     session.execute(delete(JobRow).where(JobRow.id == job_id))
     return artifacts.job(job_id)
@@ -88,26 +84,26 @@ class Retention:
     jobs: int | None = None
 
     def apply(self, database: Database) -> int:
-        """Delete the jobs that are past the limits, a few in each round; return their number."""
+        """Delete jobs beyond the limits, a few per round; return their number."""
         if self.days is None and self.jobs is None:
             return 0
         with database.read() as session:
-            found = self._past(session)
-        return sum(self._delete(database, job_id) for job_id in found)
+            expired = self._expired(session)
+        return sum(self._delete(database, job_id) for job_id in expired)
 
-    def _past(self, session: Session) -> list[str]:
-        """Oldest first."""
+    def _expired(self, session: Session) -> list[str]:
+        """Ids of jobs beyond the limits, oldest first."""
         registered = exists().where(ModelRow.job_id == JobRow.id)
         finished = select(JobRow.id).where(JobRow.status.in_(_FINAL), ~registered)
-        oldest = finished.order_by(JobRow.finished_at, JobRow.seq).limit(AT_ONCE)
-        past: list[str] = []
+        oldest = finished.order_by(JobRow.finished_at, JobRow.seq).limit(MAX_JOBS_PER_ROUND)
+        expired: list[str] = []
         if self.days is not None:
             before = time.time() - self.days * DAY_SECONDS
-            past += session.scalars(oldest.where(JobRow.finished_at < before)).all()
+            expired += session.scalars(oldest.where(JobRow.finished_at < before)).all()
         if self.jobs is not None:
             newest = finished.order_by(JobRow.finished_at.desc(), JobRow.seq.desc())
-            past += session.scalars(newest.offset(self.jobs).limit(AT_ONCE)).all()
-        return list(dict.fromkeys(past))
+            expired += session.scalars(newest.offset(self.jobs).limit(MAX_JOBS_PER_ROUND)).all()
+        return list(dict.fromkeys(expired))
 
     def _delete(self, database: Database, job_id: str) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""How a job of the machine looks on the wire."""
+"""Wire views of jobs."""
 
 from typing import TypedDict
 

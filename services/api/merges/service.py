@@ -25,7 +25,7 @@ def merge_request(model_id: str, body: MergeModel) -> CreateMerge:
 
 
 def create_merge(session: Session, request: CreateMerge, settings: ApiSettings) -> Job:
-    """Queue the job; raises `NotFound`, and `InvalidRequest` where nothing can be merged."""
+    """Queue the job; raises `NotFound`, and `InvalidRequest` if there is nothing to merge."""
     model = resolve_for_load(session, request.model, settings)
     if model.adapter is None and model.value_head is None:
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""Checking a folder that a client wants registered as a model."""
+"""Checks of a folder that is to be registered as a model."""
 
 import json
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class ModelFolder:
 def inspect_folder(root: Path, name: str) -> ModelFolder:
     """Check that ``name`` is a folder below ``root`` with a model in safetensors.
 
-    Raises `InvalidRequest`. Links that lead out of the root are refused: what can be registered
-    is what the operator put there.
+    Raises `InvalidRequest`. Symbolic links out of the root are rejected: only what the operator
+    put there can be registered.
     """
     try:
         return _inspect(root, name)
-    except (OSError, RuntimeError) as error:  # a name too long, no permission, links in a circle
+    except (OSError, RuntimeError) as error:  # name too long, no permission, cycle of links
         raise InvalidRequest(f"folder {name!r} cannot be read: {error}", param="folder") from error
 
 

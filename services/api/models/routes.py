@@ -73,7 +73,7 @@ def get(gateway: Gateway, _principal: Principal, model_id: str) -> Model:
     responses=documented_errors(NotFound, Conflict),
 )
 def delete(gateway: Gateway, _principal: Principal, model_id: str) -> Deleted:
-    """Forget a model that nothing needs; weights trained here are deleted with it."""
+    """Delete a model that is not in use, with its weights if they were trained here."""
     with gateway.database.write() as session:
         folder = remove_model(session, gateway.artifacts, model_id)
     if folder is not None:

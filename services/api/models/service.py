@@ -58,7 +58,7 @@ def register_model(session: Session, model_root: Path, request: RegisterModel) -
 
 
 def _check_base(session: Session, request: RegisterModel, folder: ModelFolder | None) -> None:
-    """An adapter names a registered full model; nothing else names one."""
+    """An adapter must have a registered full model as its base; nothing else may have one."""
     is_adapter = folder is not None and folder.kind is ModelKind.ADAPTER
     if is_adapter and request.base is None:
         raise InvalidRequest("an adapter needs the model it belongs to", param="base")
@@ -75,8 +75,8 @@ def require_loadable(
 ) -> ModelRow:
     """The row of a model that a request names in ``param`` and a job will load.
 
-    Raises `InvalidRequest` for an unknown name, and for a folder with code that may not run. One
-    of a hub is looked at once it is downloaded.
+    Raises `InvalidRequest` for an unknown name, and for a folder with code that may not run. Hub
+    models are checked after their download.
     """
     row = require_model(session, name, param)
     try:
@@ -85,7 +85,7 @@ def require_loadable(
         if error.code == UNTRUSTED_CODE:
             error.param = param
             raise
-        # The job will say what else is missing: it may be there by then.
+        # The job reports anything else that is missing: it may exist by then.
     return row
 
 
@@ -112,30 +112,30 @@ def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path 
     row = get_model_row(session, model_id, param="id")
     if row.seq is None:
         raise Conflict(f"checkpoint {model_id!r} belongs to its job", code="model_in_use")
-    check_unneeded(session, model_id)
+    check_unused(session, model_id)
     session.execute(delete(ModelRow).where(ModelRow.seq == row.seq))
-    given = CheckpointPermissionRow.checkpoint == model_id
-    session.execute(delete(CheckpointPermissionRow).where(given))
+    granted = CheckpointPermissionRow.checkpoint == model_id
+    session.execute(delete(CheckpointPermissionRow).where(granted))
     if row.job_id is None or row.job_path is None:
         return None
     return artifacts.job(row.job_id) / row.job_path
 
 
-def check_unneeded(session: Session, model_id: str) -> None:
+def check_unused(session: Session, model_id: str) -> None:
     """Raise `Conflict` while an unfinished job or an adapter needs a model or checkpoint."""
     adapter = session.scalar(select(ModelRow.id).where(ModelRow.base == model_id).limit(1))
     if adapter is not None:
         raise Conflict(f"adapter {adapter!r} belongs to {model_id!r}", code="model_in_use")
-    job = _needing(session, model_id)
+    job = _unfinished_job_with(session, model_id)
     if job is not None:
         raise Conflict(f"job {job} still needs {model_id!r}", code="model_in_use")
 
 
-def _needing(session: Session, model_id: str) -> str | None:
+def _unfinished_job_with(session: Session, model_id: str) -> str | None:
     """An unfinished job whose request names the model in any role."""
-    written = cast(JobRow.request, Text).contains(json.dumps(model_id), autoescape=True)
+    mentions_model = cast(JobRow.request, Text).contains(json.dumps(model_id), autoescape=True)
     jobs = session.execute(
-        select(JobRow.id, JobRow.request).where(JobRow.status.in_(_UNFINISHED), written)
+        select(JobRow.id, JobRow.request).where(JobRow.status.in_(_UNFINISHED), mentions_model)
     )
     return next((job for job, request in jobs if _names(request, model_id)), None)
 
@@ -174,8 +174,8 @@ def model_view(row: ModelRow) -> Model:
 def check_endpoint(
     model: RemoteModel, allowed: Collection[str], param: str = "model.base_url"
 ) -> None:
-    """Raise `InvalidRequest` for a URL with a key in it, and `PermissionDenied` for an origin
-    that the operator has not allowed."""
+    """Raise `InvalidRequest` for a URL with credentials or a query, and `PermissionDenied` for an
+    origin that the operator has not allowed."""
     url = model.base_url
     if url.username or url.password or url.query or url.fragment:
         message = "must be a plain URL: its key is set by the operator"

@@ -20,7 +20,7 @@ router = APIRouter(
     responses=documented_errors(AuthenticationFailed),
 )
 
-About = Annotated[str | None, Query(max_length=200, description="Only about this trajectory.")]
+About = Annotated[str | None, Query(max_length=200, description="Only notes of this trajectory.")]
 
 
 @router.post(
@@ -29,8 +29,7 @@ About = Annotated[str | None, Query(max_length=200, description="Only about this
     responses=documented_errors(InvalidRequest, NotFound, Conflict),
 )
 def create_job_note(gateway: Gateway, creation: Creation, job_id: str, body: CreateNote) -> Note:
-    """Write a note about a job, or about one of its trajectories. It stays until it or the job is
-    deleted."""
+    """Write a note about a job or one of its trajectories. It is deleted with the job."""
     check_subject(gateway.database, gateway.artifacts, job_id, body.trajectory_id)
     return creation.create(
         f"jobs/{job_id}/notes",

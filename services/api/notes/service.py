@@ -19,8 +19,7 @@ from services.rollouts.log.listings import open_kept
 def check_subject(
     database: Database, artifacts: Artifacts, job_id: str, trajectory_id: str | None
 ) -> None:
-    """Raise `NotFound` without the job, and `InvalidRequest` for a trajectory that it does not
-    have."""
+    """Raise `NotFound` for an unknown job, and `InvalidRequest` for a trajectory of another."""
     with database.read() as session:
         get_job(session, job_id)
     if trajectory_id is None:
@@ -31,7 +30,7 @@ def check_subject(
 
 
 def create_note(session: Session, job_id: str, body: CreateNote) -> Note:
-    """Write a note; raises `NotFound` without the job, and `Conflict` when it has too many."""
+    """Create a note; raises `NotFound` for an unknown job, `Conflict` if it has too many notes."""
     get_job(session, job_id, lock=True)
     if count_job_notes(session, [job_id]).get(job_id, 0) >= MAX_NOTES:
         raise Conflict(f"the job has {MAX_NOTES:,} notes; delete some", code="too_many_notes")
@@ -68,7 +67,7 @@ def remove_note(session: Session, job_id: str, note_id: str) -> None:
 
 
 def count_job_notes(session: Session, job_ids: Sequence[str]) -> Mapping[str, int]:
-    """How many notes there are about jobs and their trajectories, by job."""
+    """Number of notes about jobs and their trajectories, by job."""
     query = select(NoteRow.job_id, func.count()).where(NoteRow.job_id.in_(job_ids))
     rows = session.execute(query.group_by(NoteRow.job_id))
     return {row[0]: row[1] for row in rows}
@@ -77,7 +76,7 @@ def count_job_notes(session: Session, job_ids: Sequence[str]) -> Mapping[str, in
 def count_trajectory_notes(
     session: Session, job_id: str, trajectory_ids: Sequence[str]
 ) -> Mapping[str, int]:
-    """How many notes there are about trajectories of a job."""
+    """Number of notes about trajectories of a job, by trajectory."""
     name = NoteRow.trajectory_id
     query = select(name, func.count()).where(NoteRow.job_id == job_id, name.in_(trajectory_ids))
     return {str(row[0]): row[1] for row in session.execute(query.group_by(name))}

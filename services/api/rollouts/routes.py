@@ -43,7 +43,7 @@ def create(
     creation: Creation,
     body: Annotated[CreateRollout, Body(openapi_examples=ROLLOUT)],
 ) -> Rollout:
-    """Queue conversations of a model with tools: some for each prompt, rewarded one by one.
+    """Queue rollouts of a model with tools: several per prompt, each with its reward.
 
     The model is a registered one, or one behind a vLLM server that the operator allows.
     """

@@ -31,7 +31,7 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
     """Check everything that needs no file content, and queue the job.
 
     Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for what the
-    operator's settings do not allow to be called.
+    operator's settings do not allow.
     """
     _check_models(session, body, settings)
     _check_prompts(session, body)
@@ -39,7 +39,7 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
     check_scoring(session, body.rewards, settings)
     gpus = body.gpus
     if not isinstance(body.model, str):
-        # Reward models compute here.
+        # Reward models run on this host.
         gpus = 0 if named_reward_models(body.rewards) else REMOTE_SLOT
     warnings = conversation_warnings(body.multi_turn, body.tools, body.prompt_type)
     return create_job(session, NewJob.of(JobKind.ROLLOUT, "rollout", ROLLOUT, body, gpus, warnings))
@@ -65,11 +65,11 @@ def _check_prompts(session: Session, body: CreateRollout) -> None:
             place = f"prompts[{without_gold}]"
             message = f"{place}: gold is missing, and a reward compares with it"
             raise InvalidRequest(message, param=f"{place}.gold")
-        most = MAX_TRAJECTORIES // len(body.prompts)
-        if body.samples_per_prompt > most:
+        limit = MAX_TRAJECTORIES // len(body.prompts)
+        if body.samples_per_prompt > limit:
             raise InvalidRequest(
-                f"a job has {MAX_TRAJECTORIES:,} rollouts at most, so that {len(body.prompts)} "
-                f"prompts can have {most} samples each",
+                f"a job has at most {MAX_TRAJECTORIES:,} rollouts: {len(body.prompts)} prompts can "
+                f"have {limit} samples each",
                 param="samples_per_prompt",
             )
 
@@ -97,7 +97,7 @@ def check_conversation(body: CreateRollout | OnlineSettings, settings: ApiSettin
     )
     if body.tools and not body.multi_turn.multi_turn_enable:
         raise InvalidRequest(
-            "tools are called in several turns only: set multi_turn.multi_turn_enable",
+            "tools need several turns: set multi_turn.multi_turn_enable",
             param="multi_turn.multi_turn_enable",
         )
 

@@ -1,1 +1,1 @@
-"""Inference through the gateway: servings, and the requests that they answer."""
+"""Inference through the gateway: servings, and the requests forwarded to them."""

@@ -1,4 +1,4 @@
-"""Requests for inference: sent to the relay of the model's serving, answered byte for byte."""
+"""Forwards inference requests to the relay of the model's serving, byte for byte."""
 
 import asyncio
 import logging
@@ -10,10 +10,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from services.api.proxy import CONNECT_SECONDS, response_headers
-from services.api.serving.asked import Asked, read_asked
 from services.api.serving.locator import Locator, not_ready
 from services.api.serving.metering import Meter
-from services.api.serving.rates import RateLimits
+from services.api.serving.rate_limits import RateLimits
+from services.api.serving.request_body import InferenceRequest, parse_request
 from services.api.serving.servings import Route
 from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
@@ -29,8 +29,8 @@ from services.inference.relay_protocol import (
 
 logger = logging.getLogger(__name__)
 
-PAUSE_SECONDS = 0.25
-RESENDS = 2
+RETRY_SECONDS = 0.25
+MAX_RESENDS = 2
 """Maximum resends of a request that an engine has started: the request may be what kills it."""
 
 
@@ -65,7 +65,7 @@ class Inference:
     async def answer(self, path: str, receive: Receive, principal: str) -> Response:
         """The response to a request whose body is still to be read.
 
-        Raises the `TemperError` to respond with. A client that goes away ends its generation.
+        Raises the `TemperError` to respond with. A client disconnect aborts the generation.
         """
         self.rates.admit(principal)
         if self.calls >= self._settings.max_serving_calls:
@@ -73,48 +73,50 @@ class Inference:
             raise Unavailable(limit, code="too_many_requests")
         self.calls += 1
         try:
-            asked = await read_asked(await whole_body(receive))
-            reply = await while_connected(receive, self._reply(path, asked))
+            request = await parse_request(await whole_body(receive))
+            reply = await while_connected(receive, self._reply(path, request))
         except BaseException as error:
             self.calls -= 1
             if isinstance(error, ClientGone):
                 return Response(status_code=CLIENT_CLOSED_REQUEST)
             raise
-        return RelayedResponse(self, reply, asked, principal)
+        return RelayedResponse(self, reply, request, principal)
 
-    async def _reply(self, path: str, asked: Asked) -> aiohttp.ClientResponse:
-        """The head of the engine's response; the engine is looked for again when it is gone."""
+    async def _reply(self, path: str, request: InferenceRequest) -> aiohttp.ClientResponse:
+        """The head of the engine's response; when the engine has died, its successor is used."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.serving_wait_seconds
         resends = 0
         while True:
-            route = await self._locator.route_to(asked.model, path, deadline)
+            route = await self._locator.route_to(request.model, path, deadline)
             try:
-                reply = await self._send(path, route, asked)
+                reply = await self._send(path, route, request)
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-                logger.info("the serving of %s is gone: %r", asked.model, error)
+                logger.info("the serving of %s is gone: %r", request.model, error)
             except aiohttp.ServerTimeoutError as error:
                 raise GatewayTimeout(
-                    f"{asked.model!r} was silent for longer than TEMPER_SERVING_SILENCE_SECONDS"
+                    f"{request.model!r} was silent for longer than TEMPER_SERVING_SILENCE_SECONDS"
                 ) from error
             except aiohttp.ClientError as error:
-                logger.warning("the serving of %s broke off: %r", asked.model, error)
+                logger.warning("the serving of %s disconnected: %r", request.model, error)
                 resends += 1
             else:
                 if REFUSAL_HEADER not in reply.headers:
                     return reply
                 resends += reply.headers[REFUSAL_HEADER] == Refusal.ENGINE_DIED
                 reply.close()
-            self._locator.forget(route)
-            if resends > RESENDS:
+            self._locator.invalidate(route)
+            if resends > MAX_RESENDS:
                 raise BadGateway(
-                    f"the engine of {asked.model!r} died {resends} times in this request"
+                    f"the engine of {request.model!r} died {resends} times in this request"
                 )
             if loop.time() >= deadline:
-                raise not_ready(asked.model, "its engine is gone, and its worker may be too")
-            await asyncio.sleep(PAUSE_SECONDS)
+                raise not_ready(request.model, "its engine has died, and its worker may have too")
+            await asyncio.sleep(RETRY_SECONDS)
 
-    async def _send(self, path: str, route: Route, asked: Asked) -> aiohttp.ClientResponse:
+    async def _send(
+        self, path: str, route: Route, request: InferenceRequest
+    ) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("used outside of async with")
         headers = {
@@ -126,7 +128,7 @@ class Inference:
         stops = () if path == EMBEDDINGS else route.stop_token_ids
         return await self._session.post(
             route.endpoint.url + path,
-            data=asked.sent(stops),
+            data=request.upstream_body(stops),
             headers=headers,
             allow_redirects=False,
         )
@@ -135,12 +137,16 @@ class Inference:
 class RelayedResponse(Response):
     """The response of an engine, whose head has arrived; streamed with backpressure.
 
-    If the engine breaks off in the middle, the client's connection is aborted, so that a part is
-    never mistaken for the whole.
+    If the engine disconnects mid-response, the client's connection is aborted, so that a partial
+    response is never mistaken for a complete one.
     """
 
     def __init__(
-        self, inference: Inference, reply: aiohttp.ClientResponse, asked: Asked, principal: str
+        self,
+        inference: Inference,
+        reply: aiohttp.ClientResponse,
+        request: InferenceRequest,
+        principal: str,
     ) -> None:
         super().__init__(status_code=reply.status)
         limits = inference.rates.headers(principal)
@@ -148,38 +154,38 @@ class RelayedResponse(Response):
         self.raw_headers += [(name.encode(), value.encode()) for name, value in limits.items()]
         self._inference = inference
         self._reply = reply
-        self._model = asked.model
+        self._model = request.model
         self._principal = principal
-        self._meter = Meter(added=asked.hides_usage)
+        self._meter = Meter(strip_usage=request.strips_usage)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the response on."""
+        """Relay the response."""
         del scope
         try:
             with suppress(ClientGone):
-                await while_connected(receive, self._pass_on(send))
+                await while_connected(receive, self._stream(send))
         finally:
             self._inference.calls -= 1
-            self._count()
-            self._reply.close()  # of a response that was passed on completely, it does nothing
+            self._count_usage()
+            self._reply.close()  # no-op for a completely relayed response
 
-    async def _pass_on(self, send: Send) -> None:
+    async def _stream(self, send: Send) -> None:
         head = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **head})
         content = self._reply.content
         try:
-            is_whole = False
-            while not is_whole:
-                piece = await content.readany()
-                is_whole = content.at_eof()
-                passed = self._meter.passed(piece, last=is_whole)
-                body = {"type": "http.response.body", "body": passed}
-                await send({**body, "more_body": not is_whole})
+            is_complete = False
+            while not is_complete:
+                chunk = await content.readany()
+                is_complete = content.at_eof()
+                body = self._meter.feed(chunk, last=is_complete)
+                message = {"type": "http.response.body", "body": body}
+                await send({**message, "more_body": not is_complete})
         except (aiohttp.ClientError, TimeoutError) as error:
             # The server aborts the connection of an unfinished response.
-            logger.warning("an engine broke off its response: %r", error)
+            logger.warning("an engine aborted its response: %r", error)
 
-    def _count(self) -> None:
+    def _count_usage(self) -> None:
         if not self._reply.ok:
             return
         usage = self._meter.usage()

@@ -1,4 +1,4 @@
-"""Waiting for a model's engine, and remembering for a moment where it is."""
+"""Finds the route to a model's engine, waits until it is ready, and caches it briefly."""
 
 import asyncio
 import time
@@ -10,18 +10,18 @@ from starlette.concurrency import run_in_threadpool
 from services.api.serving.servings import Route, Servings
 from services.contracts.errors import Unavailable
 
-REMEMBER_SECONDS = 1.0
-"""How long a route is used without another look: servings end, and models are deleted."""
-LOOK_SECONDS = 0.1
-ONE_LOOK_SECONDS = 10.0
-MAX_REMEMBERED = 4096
+ROUTE_SECONDS = 1.0
+"""How long a route is cached; it is short because servings stop and models are deleted."""
+POLL_SECONDS = 0.1
+MIN_LOOKUP_SECONDS = 10.0
+MAX_CACHED_ROUTES = 4096
 RETRY_AFTER = 10.0
 
 
 @dataclass
-class _Remembered:
+class _CachedRoute:
     route: Route
-    until: float
+    expires_at: float
 
 
 def not_ready(model: str, reason: str) -> Unavailable:
@@ -31,7 +31,7 @@ def not_ready(model: str, reason: str) -> Unavailable:
 
 
 class _Lookup:
-    """One look at a time per model, however many requests wait for it."""
+    """The lookup of one model, shared by all requests that wait for it."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -43,16 +43,16 @@ class Locator:
 
     def __init__(self, servings: Servings) -> None:
         self._servings = servings
-        self._known: dict[str, _Remembered] = {}
+        self._cache: dict[str, _CachedRoute] = {}
         self._lookups: WeakValueDictionary[str, _Lookup] = WeakValueDictionary()
 
     async def route_to(self, model: str, path: str, deadline: float) -> Route:
-        """The route to a model that does what ``path`` asks; its engine is started if need be.
+        """The route to a model that supports ``path``; its engine is started if necessary.
 
-        ``deadline`` is on the event loop's clock; there is always time for one look. Raises what
-        `Servings.look` does, and `Unavailable` when the engine is not ready by then.
+        ``deadline`` is on the event loop's clock; there is always time for one lookup. Raises what
+        `Servings.find_or_start` does, and `Unavailable` when the engine is not ready by then.
         """
-        known = self._remembered(model)
+        known = self._cached(model)
         if known is not None:
             known.check(path)
             return known
@@ -60,35 +60,35 @@ class Locator:
         if lookup is None:
             self._lookups[model] = lookup = _Lookup()
         try:
-            look_by = max(deadline, asyncio.get_running_loop().time() + ONE_LOOK_SECONDS)
-            async with asyncio.timeout_at(look_by), lookup.lock:
-                known = self._remembered(model)
+            lookup_deadline = max(deadline, asyncio.get_running_loop().time() + MIN_LOOKUP_SECONDS)
+            async with asyncio.timeout_at(lookup_deadline), lookup.lock:
+                known = self._cached(model)
                 if known is None:
-                    return await self._found(model, path, lookup, deadline)
+                    return await self._find(model, path, lookup, deadline)
                 known.check(path)
                 return known
         except TimeoutError:
             raise not_ready(model, lookup.reason) from None
 
-    def forget(self, route: Route) -> None:
-        """Forget a dead route, so that the next request looks it up again."""
-        known = self._known.get(route.model)
-        if known is not None and known.route == route:
-            del self._known[route.model]
+    def invalidate(self, route: Route) -> None:
+        """Remove a dead route from the cache, so that the next request looks it up again."""
+        cached = self._cache.get(route.model)
+        if cached is not None and cached.route == route:
+            del self._cache[route.model]
 
-    async def _found(self, model: str, path: str, lookup: _Lookup, deadline: float) -> Route:
+    async def _find(self, model: str, path: str, lookup: _Lookup, deadline: float) -> Route:
         while True:
-            found = await run_in_threadpool(self._servings.look, model, path)
+            found = await run_in_threadpool(self._servings.find_or_start, model, path)
             if isinstance(found, Route):
-                if len(self._known) >= MAX_REMEMBERED:
-                    self._known.clear()
-                self._known[model] = _Remembered(found, time.monotonic() + REMEMBER_SECONDS)
+                if len(self._cache) >= MAX_CACHED_ROUTES:
+                    self._cache.clear()
+                self._cache[model] = _CachedRoute(found, time.monotonic() + ROUTE_SECONDS)
                 return found
             lookup.reason = found.reason
             if asyncio.get_running_loop().time() >= deadline:
                 raise TimeoutError
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
-    def _remembered(self, model: str) -> Route | None:
-        known = self._known.get(model)
-        return known.route if known is not None and known.until > time.monotonic() else None
+    def _cached(self, model: str) -> Route | None:
+        cached = self._cache.get(model)
+        return cached.route if cached is not None and cached.expires_at > time.monotonic() else None

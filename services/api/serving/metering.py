@@ -1,46 +1,45 @@
-"""Reading the tokens of an answer from its bytes, as they pass."""
+"""Extracts token usage from a response while it is streamed."""
 
 import json
 import re
 from collections import deque
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-TAIL_PIECES = 8
+TAIL_CHUNKS = 8
 _USAGE = re.compile(rb'"usage":\s*(?=\{)')
-"""Text cannot contain it: there, quotes are escaped."""
+"""Generated text cannot match: its quotes are escaped."""
 _EVENT = b"data: {"
 _EVENT_END = b"\n\n"
 _NO_CHOICES = re.compile(rb'"choices":\s*\[\]')
 
 
 class TokenUsage(BaseModel):
-    """The tokens of one answer."""
+    """Token usage of one response."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
 class Meter:
-    """Looks at one answer, which it passes on unchanged.
+    """Reads one response, which passes unchanged.
 
-    ``added``: the stream has the event with its usage only because the gateway asked for it, so
-    that this event is left out.
+    With ``strip_usage``, the usage event is removed from the stream: only the gateway requested it.
     """
 
-    def __init__(self, *, added: bool) -> None:
-        self._added = added
-        self._tail: deque[bytes] = deque(maxlen=TAIL_PIECES)
+    def __init__(self, *, strip_usage: bool) -> None:
+        self._strip_usage = strip_usage
+        self._tail: deque[bytes] = deque(maxlen=TAIL_CHUNKS)
         self._rest = b""
         self._events = 0
 
-    def passed(self, piece: bytes, *, last: bool) -> bytes:
-        """What to pass on of the answer after its next piece."""
-        self._tail.append(piece)
-        self._events += piece.count(_EVENT)
-        if not self._added:
-            return piece
-        whole, end, self._rest = (self._rest + piece).rpartition(_EVENT_END)
+    def feed(self, chunk: bytes, *, last: bool) -> bytes:
+        """Read the next chunk of the response; return the bytes to forward."""
+        self._tail.append(chunk)
+        self._events += chunk.count(_EVENT)
+        if not self._strip_usage:
+            return chunk
+        whole, end, self._rest = (self._rest + chunk).rpartition(_EVENT_END)
         events = whole + end
         if _NO_CHOICES.search(events):
             kept = (each for each in events.split(_EVENT_END) if not _NO_CHOICES.search(each))
@@ -48,15 +47,15 @@ class Meter:
         return events + self._rest if last else events
 
     def usage(self) -> TokenUsage:
-        """The tokens that the answer says it took; of a stream that breaks off before it says
-        so, one for each event."""
+        """The usage that the response reports; for a stream that was cut off before, one completion
+        token per event."""
         tail = b"".join(self._tail)
-        places = list(_USAGE.finditer(tail))
-        if not places:
+        matches = list(_USAGE.finditer(tail))
+        if not matches:
             return TokenUsage(completion_tokens=self._events)
-        text = tail[places[-1].end() :].decode(errors="replace")
+        text = tail[matches[-1].end() :].decode(errors="replace")
         try:
             value, _ = json.JSONDecoder().raw_decode(text)
             return TokenUsage.model_validate(value)
-        except (ValueError, ValidationError):
+        except ValueError:
             return TokenUsage()

@@ -8,9 +8,9 @@ from services.api.context import Gateway
 from services.api.examples import CHAT, COMPLETION, DEPLOYMENT, EMBEDDING
 from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes
-from services.api.serving.asked import InferenceBody
+from services.api.serving.request_body import InferenceBody
 from services.api.serving.service import deploy_model, serving_view, undeploy_model
-from services.api.serving.usage import KEPT_DAYS, usage_of
+from services.api.serving.usage import RETENTION_DAYS, usage_of
 from services.contracts.errors import (
     AuthenticationFailed,
     BadGateway,
@@ -32,7 +32,7 @@ from services.inference.relay_protocol import EMBEDDINGS
 
 REQUEST_ERRORS = (InvalidRequest, AuthenticationFailed, PermissionDenied, NotFound, Conflict)
 SERVING_ERRORS = (PayloadTooLarge, RateLimited, BadGateway, Unavailable, GatewayTimeout)
-ANSWERS: dict[int | str, dict[str, Any]] = {
+INFERENCE_RESPONSES: dict[int | str, dict[str, Any]] = {
     **documented_errors(*REQUEST_ERRORS, *SERVING_ERRORS),
     200: {
         "description": "The engine's response; events when the request has stream: true.",
@@ -40,7 +40,9 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
     },
 }
 
-inference = APIRouter(prefix="/v1", tags=["inference"], responses=ANSWERS, route_class=DirectRoute)
+inference = APIRouter(
+    prefix="/v1", tags=["inference"], responses=INFERENCE_RESPONSES, route_class=DirectRoute
+)
 router = APIRouter(
     prefix="/v1/servings", tags=["servings"], responses=documented_errors(AuthenticationFailed)
 )
@@ -60,7 +62,7 @@ KindRoutes(JobKind.SERVE, "serving", Serving, serving_view).add_to(router)
     openapi_extra=documented_body(InferenceBody, CHAT),
 )
 async def chat_completions(request: Request, gateway: Gateway, principal: Principal) -> Response:
-    """Answered by the engine of the model, which is started if need be."""
+    """Answered by the engine of the model, which is started if necessary."""
     return await gateway.inference.answer("/v1/chat/completions", request.receive, principal)
 
 
@@ -70,7 +72,7 @@ async def chat_completions(request: Request, gateway: Gateway, principal: Princi
     openapi_extra=documented_body(InferenceBody, COMPLETION),
 )
 async def completions(request: Request, gateway: Gateway, principal: Principal) -> Response:
-    """Answered by the engine of the model, which is started if need be."""
+    """Answered by the engine of the model, which is started if necessary."""
     return await gateway.inference.answer("/v1/completions", request.receive, principal)
 
 
@@ -80,15 +82,15 @@ async def completions(request: Request, gateway: Gateway, principal: Principal) 
     openapi_extra=documented_body(InferenceBody, EMBEDDING),
 )
 async def embeddings(request: Request, gateway: Gateway, principal: Principal) -> Response:
-    """Answered by the engine of an embedding model, which is started if need be."""
+    """Answered by the engine of an embedding model, which is started if necessary."""
     return await gateway.inference.answer(EMBEDDINGS, request.receive, principal)
 
 
-@usage.get("", summary="Count what the key has used")
+@usage.get("", summary="Show the usage of the API key")
 def list_usage(
     gateway: Gateway,
     principal: Principal,
-    days: Annotated[int, Query(ge=1, le=KEPT_DAYS, description="Today and the days before.")] = 30,
+    days: Annotated[int, Query(ge=1, le=RETENTION_DAYS, description="Days, today included.")] = 30,
 ) -> Usage:
     """Requests to served models that were answered, and their tokens, by day (UTC) and model."""
     with gateway.database.read() as session:
@@ -106,7 +108,7 @@ def deploy(
     model_id: str,
     body: Annotated[DeployModel, Body(openapi_examples=DEPLOYMENT)],
 ) -> Serving:
-    """Start the engine of a model before the first request, or keep the one it has warm."""
+    """Start a model's engine ahead of its first request, or keep a running one warm."""
     return creation.create(
         f"deploy {model_id}",
         body,
@@ -121,7 +123,7 @@ def deploy(
     responses=documented_errors(InvalidRequest, NotFound, Conflict),
 )
 def undeploy(gateway: Gateway, _principal: Principal, model_id: str) -> Undeployed:
-    """End the engine that answers for a model, and for all adapters that share it."""
+    """Stop the engine of a model and of all adapters that share it."""
     with gateway.database.write() as session:
-        ended = undeploy_model(session, model_id, gateway.settings)
-    return Undeployed(model=model_id, servings=[job.id for job in ended])
+        stopped = undeploy_model(session, model_id, gateway.settings)
+    return Undeployed(model=model_id, servings=[job.id for job in stopped])

@@ -1,4 +1,4 @@
-"""Servings as jobs: which one answers for a model, starting one, ending them."""
+"""Servings as jobs: finding the one of a model, starting and stopping them."""
 
 from fnmatch import fnmatchcase
 
@@ -32,12 +32,12 @@ def resolve_servable(session: Session, name: str, settings: ApiSettings) -> Reso
 
 
 def loaded_model(model: ResolvedModel) -> str:
-    """What the engine loads that answers for a model: itself, or the base that it shares."""
+    """Name of the model that the engine loads: the model itself, or the base of an adapter."""
     return model.id if model.adapter is None or model.needs_merge else model.base
 
 
 def serving_of(session: Session, loaded: str) -> Job | None:
-    """The serving of what an engine loads that has not ended; else the last that has."""
+    """The unfinished serving of a loaded model, or else the last finished one."""
     query = (
         select(JobRow)
         .where(JobRow.kind == JobKind.SERVE, JobRow.request["model"].as_string() == loaded)
@@ -50,7 +50,7 @@ def serving_of(session: Session, loaded: str) -> Job | None:
 
 
 def start_serving(session: Session, model: ResolvedModel, body: DeployModel) -> Job:
-    """Queue a serving; raises `Conflict` where no device can ever fit."""
+    """Queue a serving; raises `Conflict` when no worker has the devices."""
     loaded = loaded_model(model)
     request = CreateServing(
         **body.model_dump(),
@@ -62,10 +62,10 @@ def start_serving(session: Session, model: ResolvedModel, body: DeployModel) -> 
 
 
 def start_on_request(session: Session, model: ResolvedModel, settings: ApiSettings) -> Job:
-    """Queue the serving of a model that a request asks for.
+    """Queue the serving of a model that a request names.
 
     The successor of a serving that an adapter has outgrown keeps its options. Raises
-    `PermissionDenied` where the operator wants models deployed first.
+    `PermissionDenied` where the operator requires models to be deployed first.
     """
     last = serving_of(session, loaded_model(model))
     if last is not None and last.result and last.result.get("outgrown"):
@@ -86,22 +86,22 @@ def check_devices(session: Session, gpus: int | None) -> None:
     workers = [row for row in live_workers(session) if SERVE.work in row.queues]
     if not workers:
         return  # one may start
-    most = max(len(row.gpus) for row in workers)
+    max_gpus = max(len(row.gpus) for row in workers)
     slots = any(row.cpu_slots for row in workers)
     if gpus is None:
-        fits, wanted = bool(most or slots), "a GPU or a CPU slot"
+        fits, wanted = bool(max_gpus or slots), "a GPU or a CPU slot"
     elif gpus == 0:
         fits, wanted = slots, "a CPU slot"
     else:
-        fits, wanted = most >= gpus, f"{gpus} GPUs"
+        fits, wanted = max_gpus >= gpus, f"{gpus} GPUs"
     if not fits:
         raise Conflict(f"no worker that serves models has {wanted}", code="no_device_fits")
 
 
 def deploy_model(session: Session, name: str, body: DeployModel, settings: ApiSettings) -> Job:
-    """The serving of a model: the one that there is, or a new one.
+    """The serving of a model, queued if there is none.
 
-    Of one that there is only ``keep_warm`` changes.
+    Only ``keep_warm`` of an existing one changes.
     """
     model = resolve_servable(session, name, settings)
     lock_serving(session, loaded_model(model))
@@ -116,7 +116,7 @@ def deploy_model(session: Session, name: str, body: DeployModel, settings: ApiSe
 
 
 def undeploy_model(session: Session, name: str, settings: ApiSettings) -> list[Job]:
-    """End the servings that answer for a model; its adapters' requests too."""
+    """Stop the serving of a model, which all adapters of its base share."""
     loaded = loaded_model(resolve_servable(session, name, settings))
     lock_serving(session, loaded)
     job = serving_of(session, loaded)
@@ -126,7 +126,7 @@ def undeploy_model(session: Session, name: str, settings: ApiSettings) -> list[J
 
 
 def lock_serving(session: Session, loaded: str) -> None:
-    """Let no other transaction start or end a serving of the same model."""
+    """Keep other transactions from starting or stopping a serving of the same model."""
     advisory_lock(session, f"serving of {loaded}")
 
 

@@ -1,4 +1,4 @@
-"""From the name of a model to the relay that answers for it."""
+"""Resolves the name of a model to the relay that serves it."""
 
 import time
 from collections.abc import Callable
@@ -32,14 +32,14 @@ from services.inference.relay_protocol import (
 )
 
 POLICY_PREFIX = "run:"
-"""``run:JOB`` is the policy that a running online training samples with."""
+"""``run:JOB`` names the policy that a running online training samples with."""
 FAILURE_SECONDS = 30.0
-"""How long requests are answered with the failure of a serving before one starts another."""
+"""How long requests get the failure of a serving before one starts another."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """Where requests for a model go, and what they are sent with."""
+    """The relay for requests to a model, and what is added to them."""
 
     model: str
     endpoint: RelayEndpoint
@@ -48,13 +48,13 @@ class Route:
     embeds: bool | None = False
 
     def check(self, path: str) -> None:
-        """Raise `InvalidRequest` where the model does not do what is asked of it."""
+        """Raise `InvalidRequest` if the model does not support ``path``."""
         check_task(self.model, self.embeds, path)
 
 
 @dataclass(frozen=True)
 class Pending:
-    """Why the engine of a model does not answer yet."""
+    """Why the engine of a model is not ready yet."""
 
     reason: str
 
@@ -76,31 +76,31 @@ class Servings:
         self._artifacts = Artifacts(settings.home)
         self._nudge = nudge
 
-    def look(self, name: str, path: str) -> Route | Pending:
-        """Where requests for a model go now; a serving is started for one that has none.
+    def find_or_start(self, name: str, path: str) -> Route | Pending:
+        """The route to a model; its serving is started if there is none.
 
-        Raises `NotFound`, `InvalidRequest`, `PermissionDenied`, and `Conflict` where waiting is in
-        vain.
+        Raises `NotFound`, `InvalidRequest`, `PermissionDenied`, and `Conflict` where waiting would
+        be futile.
         """
         with self._database.read() as session:
             if name.startswith(POLICY_PREFIX):
                 check_task(name, False, path)
-                return self._policy(session, name)
+                return self._policy_route(session, name)
             model = resolve_servable(session, name, self._settings)
             check_task(name, computes_embeddings(model.weights.path), path)
-            found = self._found(session, model)
+            found = self._model_route(session, model)
         if found is not None:
             return found
         with self._database.write() as session:
             lock_serving(session, loaded_model(model))
-            found = self._found(session, model)
+            found = self._model_route(session, model)
             if found is None:
                 start_on_request(session, model, self._settings)
         self._nudge()
         return found or Pending("its engine is being started")
 
-    def _policy(self, session: Session, name: str) -> Route | Pending:
-        """Where the policy of an online training is sampled; nothing is started for it."""
+    def _policy_route(self, session: Session, name: str) -> Route | Pending:
+        """The route to the policy of an online training; nothing is started for it."""
         job_id = name.removeprefix(POLICY_PREFIX)
         try:
             job = get_job(session, job_id, JobKind.FINE_TUNING)
@@ -110,7 +110,7 @@ class Servings:
             ) from None
         request = CreateFineTuningJob.model_validate(job.request)
         if request.method is None or request.method.online is None:
-            message = f"{job.id} is not an online training: it has no policy to ask"
+            message = f"{job.id} is not an online training: it has no policy to query"
             raise InvalidRequest(message, param="model")
         if job.status.is_final:
             trained = (job.result or {}).get("fine_tuned_model")
@@ -127,8 +127,8 @@ class Servings:
         base = resolve_servable(session, request.model, self._settings)
         return Route(name, endpoint, None, base.stop_token_ids)
 
-    def _found(self, session: Session, model: ResolvedModel) -> Route | Pending | None:
-        """The state of the model's serving; None when one is to be started."""
+    def _model_route(self, session: Session, model: ResolvedModel) -> Route | Pending | None:
+        """The route of the model's serving; None when one must be started."""
         job = serving_of(session, loaded_model(model))
         if job is None:
             return None
@@ -136,7 +136,7 @@ class Servings:
             _check_failure(model, job)
             return None
         if job.cancel_requested_at is not None:
-            return Pending("its engine is ending on request")
+            return Pending("its engine is stopping on request")
         if job.status is JobStatus.PAUSED:
             raise Conflict(
                 f"the serving {job.id} of {model.id!r} is paused; resume it", code="serving_paused"
@@ -151,7 +151,7 @@ class Servings:
 
 
 def _check_failure(model: ResolvedModel, job: Job) -> None:
-    """Raise `ServingFailed` when the last serving failed a moment ago."""
+    """Raise `ServingFailed` when the last serving failed recently."""
     recent = job.finished_at is not None and time.time() - job.finished_at < FAILURE_SECONDS
     if job.status is JobStatus.FAILED and job.error is not None and recent:
         raise ServingFailed(
@@ -170,8 +170,10 @@ def _route(model: ResolvedModel, endpoint: RelayEndpoint) -> Route:
 
 
 def check_task(name: str, embeds: bool | None, path: str) -> None:
-    """Raise `InvalidRequest` for text of a model that embeds, and the other way around; None: its
-    engine tells."""
+    """Raise `InvalidRequest` for text generation by an embedding model, and vice versa.
+
+    ``embeds`` is None where only the engine knows.
+    """
     if embeds is False and path == EMBEDDINGS:
         message = f"{name!r} generates text; it computes no embeddings"
         raise InvalidRequest(message, param="model", code="not_an_embedding_model")

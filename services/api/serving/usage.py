@@ -1,4 +1,4 @@
-"""The usage of each key: requests and tokens by day and model, kept in the database."""
+"""The usage of each key: requests and tokens by day and model, stored in the database."""
 
 import asyncio
 import logging
@@ -20,20 +20,20 @@ from services.core.db.tables import UsageRow
 logger = logging.getLogger(__name__)
 
 WRITE_SECONDS = 5.0
-"""A gateway that is killed forgets the requests of so long."""
-KEPT_DAYS = 400
+"""A gateway that is killed loses the counts of this period."""
+RETENTION_DAYS = 400
 
-_Place = tuple[str, str, str]
+_UsageKey = tuple[str, str, str]
 
 
 class UsageLog:
-    """Counts answers and writes the counts every few seconds; an async context manager."""
+    """Counts responses and writes the counts every few seconds. Use as an async context manager."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests: Counter[_Place] = Counter()
-        self._prompt_tokens: Counter[_Place] = Counter()
-        self._completion_tokens: Counter[_Place] = Counter()
+        self._requests: Counter[_UsageKey] = Counter()
+        self._prompt_tokens: Counter[_UsageKey] = Counter()
+        self._completion_tokens: Counter[_UsageKey] = Counter()
         self._stopping = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -46,11 +46,11 @@ class UsageLog:
         await self._writing
 
     def count(self, principal: str, model: str, usage: TokenUsage) -> None:
-        """Count one answer."""
-        place = (datetime.now(UTC).date().isoformat(), principal, model)
-        self._requests[place] += 1
-        self._prompt_tokens[place] += usage.prompt_tokens
-        self._completion_tokens[place] += usage.completion_tokens
+        """Count one response."""
+        usage_key = (datetime.now(UTC).date().isoformat(), principal, model)
+        self._requests[usage_key] += 1
+        self._prompt_tokens[usage_key] += usage.prompt_tokens
+        self._completion_tokens[usage_key] += usage.completion_tokens
 
     async def _write_until_stopped(self) -> None:
         while not self._stopping.is_set():
@@ -78,7 +78,7 @@ class UsageLog:
 
 
 def usage_of(session: Session, principal: str, days: int) -> Usage:
-    """What a key has used in the last days, today included; the newest day first."""
+    """The usage of a key in the last ``days``, including today; newest day first."""
     query = (
         select(UsageRow)
         .where(UsageRow.principal == principal, UsageRow.day > _days_ago(days))
@@ -98,7 +98,7 @@ def usage_of(session: Session, principal: str, days: int) -> Usage:
     )
 
 
-def _add(database: Database, counted: dict[_Place, tuple[int, int, int]]) -> None:
+def _add(database: Database, counted: dict[_UsageKey, tuple[int, int, int]]) -> None:
     with database.write() as session:
         for (day, principal, model), (requests, prompt, completion) in counted.items():
             changed = session.execute(
@@ -124,7 +124,7 @@ def _add(database: Database, counted: dict[_Place, tuple[int, int, int]]) -> Non
                         completion_tokens=completion,
                     )
                 )
-        session.execute(delete(UsageRow).where(UsageRow.day <= _days_ago(KEPT_DAYS)))
+        session.execute(delete(UsageRow).where(UsageRow.day <= _days_ago(RETENTION_DAYS)))
 
 
 def _days_ago(days: int) -> str:

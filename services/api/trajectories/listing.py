@@ -1,4 +1,4 @@
-"""Lists of a job's trajectories, and one of them, read from the job's folder."""
+"""A job's trajectories, listed and read from the job's folder."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 
-from services.api.trajectories.search import MOST_BYTES, MOST_SCANNED, contains
+from services.api.trajectories.search import MAX_BYTES, MAX_SCANNED, contains
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import InvalidRequest, NotFound, Unavailable
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
@@ -30,13 +30,13 @@ MAX_STEP = 2**31 - 1
 
 @dataclass(frozen=True)
 class TrajectorySelection:
-    """Which trajectories of a job: of one training step, or all."""
+    """Selects trajectories of a job; ``step`` selects those of one training step."""
 
     where: TrajectoryFilter
     step: int | None
 
     def within(self, listing: Listing, job_dir: Path) -> TrajectoryFilter:
-        """As a filter for the listing of a job."""
+        """The filter for the listing of a job."""
         if self.step is None:
             return self.where
         return replace(self.where, mask=listing.steps(job_dir) == self.step)
@@ -44,7 +44,7 @@ class TrajectorySelection:
 
 @dataclass(frozen=True)
 class TrajectoryQuery:
-    """A page of trajectories: which, in what order, and where it begins."""
+    """A page of trajectories: filter, order and cursor."""
 
     where: TrajectorySelection
     text: str | None
@@ -85,17 +85,15 @@ Selection = Annotated[TrajectorySelection, Depends(_selection)]
 
 async def _trajectory_query(
     where: Selection,
-    sort: Annotated[
-        TrajectoryOrder, Query(description="What trajectories are listed by.")
-    ] = TrajectoryOrder.FINISHED,
+    sort: Annotated[TrajectoryOrder, Query(description="Sort key.")] = TrajectoryOrder.FINISHED,
     order: Annotated[Direction, Query(description="desc: the largest or latest first.")] = "desc",
     text: Annotated[
         str | None,
         Query(
             min_length=1,
             max_length=200,
-            description="Only those in which it occurs. A page may have few of them, or none, and "
-            "more may follow behind its last_id.",
+            description="Only trajectories that contain this text. A page may have few, or none, "
+            "while more follow after its last_id.",
         ),
     ] = None,
     after: After = None,
@@ -116,7 +114,7 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
             query.sort,
             descending=query.descending,
             after=query.after,
-            limit=query.limit if query.text is None else MOST_SCANNED,
+            limit=query.limit if query.text is None else MAX_SCANNED,
         )
     except LookupError:
         message = f"{str(query.after)[:80]!r} is not a trajectory of this job"
@@ -131,7 +129,7 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
 
 
 def _add_updates(job_dir: Path, group: list[TrajectorySummary]) -> None:
-    """Tell what training learned of the samples of a prompt."""
+    """Add training step and advantage to the samples of a prompt."""
     updates = find_updates(job_dir, [each.id for each in group])
     for each, update in zip(group, updates, strict=True):
         if update is not None:
@@ -141,15 +139,15 @@ def _add_updates(job_dir: Path, group: list[TrajectorySummary]) -> None:
 def _search(
     job_dir: Path, places: list[LineSpan], has_more: bool, text: str, limit: int
 ) -> Page[TrajectorySummary]:
-    """Up to ``limit`` trajectories in which a text occurs; the page ends with what was read last,
-    whether or not it does there."""
+    """Up to ``limit`` trajectories that contain a text. ``last_id`` is the last one read, whether
+    or not it does."""
     found: list[TrajectorySummary] = []
     last_id, read = None, 0
     for number, trajectory in enumerate(_read(job_dir, places), 1):
         last_id, read = trajectory.id, read + places[number - 1].length
         if contains(trajectory, text):
             found.append(summary_view(trajectory))
-        if len(found) == limit or read >= MOST_BYTES:
+        if len(found) == limit or read >= MAX_BYTES:
             has_more = has_more or number < len(places)
             break
     return page_of(found, has_more).model_copy(update={"last_id": last_id})

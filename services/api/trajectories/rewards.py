@@ -12,13 +12,13 @@ from services.rollouts.log.updates import Steps
 
 MAX_STEPS = 60
 LARGEST = 1e150
-"""Rewards beyond it count as it: the width of a bin must be a number."""
+"""Rewards are clipped to it, so that the width of bins is finite."""
 
 Rewards = npt.NDArray[np.float64]
 
 
 def reward_histogram(job_dir: Path, where: TrajectorySelection, bins: int) -> RewardHistogram:
-    """Count rewards in ``bins`` between the least and the greatest of them."""
+    """Count rewards in ``bins`` bins between their minimum and maximum."""
     listing = open_kept(job_dir)
     matches, rewards = listing.rewards(where.within(listing, job_dir))
     steps = listing.steps(job_dir)
@@ -59,7 +59,7 @@ def _step(step: int, rewards: Rewards, edges: Rewards) -> StepRewards:
 
 
 def _counts(rewards: Rewards, edges: Rewards) -> list[int]:
-    # By number and range, which counts in one pass; given edges, numpy sorts.
+    # By number and range, which takes one pass; with edges, numpy sorts.
     within = float(edges[0]), float(edges[-1])
     counts: list[int] = np.histogram(rewards, len(edges) - 1, within)[0].tolist()
     return counts

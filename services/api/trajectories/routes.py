@@ -1,4 +1,4 @@
-"""The trajectory routes, nested below the jobs that produce trajectories."""
+"""Trajectory routes, nested under the jobs that produce trajectories."""
 
 from typing import Annotated
 
@@ -50,7 +50,7 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
     def list_all(
         gateway: Gateway, _principal: Principal, job_id: str, query: Trajectories
     ) -> Page[TrajectorySummary]:
-        """List the trajectories so far, by their end, their reward, their length or their errors.
+        """List the trajectories so far, sorted by end, reward, length or errors.
 
         A page continues after the trajectory ``after`` in the same order.
         """
@@ -65,7 +65,7 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
     @router.get(
         "/rewards",
         name="reward_histogram",
-        summary="Show how the rewards of a job's trajectories are distributed",
+        summary="Show the reward distribution of a job's trajectories",
         responses=documented_errors(InvalidRequest, NotFound),
     )
     def rewards(
@@ -102,7 +102,7 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
     ) -> TrajectoryTokens:
         """List the tokens of prompt and response with their known values.
 
-        Their text is that of the tokenizer of the job's model.
+        Their text comes from the tokenizer of the job's model.
         """
         job = _job(gateway, job_id, kind)
         folder = gateway.artifacts.job(job_id)

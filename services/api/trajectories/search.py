@@ -1,17 +1,17 @@
-"""Trajectories in which a text occurs, in whatever was said, called or replied."""
+"""Text search in the messages, calls and tool results of trajectories."""
 
 from collections.abc import Iterator
 
 from services.contracts.trajectories import ToolCallRecord, Trajectory
 from services.datasets.messages import text_of
 
-MOST_SCANNED = 2000
-MOST_BYTES = 64 << 20
+MAX_SCANNED = 2000
+MAX_BYTES = 64 << 20
 """Maximum bytes read per request; a search continues on the next page."""
 
 
 def contains(trajectory: Trajectory, text: str) -> bool:
-    """Whether a text occurs in a trajectory, in upper or lower case."""
+    """Whether a trajectory contains a text, ignoring case."""
     wanted = text.casefold()
     return any(wanted in each.casefold() for each in _texts(trajectory))
 
@@ -27,5 +27,5 @@ def _texts(trajectory: Trajectory) -> Iterator[str]:
 
 
 def _call_texts(call: ToolCallRecord) -> Iterator[str]:
-    """Its arguments are in the text of its turn."""
+    """Texts of a call; its arguments are in the text of its turn."""
     yield from (each for each in (call.reply, call.shown, call.error) if each)

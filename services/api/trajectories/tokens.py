@@ -18,7 +18,7 @@ from services.rollouts.log.updates import COLUMNS, TrainedOn, Values
 
 
 def open_job_tokenizer(database: Database, job: Job, settings: ApiSettings) -> Tokenizer:
-    """The tokenizer that a job's conversations were encoded by.
+    """The tokenizer that encoded a job's conversations.
 
     Raises `NotFound` if its model was deleted, and `InvalidRequest` if it cannot be read here.
     """
@@ -39,8 +39,10 @@ def tokens_page(
     start: int,
     limit: int,
 ) -> TrajectoryTokens:
-    """Up to ``limit`` tokens from ``start`` on; without text if, in place of the tokenizer, there
-    is a reason why it is missing. ``update`` is the one that learned from the trajectory."""
+    """Up to ``limit`` tokens from ``start`` on. ``update`` is the one that learned from them.
+
+    ``tokenizer`` may be the reason why there is none; then tokens have no text.
+    """
     ids = trajectory.prompt_token_ids + trajectory.response_token_ids
     end = min(start + limit, len(ids))
     texts: Sequence[str | None] = [None] * max(0, end - start)

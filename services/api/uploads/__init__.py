@@ -1,1 +1,1 @@
-"""Uploads in parts."""
+"""Multipart uploads over REST."""

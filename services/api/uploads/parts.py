@@ -18,8 +18,8 @@ from services.api.files.upload import Upload, printable_name, storage_errors
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.uploads import MAX_PART_BYTES, MAX_PARTS, CreateUpload
 
-LIFE_SECONDS = 3600
-FORGOTTEN_SECONDS = 24 * 3600.0
+TTL_SECONDS = 3600
+STALE_SECONDS = 24 * 3600.0
 MAX_UPLOADS = 1000
 COPY_BYTES = 1 << 20
 STATE = "upload.json"
@@ -29,7 +29,7 @@ _PART_ID = re.compile(r"part_[0-9a-f]{24}")
 
 
 class UploadState(BaseModel):
-    """What is known of an upload beside its parts."""
+    """The state of an upload, stored beside its parts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,13 +41,13 @@ class UploadState(BaseModel):
 
     @property
     def file_id(self) -> str:
-        """The file that the upload becomes, so that completing it twice makes one."""
+        """The id of the resulting file; derived, so that completing twice creates one file."""
         return self.id.replace("upload_", "file-", 1)
 
     @property
     def expires_at(self) -> float:
-        """When it accepts no more parts."""
-        return self.created_at + LIFE_SECONDS
+        """Unix time from which it rejects parts."""
+        return self.created_at + TTL_SECONDS
 
     def check_pending(self) -> None:
         """Raise `Conflict` once it accepts no more parts."""
@@ -66,11 +66,11 @@ class UploadParts:
     root: Path
 
     def create(self, request: CreateUpload) -> UploadState:
-        """A new upload. Raises `Conflict` where too many are incomplete."""
-        self.remove_forgotten()
+        """Create an upload. Raises `Conflict` when there are too many."""
+        self.remove_stale()
         self.root.mkdir(parents=True, exist_ok=True)
         if sum(1 for _ in self.root.iterdir()) >= MAX_UPLOADS:
-            raise Conflict(f"there are {MAX_UPLOADS} uploads of this day", code="too_many_uploads")
+            raise Conflict(f"{MAX_UPLOADS} uploads were made in 24 hours", code="too_many_uploads")
         named = request.model_copy(update={"filename": printable_name(request.filename)})
         upload_id = f"upload_{secrets.token_hex(12)}"
         state = UploadState(id=upload_id, created_at=time.time(), request=named)
@@ -87,59 +87,59 @@ class UploadParts:
         raise NotFound(f"upload {upload_id[:80]!r} does not exist", param="upload_id")
 
     def receiving(self, state: UploadState) -> Path:
-        """Where the next part is written while it arrives."""
+        """A new path for a part while it is received."""
         return self.root / state.id / f"{RECEIVING}{secrets.token_hex(12)}"
 
     def add(self, state: UploadState, received: Path) -> str:
-        """Keep a part that has arrived; its id.
+        """Add a received part; return its id.
 
-        Raises `Conflict` when there are too many or too large parts for the file: twice its size,
-        since a part may come again after a lost answer.
+        Raises `Conflict` for too many parts, or more than twice the file's size in total: a part
+        may be resent after a lost response.
         """
-        with _unchanged(state):
-            kept = self._sizes(state)
+        with _conflict_if_removed(state):
+            sizes = self._sizes(state)
             size = received.stat().st_size
-        if len(kept) >= MAX_PARTS:
+        if len(sizes) >= MAX_PARTS:
             raise Conflict(f"upload {state.id} has {MAX_PARTS} parts", code="too_many_parts")
-        if sum(kept.values()) + size > 2 * state.request.bytes + MAX_PART_BYTES:
+        if sum(sizes.values()) + size > 2 * state.request.bytes + MAX_PART_BYTES:
             raise Conflict(
                 f"the parts of upload {state.id} are larger than its file of"
                 f" {state.request.bytes} bytes",
                 code="too_many_parts",
             )
         part_id = f"part_{secrets.token_hex(12)}"
-        kept_as = received.with_name(part_id)
-        with _unchanged(state):
-            received.rename(kept_as)
+        path = received.with_name(part_id)
+        with _conflict_if_removed(state):
+            received.rename(path)
         try:
-            self.read(state.id).check_pending()  # else nothing would remove the part
+            self.read(state.id).check_pending()  # otherwise nothing would remove the part
         except Conflict:
-            kept_as.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             raise
         return part_id
 
     def assemble(self, state: UploadState, part_ids: list[str], md5: str | None) -> Upload:
-        """The whole file, in a folder of its own. Raises `InvalidRequest` and `StorageFull`."""
-        with _unchanged(state):
-            paths = self._checked(state, part_ids)
+        """Concatenate parts in a folder of their own. Raises `InvalidRequest` and `StorageFull`."""
+        with _conflict_if_removed(state):
+            paths = self._part_paths(state, part_ids)
             folder = self.receiving(state)
             folder.mkdir()
         path = folder / state.file_id
         try:
-            with _unchanged(state), storage_errors(), path.open("xb") as whole:
+            with _conflict_if_removed(state), storage_errors(), path.open("xb") as whole:
                 sums = _copy(paths, whole)
             if md5 is not None and sums.md5 != md5.lower():
                 raise InvalidRequest(f"the md5 of the parts is {sums.md5}", param="md5")
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        asked = state.request
+        file = state.request
         return Upload(
-            path, asked.filename, asked.purpose, asked.bytes, sums.sha256, asked.expires_after
+            path, file.filename, file.purpose, file.bytes, sums.sha256, file.expires_after
         )
 
     def cancel(self, state: UploadState) -> UploadState:
-        """Accept no more parts, and remove the existing ones."""
+        """Reject further parts, and remove the existing ones."""
         return self._end(state.model_copy(update={"cancelled": True}))
 
     def complete(self, state: UploadState) -> UploadState:
@@ -155,11 +155,11 @@ class UploadParts:
                 path.unlink(missing_ok=True)
         return state
 
-    def remove_forgotten(self) -> None:
-        """Remove the uploads of earlier days, completed or not."""
+    def remove_stale(self) -> None:
+        """Remove uploads older than a day, completed or not."""
         for folder in self.root.glob("upload_*"):
             with suppress(FileNotFoundError):
-                if folder.stat().st_ctime < time.time() - FORGOTTEN_SECONDS:
+                if folder.stat().st_ctime < time.time() - STALE_SECONDS:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _write(self, state: UploadState) -> None:
@@ -172,12 +172,12 @@ class UploadParts:
         folder = self.root / state.id
         return {path.name: path.stat().st_size for path in folder.glob("part_*")}
 
-    def _checked(self, state: UploadState, part_ids: list[str]) -> list[Path]:
+    def _part_paths(self, state: UploadState, part_ids: list[str]) -> list[Path]:
         sizes = self._sizes(state)
-        for place, part_id in enumerate(part_ids):
+        for index, part_id in enumerate(part_ids):
             if not _PART_ID.fullmatch(part_id) or part_id not in sizes:
                 raise InvalidRequest(
-                    f"upload {state.id} has no part {part_id!r}", param=f"part_ids[{place}]"
+                    f"upload {state.id} has no part {part_id!r}", param=f"part_ids[{index}]"
                 )
         if len(set(part_ids)) < len(part_ids):
             raise InvalidRequest("a part is named twice", param="part_ids")
@@ -191,8 +191,8 @@ class UploadParts:
 
 
 @contextmanager
-def _unchanged(state: UploadState) -> Iterator[None]:
-    """Raise `Conflict` if parts vanish because the upload was completed or cancelled."""
+def _conflict_if_removed(state: UploadState) -> Iterator[None]:
+    """Raise `Conflict` if parts were removed because the upload was completed or cancelled."""
     try:
         yield
     except FileNotFoundError as error:
@@ -211,10 +211,10 @@ def _copy(paths: list[Path], whole: IO[bytes]) -> _Sums:
     md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
     for path in paths:
         with path.open("rb") as part:
-            while piece := part.read(COPY_BYTES):
-                md5.update(piece)
-                sha256.update(piece)
-                whole.write(piece)
+            while chunk := part.read(COPY_BYTES):
+                md5.update(chunk)
+                sha256.update(chunk)
+                whole.write(chunk)
     whole.flush()
     os.fsync(whole.fileno())
     return _Sums(md5.hexdigest(), sha256.hexdigest())

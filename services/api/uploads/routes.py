@@ -56,14 +56,14 @@ _FORM: dict[str, Any] = {
 
 @router.post(
     "",
-    summary="Begin an upload in parts",
+    summary="Create a multipart upload",
     responses=documented_errors(InvalidRequest, Conflict, PayloadTooLarge),
 )
 def create(gateway: Gateway, _principal: Principal, body: CreateUpload) -> PartialUpload:
-    """Begin an upload; it accepts parts for an hour."""
-    largest = gateway.settings.max_upload_bytes
-    if body.bytes > largest:
-        raise PayloadTooLarge(f"the file is larger than {largest} bytes", param="bytes")
+    """Create an upload that accepts parts for an hour."""
+    limit = gateway.settings.max_upload_bytes
+    if body.bytes > limit:
+        raise PayloadTooLarge(f"the file is larger than {limit} bytes", param="bytes")
     return _view(_parts(gateway).create(body), None)
 
 
@@ -76,7 +76,7 @@ def create(gateway: Gateway, _principal: Principal, body: CreateUpload) -> Parti
 async def add_part(
     request: Request, gateway: Gateway, _principal: Principal, upload_id: str
 ) -> UploadPart:
-    """Add a part of at most 64 MiB; parts may come in parallel and in any order."""
+    """Add a part of at most 64 MiB; parts may arrive in parallel and in any order."""
     parts = _parts(gateway)
     state = await run_in_threadpool(_pending, gateway, upload_id)
     path = parts.receiving(state)
@@ -97,7 +97,7 @@ async def add_part(
 def complete(
     gateway: Gateway, _principal: Principal, upload_id: str, body: CompleteUpload
 ) -> PartialUpload:
-    """Put the parts together to a file; a retry returns the same one."""
+    """Assemble the parts into a file; a retry returns the same file."""
     parts = _parts(gateway)
     state = parts.read(upload_id)
     with gateway.database.read() as session:
@@ -124,7 +124,7 @@ def complete(
     responses=documented_errors(NotFound, Conflict),
 )
 def cancel(gateway: Gateway, _principal: Principal, upload_id: str) -> PartialUpload:
-    """Accept no more parts, and forget those that came. Cancelling twice is allowed."""
+    """Reject further parts and delete the received ones. Cancelling twice is allowed."""
     parts = _parts(gateway)
     with gateway.database.write() as session:
         advisory_lock(session, upload_id)

@@ -1,4 +1,4 @@
-"""Metrics thinned for a plot: no extreme is lost, and the number of points is bounded."""
+"""Metrics downsampled for a plot: no extreme is lost, and the number of points is bounded."""
 
 import json
 from pathlib import Path
@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.api.jobs.curves import CurveFile, CurveFiles, read_range
-from services.api.jobs.thinned_curves import ThinnedCurve
+from services.api.jobs.downsampled_curves import DownsampledCurve
 from services.contracts.jobs import Curve
 
 VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 
-def thinned(values: list[float], points: int) -> Curve:
-    curve = ThinnedCurve(points)
+def downsampled(values: list[float], points: int) -> Curve:
+    curve = DownsampledCurve(points)
     for begin in range(0, len(values), 7):
         block = values[begin : begin + 7]
         steps = range(begin, begin + len(block))
@@ -30,7 +30,7 @@ def untimed(steps: list[int], values: list[float]) -> Curve:
 
 @given(values=st.lists(VALUES, min_size=1, max_size=300), points=st.integers(4, 400))
 def test_extremes_ends_and_the_bound_are_kept(values: list[float], points: int) -> None:
-    curve = thinned(values, points)
+    curve = downsampled(values, points)
 
     assert len(curve.steps) <= points
     assert curve.steps == sorted(set(curve.steps))
@@ -40,13 +40,13 @@ def test_extremes_ends_and_the_bound_are_kept(values: list[float], points: int) 
     assert (curve.steps[0], curve.steps[-1]) == (0, len(values) - 1)
 
 
-def test_few_points_stay_as_they_are() -> None:
+def test_few_points_are_unchanged() -> None:
     few = Curve(steps=[0, 1, 2], values=[3.0, 1.0, 2.0], times=[100.0, 101.0, 102.0])
-    assert thinned([3.0, 1.0, 2.0], 100) == few
+    assert downsampled([3.0, 1.0, 2.0], 100) == few
 
 
-def test_a_step_that_was_repeated_counts_as_the_latest_attempt_reported_it() -> None:
-    at_once, in_turn = ThinnedCurve(100), ThinnedCurve(100)
+def test_the_latest_value_of_a_repeated_step_wins() -> None:
+    at_once, in_turn = DownsampledCurve(100), DownsampledCurve(100)
     points = [(1, 5.0, 10.0), (2, 9.0, 11.0), (2, 4.0, 12.0), (3, 3.0, 13.0)]
     at_once.extend(*zip(*points, strict=True))
     for step, value, time in points:
@@ -91,7 +91,7 @@ def test_lines_without_a_number_are_left_out(tmp_path: Path, line: bytes) -> Non
     assert CurveFile(path, 100).read().metrics["loss"] == untimed([0, 2], [7.0, 8.0])
 
 
-def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:
+def test_a_growing_file_is_read_incrementally(tmp_path: Path) -> None:
     path, files = tmp_path / "metrics.jsonl", CurveFiles()
     path.write_text('{"step": 1, "loss": 3}\n{"step": 2, "lo')
     assert files.read(path, 100).metrics == {"loss": untimed([1], [3.0])}
@@ -105,7 +105,7 @@ def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("time", ['"5"', "true", "null", "-1", "1e400", "NaN", "[5]"])
-def test_a_time_that_is_none_is_unknown(tmp_path: Path, time: str) -> None:
+def test_an_invalid_time_is_unknown(tmp_path: Path, time: str) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text(f'{{"step": 1, "time": {time}, "loss": 3}}\n')
 
@@ -113,9 +113,7 @@ def test_a_time_that_is_none_is_unknown(tmp_path: Path, time: str) -> None:
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
-def test_a_file_that_was_written_again_is_read_from_its_beginning(
-    tmp_path: Path, *, is_replaced: bool
-) -> None:
+def test_a_rewritten_file_is_read_from_the_beginning(tmp_path: Path, *, is_replaced: bool) -> None:
     path, files = tmp_path / "metrics.jsonl", CurveFiles()
     path.write_text('{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n')
     files.read(path, 100)
@@ -131,7 +129,7 @@ def test_a_file_that_was_written_again_is_read_from_its_beginning(
     values=st.lists(VALUES, min_size=1, max_size=300),
     bounds=st.tuples(st.integers(0, 320), st.integers(0, 320)),
 )
-def test_a_range_has_the_points_of_its_steps_alone(
+def test_a_range_has_only_the_points_of_its_steps(
     values: list[float], bounds: tuple[int, int]
 ) -> None:
     steps = range(min(bounds), max(bounds) + 1)
@@ -155,7 +153,7 @@ def test_a_range_has_the_points_of_its_steps_alone(
         assert extreme(shown.values()) == extreme(inside.values())
 
 
-def test_thinned_curves_are_not_complete_and_a_range_of_them_is(tmp_path: Path) -> None:
+def test_downsampled_curves_are_not_complete_and_a_range_of_them_is(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [{"loss": step / 7, "step": step} for step in range(1000)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

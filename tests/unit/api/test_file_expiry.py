@@ -76,11 +76,11 @@ def test_expired_files_are_deleted_with_their_content(
 def test_files_of_data_sets_do_not_delay_the_deletion_of_others(
     database: Database, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expiry, "AT_ONCE", 1)
+    monkeypatch.setattr(expiry, "BATCH_SIZE", 1)
     registered = store(database, artifacts, time.time() - 2)
     with database.write() as session:
-        facts = {"description": "", "license": None, "source": None, "statistics": {}}
-        session.add(DatasetRow(name="sums", file_id=registered, created_at=0.0, **facts))
+        columns: dict[str, Any] = {"description": "", "statistics": {}, "created_at": 0.0}
+        session.add(DatasetRow(name="sums", file_id=registered, **columns))
     store(database, artifacts, time.time() - 1)
 
     FileExpiry(artifacts).apply(database)

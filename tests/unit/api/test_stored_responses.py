@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.api.idempotency import recall_answer, remember_answer
+from services.api.idempotency import find_response, store_response
 from services.contracts.errors import Conflict
 from services.core.db.engine import Database
 
@@ -11,11 +11,11 @@ def test_an_idempotency_key_repeats_the_first_response_and_refuses_another_body(
     database: Database,
 ) -> None:
     with database.write() as session:
-        assert recall_answer(session, "me", "key", "body") is None
-        remember_answer(session, "me", "key", "body", {"id": "job-1"})
+        assert find_response(session, "me", "key", "body") is None
+        store_response(session, "me", "key", "body", {"id": "job-1"})
 
     with database.read() as session:
-        assert recall_answer(session, "me", "key", "body") == {"id": "job-1"}
-        assert recall_answer(session, "somebody else", "key", "body") is None
+        assert find_response(session, "me", "key", "body") == {"id": "job-1"}
+        assert find_response(session, "somebody else", "key", "body") is None
         with pytest.raises(Conflict):
-            recall_answer(session, "me", "key", "another body")
+            find_response(session, "me", "key", "another body")

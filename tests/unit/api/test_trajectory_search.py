@@ -20,7 +20,7 @@ from tests.support.trajectories import call, trajectory
 EVERY = TrajectorySelection(TrajectoryFilter(), None)
 
 
-@pytest.mark.parametrize("bound", ["MOST_SCANNED", "MOST_BYTES"])
+@pytest.mark.parametrize("bound", ["MAX_SCANNED", "MAX_BYTES"])
 def test_a_search_goes_on_behind_what_it_has_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:

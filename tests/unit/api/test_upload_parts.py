@@ -126,10 +126,10 @@ def test_an_upload_expires_and_is_forgotten_later(
         old.check_pending()
     assert refused.value.code == "upload_expired"
 
-    parts.remove_forgotten()
+    parts.remove_stale()
     assert parts.read(state.id) == state
-    monkeypatch.setattr(module, "FORGOTTEN_SECONDS", -60.0)
-    parts.remove_forgotten()
+    monkeypatch.setattr(module, "STALE_SECONDS", -60.0)
+    parts.remove_stale()
     with pytest.raises(NotFound):
         parts.read(state.id)
 

@@ -91,7 +91,7 @@ def test_the_endpoint_of_an_earlier_epoch_is_not_used(
     meanwhile: Meanwhile,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(locator, "REMEMBER_SECONDS", 0.0)
+    monkeypatch.setattr(locator, "ROUTE_SECONDS", 0.0)
     first = meanwhile(lambda: ask(client, "hi"))
     serving = worker.serve_next()
     text(first)

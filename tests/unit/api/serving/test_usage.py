@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.api.serving.metering import Meter, TokenUsage
-from services.api.serving.rates import RateLimits
+from services.api.serving.rate_limits import RateLimits
 from services.contracts.errors import RateLimited
 from services.core.web.auth import hash_key
 from tests.support.serving_worker import ServingWorker
@@ -43,10 +43,10 @@ def test_an_answer_passes_unchanged_however_it_is_cut(cuts: list[int], added: bo
     pieces = [whole[start:end] for start, end in pairwise(edges)]
     if len(pieces) > 8:
         pieces = [b"".join(pieces[:-7]), *pieces[-7:]]
-    meter = Meter(added=added)
+    meter = Meter(strip_usage=added)
 
     passed = [
-        meter.passed(piece, last=number == len(pieces)) for number, piece in enumerate(pieces, 1)
+        meter.feed(piece, last=number == len(pieces)) for number, piece in enumerate(pieces, 1)
     ]
 
     assert b"".join(passed) == (shown if added else whole)
@@ -54,9 +54,9 @@ def test_an_answer_passes_unchanged_however_it_is_cut(cuts: list[int], added: bo
 
 
 def test_a_stream_that_breaks_off_counts_its_events() -> None:
-    meter = Meter(added=True)
+    meter = Meter(strip_usage=True)
     for word in WORDS:
-        assert meter.passed(word, last=False) == word
+        assert meter.feed(word, last=False) == word
     assert meter.usage() == TokenUsage(completion_tokens=2)
 
 

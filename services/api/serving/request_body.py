@@ -1,4 +1,4 @@
-"""The body of a request for inference, as far as the gateway reads it."""
+"""The part of an inference request's body that the gateway reads."""
 
 import asyncio
 import json
@@ -27,45 +27,45 @@ class InferenceBody(BaseModel):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A body, and the model that it names."""
+class InferenceRequest:
+    """A parsed body, and the model that it names."""
 
     model: str
     body: bytes
     value: JsonObject = field(repr=False)
 
     @property
-    def hides_usage(self) -> bool:
-        """Whether a stream is asked for without its usage at the end."""
+    def strips_usage(self) -> bool:
+        """Whether a stream is requested without the final event with its usage."""
         options = self.value.get(STREAM_OPTIONS) or {}
         if self.value.get("stream") is not True or not isinstance(options, dict):
             return False
         return not options.get(INCLUDE_USAGE)
 
-    def sent(self, stop_token_ids: Sequence[int]) -> bytes:
-        """The body with the tokens that end an answer of the model, unless it has its own, and the
-        wish for usage."""
+    def upstream_body(self, stop_token_ids: Sequence[int]) -> bytes:
+        """The body for the engine: with the model's stop tokens, unless the request sets its own,
+        and with usage requested."""
         added: JsonObject = {}
         if stop_token_ids and self.value.get(STOP_TOKENS) is None:
             added[STOP_TOKENS] = list(stop_token_ids)
-        if self.hides_usage:
+        if self.strips_usage:
             added[STREAM_OPTIONS] = {**(self.value.get(STREAM_OPTIONS) or {}), INCLUDE_USAGE: True}
         if not added:
             return self.body
         if added.keys() & self.value.keys() or not self.body.startswith(b"{"):
             return json.dumps({**self.value, **added}).encode()
-        # Everything else stays as the client wrote it.
+        # The rest stays byte for byte.
         return json.dumps(added)[:-1].encode() + b"," + self.body[1:]
 
 
-async def read_asked(body: bytes) -> Asked:
-    """Read a body; raises `InvalidRequest`."""
-    if len(body) > LARGE_BODY:  # parsing it would stop the event loop
+async def parse_request(body: bytes) -> InferenceRequest:
+    """Parse a body; raises `InvalidRequest`."""
+    if len(body) > LARGE_BODY:  # parsing it would block the event loop
         return await asyncio.to_thread(_parse, body)
     return _parse(body)
 
 
-def _parse(body: bytes) -> Asked:
+def _parse(body: bytes) -> InferenceRequest:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -75,4 +75,4 @@ def _parse(body: bytes) -> Asked:
     model = value.get("model")
     if not isinstance(model, str) or not model:
         raise InvalidRequest("model must be the name of a model", param="model")
-    return Asked(model, body, value)
+    return InferenceRequest(model, body, value)

@@ -1,4 +1,4 @@
-"""Curves thinned to as many points as a plot can show."""
+"""Curves downsampled to as many points as a plot can show."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 from services.contracts.jobs import Curve, Curves
 
-POINTS_OF_BUCKET = 4
+POINTS_PER_BUCKET = 4
 MAX_METRICS = 1000
 
 
@@ -21,19 +21,19 @@ class Record:
     values: Mapping[str, float]
 
 
-class ThinnedCurves:
+class DownsampledCurves:
     """At most ``points`` points of each of `MAX_METRICS` metrics."""
 
     def __init__(self, points: int) -> None:
         self._points = points
-        self._curves: dict[str, ThinnedCurve] = {}
+        self._curves: dict[str, DownsampledCurve] = {}
 
     def __len__(self) -> int:
         """The number of metrics."""
         return len(self._curves)
 
-    def take_in(self, records: Sequence[Record]) -> None:
-        """Take in records in the order in which they were reported."""
+    def add(self, records: Sequence[Record]) -> None:
+        """Add records in the order in which they were reported."""
         columns: dict[str, tuple[list[int], list[float], list[float]]] = {}
         for record in records:
             for name, value in record.values.items():
@@ -47,7 +47,7 @@ class ThinnedCurves:
             if name not in self._curves:
                 if len(self._curves) == MAX_METRICS:
                     continue
-                self._curves[name] = ThinnedCurve(self._points)
+                self._curves[name] = DownsampledCurve(self._points)
             self._curves[name].extend(steps, column, times)
 
     def result(self) -> Curves:
@@ -73,14 +73,14 @@ class _Bucket:
     last: _Point
 
     def merge(self, other: "_Bucket") -> None:
-        """Take in another bucket; of two points at one step the other's counts."""
+        """Merge another bucket, which wins ties."""
         self.first = min(other.first, self.first, key=lambda point: point[0])
         self.low = min(other.low, self.low, key=lambda point: point[1])
         self.high = max(other.high, self.high, key=lambda point: point[1])
         self.last = max(other.last, self.last, key=lambda point: point[0])
 
 
-class ThinnedCurve:
+class DownsampledCurve:
     """At most ``points`` points of a metric: M4, which draws the same line as all points at one
     bucket a pixel (U. Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation",
     PVLDB 7(10), 2014).
@@ -89,7 +89,7 @@ class ThinnedCurve:
     """
 
     def __init__(self, points: int) -> None:
-        self._most = points // POINTS_OF_BUCKET
+        self._max_buckets = points // POINTS_PER_BUCKET
         self._width = 1
         self._buckets: dict[int, _Bucket] = {}
 
@@ -99,22 +99,22 @@ class ThinnedCurve:
         return self._width == 1
 
     def extend(self, steps: Sequence[int], values: Sequence[float], times: Sequence[float]) -> None:
-        """Take in points in the order in which they were reported; an unknown time is NaN."""
-        # Of several values of a step the latest counts.
+        """Add points in the order in which they were reported; an unknown time is NaN."""
+        # The latest value of a step wins.
         order, at = np.unique(np.array(steps[::-1], np.int64), return_index=True)
         points = np.array(values[::-1], np.float64)[at]
         reported = np.array(times[::-1], np.float64)[at]
-        while len(np.unique(order // self._width)) > self._most:
+        while len(np.unique(order // self._width)) > self._max_buckets:
             self._widen()
         buckets, begins = np.unique(order // self._width, return_index=True)
         ends = [*begins[1:].tolist(), len(order)]
         for index, begin, end in zip(buckets.tolist(), begins.tolist(), ends, strict=True):
             part = points[begin:end]
-            kept = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
-            places = [begin + n for n in kept]
+            chosen = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
+            places = [begin + n for n in chosen]
             bucket = ((int(order[n]), float(points[n]), float(reported[n])) for n in places)
             self._put(index, _Bucket(*bucket))
-        while len(self._buckets) > self._most:
+        while len(self._buckets) > self._max_buckets:
             self._widen()
 
     def _widen(self) -> None:
@@ -133,7 +133,7 @@ class ThinnedCurve:
         """The kept points in the order of their steps."""
         kept: dict[int, _Point] = {}
         for bucket in self._buckets.values():
-            # An earlier attempt's value of a step may be an extreme; the latest one counts.
+            # An extreme may be an earlier attempt's value of its step; the latest value wins.
             points = (bucket.low, bucket.high, bucket.first, bucket.last)
             kept |= {point[0]: point for point in points}
         steps = sorted(kept)
