@@ -30,7 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NO_ENDPOINT = "http://127.0.0.1:9"
-"""An allowed endpoint of models at which nobody listens."""
+"""An allowed model endpoint without a listener."""
 
 
 @pytest.fixture(scope="session")

@@ -131,10 +131,10 @@ def test_keys_are_neither_logged_nor_in_metrics(locked: Locked) -> None:
         locked.ask("GET", f"/v1/jobs/{key[:4]}", key)
     metrics = locked.ask("GET", "/metrics", None).text
 
-    said = metrics + locked.log.read_text()
-    assert "temper_http_requests_total" in said
+    output = metrics + locked.log.read_text()
+    assert "temper_http_requests_total" in output
     for secret in (KEY, OTHER, "temper-wrong-key", hash_key(KEY)):
-        assert secret not in said
+        assert secret not in output
 
 
 def refused(tmp_path: Path, *arguments: str, **settings: str) -> str:
@@ -155,18 +155,18 @@ def refused(tmp_path: Path, *arguments: str, **settings: str) -> str:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", ""])
 def test_binding_a_public_address_without_keys_is_rejected(tmp_path: Path, host: str) -> None:
-    said = refused(tmp_path, "--host", host)
+    output = refused(tmp_path, "--host", host)
 
-    assert "needs API keys: set TEMPER_API_KEY_HASHES" in said
-    assert "Traceback" not in said
-    assert len(said.splitlines()) == 1
+    assert "needs API keys: set TEMPER_API_KEY_HASHES" in output
+    assert "Traceback" not in output
+    assert len(output.splitlines()) == 1
 
 
 def test_a_plain_key_instead_of_its_hash_is_rejected_without_echoing_it(tmp_path: Path) -> None:
-    said = refused(tmp_path, TEMPER_API_KEY_HASHES="temper-a-real-key")
+    output = refused(tmp_path, TEMPER_API_KEY_HASHES="temper-a-real-key")
 
-    assert "TEMPER_API_KEY_HASHES: not the SHA-256 of a key" in said
-    assert "temper-a-real-key" not in said
+    assert "TEMPER_API_KEY_HASHES: not the SHA-256 of a key" in output
+    assert "temper-a-real-key" not in output
 
 
 @pytest.mark.parametrize(

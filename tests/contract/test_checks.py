@@ -56,7 +56,7 @@ def test_a_valid_file_has_a_report(http: httpx.Client) -> None:
     assert http.get(f"/v1/jobs/{made['id']}/request").json()["path"] == "/v1/checks"
 
 
-def test_rows_that_cannot_be_used_are_named_as_a_fine_tune_names_them(http: httpx.Client) -> None:
+def test_unusable_rows_are_reported_as_by_a_fine_tune(http: httpx.Client) -> None:
     file = upload(http, [ROW, {"messages": "no"}, ROW, {"messages": []}, {"messages": 3}])
     made = http.post("/v1/checks", json={"training_file": file, "max_errors": 2}).json()
 
@@ -96,7 +96,7 @@ def test_the_method_decides_what_a_row_must_be(http: httpx.Client) -> None:
          "method.supervised.hyperparameters.llamafactory.mask_histroy"),
     ],
 )  # fmt: skip
-def test_a_wrong_request_names_its_field(
+def test_an_invalid_request_names_its_field(
     http: httpx.Client, body: dict[str, Any], param: str
 ) -> None:
     given = {"training_file": upload(http, [ROW]), **body}
@@ -125,7 +125,7 @@ def test_the_jobs_of_a_file_are_listed(http: httpx.Client) -> None:
     assert http.get("/v1/jobs", params={"file": "%"}).status_code == 400
 
 
-def test_the_command_line_shows_rows_and_names_those_that_cannot_be_used(
+def test_the_command_line_shows_rows_and_reports_unusable_ones(
     http: httpx.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TEMPER_API_URL", str(http.base_url))

@@ -168,7 +168,7 @@ def test_evaluations_that_share_no_benchmark_are_refused(
     assert "a of eval-" in refused.text
 
 
-def test_rows_say_their_benchmark_and_are_found_by_it(
+def test_rows_name_their_benchmark_and_are_filtered_by_it(
     http: httpx.Client, succeeded: SucceededEvaluations
 ) -> None:
     path = f"/v1/evaluations/{succeeded.of_several(b='10', a='011')}/results"
@@ -231,7 +231,7 @@ def test_a_plan_says_how_many_items_a_difference_needs(
     assert "either --discordant or --accuracy" in capsys.readouterr().err
 
 
-def test_scores_of_tool_calls_stand_beside_each_other(
+def test_tool_call_scores_are_shown_side_by_side(
     http: httpx.Client,
     succeeded: SucceededEvaluations,
     url: str,
@@ -256,7 +256,7 @@ def test_scores_of_tool_calls_stand_beside_each_other(
     assert row in lines
 
 
-def test_without_graded_calls_a_comparison_has_no_scores_of_them(
+def test_a_comparison_without_graded_calls_has_no_scores_of_calls(
     http: httpx.Client, succeeded: SucceededEvaluations
 ) -> None:
     baseline, candidate = succeeded.evaluation("11"), succeeded.evaluation("10")

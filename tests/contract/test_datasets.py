@@ -30,7 +30,7 @@ def upload(http: httpx.Client, rows: list[object]) -> str:
     return str(answer.json()["id"])
 
 
-def test_a_data_set_is_registered_shown_listed_and_forgotten(http: httpx.Client) -> None:
+def test_a_data_set_is_registered_shown_listed_and_unregistered(http: httpx.Client) -> None:
     file = upload(http, [{"q": "1 + 1?", "a": "2"}, {"q": "2 + 2?", "a": None}])
     body = {"name": "sums", "file": file, "description": "Sums.", "license": "mit"}
     key = {"Idempotency-Key": "data-set-once"}
@@ -78,7 +78,7 @@ def test_tokens_are_counted_by_the_tokenizer_of_a_model(http: httpx.Client, home
     assert http.get("/v1/datasets/counted", params={"model": "nobody"}).status_code == 404
 
 
-def test_rows_that_cannot_be_used_are_refused(http: httpx.Client) -> None:
+def test_unusable_rows_are_rejected(http: httpx.Client) -> None:
     file = upload(http, [{"q": 1}, [2]])
 
     refused = http.post("/v1/datasets", json={"name": "bad", "file": file})

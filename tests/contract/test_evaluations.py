@@ -70,7 +70,7 @@ def test_an_evaluation_of_several_benchmarks_shows_each(http: httpx.Client, file
     assert again.json()["benchmarks"] == made["benchmarks"]
 
 
-def test_a_benchmark_at_fault_is_named(http: httpx.Client, file_id: str) -> None:
+def test_an_invalid_benchmark_is_named(http: httpx.Client, file_id: str) -> None:
     good = {"benchmark": "gsm8k", "file": file_id}
 
     def refused(*benchmarks: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_a_benchmark_at_fault_is_named(http: httpx.Client, file_id: str) -> None
     assert refused({"name": "x", "file": file_id, "grader": callable_grader})["message"]
 
 
-def test_a_metric_or_a_direction_that_there_is_not_is_named_with_those_that_are(
+def test_an_unknown_metric_or_direction_is_rejected_with_the_known_ones(
     http: httpx.Client, file_id: str
 ) -> None:
     def refused(**own: str) -> str:
@@ -115,7 +115,7 @@ def test_a_metric_or_a_direction_that_there_is_not_is_named_with_those_that_are(
     assert "majority needs samples_per_item above 1" in refused(metric="majority")
 
 
-def test_measures_of_the_fork_are_asked_for_by_benchmark(http: httpx.Client, file_id: str) -> None:
+def test_metrics_of_the_fork_are_requested_by_benchmark(http: httpx.Client, file_id: str) -> None:
     made = create(http, file_id, benchmark="panorama_par4pc", metrics="fork")
     assert made["grader"]["metrics"] == "fork"
     assert http.get(f"/v1/evaluations/{made['id']}").json()["grader"] == made["grader"]
@@ -283,7 +283,7 @@ def test_an_evaluation_with_tools_shows_them(
         ({"tools": [SANDBOX], "model": "base"}, "model"),  # it has no chat template
     ],
 )
-def test_tools_that_cannot_be_used_are_refused_with_their_field(
+def test_unusable_tools_are_rejected_by_field(
     http: httpx.Client, file_id: str, callable_model: str, fields: dict[str, Any], param: str
 ) -> None:
     body = {"model": callable_model, "file": file_id, **fields}
@@ -331,7 +331,7 @@ def test_a_model_that_writes_calls_in_another_format_needs_its_parser(
     assert chosen.status_code == 200
 
 
-def test_a_row_leads_to_its_conversation(
+def test_a_row_links_to_its_conversation(
     http: httpx.Client,
     file_id: str,
     callable_model: str,

@@ -48,10 +48,10 @@ def test_the_stream_sends_every_event_once_and_ends(jobs: GatewayClient) -> None
         events = list(source.iter_sse())  # ends when the job ends
 
     assert events[-1].data == DONE
-    told = [json.loads(event.data) for event in events[:-1]]
-    assert told == jobs.events(job_id)
-    assert ids(events) == [event["id"] for event in told]
-    assert told[-1]["message"] == "Succeeded"
+    received = [json.loads(event.data) for event in events[:-1]]
+    assert received == jobs.events(job_id)
+    assert ids(events) == [event["id"] for event in received]
+    assert received[-1]["message"] == "Succeeded"
 
 
 def test_a_reconnecting_reader_neither_misses_nor_repeats_events(jobs: GatewayClient) -> None:

@@ -32,7 +32,7 @@ def test_an_export_is_queued_shown_and_cancelled(http: httpx.Client) -> None:
         "s3://bucket/x",
     ],
 )
-def test_only_what_the_operator_allows_is_a_destination(
+def test_only_destinations_that_the_operator_allows_are_accepted(
     http: httpx.Client, destination: str
 ) -> None:
     answer = http.post("/v1/models/base/export", json={"destination": destination})
@@ -55,7 +55,7 @@ def test_only_what_the_operator_allows_is_a_destination(
         "",
     ],
 )
-def test_destinations_have_neither_credentials_nor_options_nor_ways_up(
+def test_destinations_with_credentials_options_or_parent_folders_are_rejected(
     http: httpx.Client, destination: str
 ) -> None:
     answer = http.post("/v1/models/base/export", json={"destination": destination})

@@ -57,7 +57,7 @@ def test_pages_hold_every_row_once_and_in_order(http: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("content", [lines(*"abc"), json.dumps(list("abc"))])
-def test_a_page_can_begin_behind_the_number_of_a_row(http: httpx.Client, content: str) -> None:
+def test_a_page_can_start_after_a_row_number(http: httpx.Client, content: str) -> None:
     file = upload(http, content if content.startswith("[") else lines({}, {}, {}))
 
     page = http.get(f"/v1/files/{file}/rows", params={"after": "2"}).json()
@@ -66,7 +66,7 @@ def test_a_page_can_begin_behind_the_number_of_a_row(http: httpx.Client, content
     assert http.get(f"/v1/files/{file}/rows", params={"after": "3"}).json()["data"] == []
 
 
-def test_a_row_that_cannot_be_read_says_why_and_others_are_shown(http: httpx.Client) -> None:
+def test_an_unreadable_row_has_a_problem_and_others_are_shown(http: httpx.Client) -> None:
     file = upload(http, b'{"a": 1}\n{"a": \n\xff\n{"a": NaN}\n{"a": 2}\n')
 
     rows = http.get(f"/v1/files/{file}/rows").json()["data"]
@@ -76,7 +76,7 @@ def test_a_row_that_cannot_be_read_says_why_and_others_are_shown(http: httpx.Cli
     assert rows[4] == {"id": rows[4]["id"], "row": 5, "value": {"a": 2}, "problem": None}
 
 
-def test_what_holds_no_rows_says_so(http: httpx.Client) -> None:
+def test_a_file_without_rows_has_a_problem(http: httpx.Client) -> None:
     text = http.get(f"/v1/files/{upload(http, 'name,age')}/rows").json()
     cut = http.get(f"/v1/files/{upload(http, '[1, 2, ')}/rows").json()
 
@@ -86,7 +86,7 @@ def test_what_holds_no_rows_says_so(http: httpx.Client) -> None:
     assert "row 3" in cut["problem"]
 
 
-def test_a_page_of_large_rows_is_shorter_than_asked_for(http: httpx.Client) -> None:
+def test_a_page_of_large_rows_is_shorter_than_its_limit(http: httpx.Client) -> None:
     large = {"text": "x" * (5 << 20)}
     file = upload(http, lines(large, large, {"text": "small"}))
 
@@ -132,7 +132,7 @@ def test_rows_are_shown_as_training_reads_them(http: httpx.Client, model: str) -
     assert (second["examples"], "last must be" in second["problem"]) == ([], True)
 
 
-def test_settings_of_the_method_decide_on_tokens_and_loss(http: httpx.Client, model: str) -> None:
+def test_settings_of_the_method_determine_tokens_and_loss(http: httpx.Client, model: str) -> None:
     file = upload(http, lines(ROW))
 
     def example(**settings: Any) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def test_settings_of_the_method_decide_on_tokens_and_loss(http: httpx.Client, mo
     assert cut["cut_tokens"] == len(whole["token_ids"]) - 16
 
 
-def test_a_row_that_is_too_long_for_tokens_says_so(http: httpx.Client, model: str) -> None:
+def test_a_row_that_is_too_long_for_tokens_has_a_problem(http: httpx.Client, model: str) -> None:
     long = {"messages": [{"role": "user", "content": "x" * (2 << 20)}, ROW["messages"][1]]}
 
     first, second = examples(http, upload(http, lines(long, ROW)), model).json()["data"]
@@ -184,7 +184,7 @@ def test_a_preference_is_shown_with_both_answers(http: httpx.Client, model: str)
         ({"chat_template_kwargs": {"nobody_reads": 1}}, "chat_template_kwargs"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_by_its_field(
+def test_unsupported_settings_are_rejected_by_field(
     http: httpx.Client, model: str, hyperparameters: dict[str, Any], field: str
 ) -> None:
     refused = examples(http, upload(http, lines(ROW)), model, **hyperparameters)

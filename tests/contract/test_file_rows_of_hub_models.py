@@ -81,7 +81,7 @@ def test_a_tokenizer_that_cannot_be_loaded_is_refused_with_the_reason(
     assert TOKEN not in error["message"]
 
 
-def test_a_hub_that_does_not_answer_is_named(tmp_path: Path) -> None:
+def test_an_unresponsive_hub_is_named(tmp_path: Path) -> None:
     settings = {
         "TEMPER_HOME": str(tmp_path / "home"),
         "HF_HOME": str(tmp_path / "cache"),

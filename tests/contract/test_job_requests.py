@@ -1,4 +1,4 @@
-"""The request that made a job makes another one. No worker runs these jobs."""
+"""The request of a job can be submitted again. No worker runs these jobs."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ PURPOSES = {"fine_tuning": "fine-tune", "batch": "batch", "indexing": "user_data
 
 
 @pytest.mark.parametrize("kind", JOBS)
-def test_the_request_of_a_job_makes_another(
+def test_the_request_of_a_job_can_be_submitted_again(
     http: httpx.Client, client: openai.OpenAI, kind: str
 ) -> None:
     path, field, row, fields = JOBS[kind]

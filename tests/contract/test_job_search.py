@@ -1,4 +1,4 @@
-"""Jobs by a text that occurs in them, on every database."""
+"""Text search of jobs, on every database."""
 
 from tests.support.gateway import GatewayClient
 

@@ -59,7 +59,7 @@ def test_an_idempotency_key_is_for_one_model(http: httpx.Client) -> None:
     assert other.status_code == 409
 
 
-def test_a_campaign_may_ask_for_the_merge_of_its_base_model(
+def test_a_campaign_may_request_the_merge_of_its_base_model(
     http: httpx.Client, url: str, tmp_path: Path
 ) -> None:
     gateway = Gateway(CampaignSettings(home=tmp_path, gateway_url=url))

@@ -36,7 +36,7 @@ def texts(http: httpx.Client, job_id: str, **query: Any) -> list[str]:
     return [note["text"] for note in page["data"]]
 
 
-def test_notes_stay_and_are_counted_in_lists(http: httpx.Client, job: str) -> None:
+def test_notes_persist_and_are_counted_in_lists(http: httpx.Client, job: str) -> None:
     write(http, job, "first")
     about = write(http, job, HOSTILE, "traj-1-0")
 
@@ -83,7 +83,7 @@ def test_a_retried_note_is_written_once(http: httpx.Client, job: str) -> None:
         ({"text": "x", "other": 1}, 400, "other"),
     ],
 )
-def test_an_unusable_note_is_refused(
+def test_an_invalid_note_is_rejected(
     http: httpx.Client, job: str, body: dict[str, Any], status: int, param: str | None
 ) -> None:
     answer = http.post(f"/v1/jobs/{job}/notes", json=body)

@@ -276,9 +276,9 @@ def test_a_running_job_is_cancelled(
     job_id = submit("forever").id
     wait_until(job_id, "running")
 
-    asked = client.fine_tuning.jobs.cancel(job_id)
+    requested = client.fine_tuning.jobs.cancel(job_id)
 
-    assert asked.to_dict()["cancel_requested_at"] is not None
+    assert requested.to_dict()["cancel_requested_at"] is not None
     wait_until(job_id, "cancelled")
     assert client.fine_tuning.jobs.cancel(job_id).status == "cancelled"  # twice is allowed
 
@@ -299,9 +299,9 @@ def test_a_running_job_is_paused_and_resumed_from_its_last_step(
     job_id = submit("forever").id
     wait_until(job_id, "running")
 
-    asked = client.fine_tuning.jobs.pause(job_id).to_dict()
-    assert (asked["status"], asked["phase"]) == ("running", "pausing")
-    assert asked["pause_requested_at"] is not None
+    requested = client.fine_tuning.jobs.pause(job_id).to_dict()
+    assert (requested["status"], requested["phase"]) == ("running", "pausing")
+    assert requested["pause_requested_at"] is not None
     paused = wait_until(job_id, "paused").to_dict()
     assert (paused["phase"], paused["pause_requested_at"]) == (None, None)
     step = newest_checkpoint(client, job_id)
@@ -313,11 +313,11 @@ def test_a_running_job_is_paused_and_resumed_from_its_last_step(
     assert newest_checkpoint(client, job_id) > step
     client.fine_tuning.jobs.cancel(job_id)
 
-    said = [event.message for event in client.fine_tuning.jobs.list_events(job_id, limit=100)]
-    assert f"Paused at step {step} of 1000" in said
-    metrics = [m for m in said[::-1] if m.startswith("Step ")]
+    messages = [event.message for event in client.fine_tuning.jobs.list_events(job_id, limit=100)]
+    assert f"Paused at step {step} of 1000" in messages
+    metrics = [m for m in messages[::-1] if m.startswith("Step ")]
     assert [int(m.split()[1].strip(":")) for m in metrics] == list(range(1, len(metrics) + 1))
-    assert said[0] == "Cancelled while paused"
+    assert messages[0] == "Cancelled while paused"
 
 
 def newest_checkpoint(client: openai.OpenAI, job_id: str) -> int:
@@ -423,7 +423,7 @@ def test_an_integration_is_accepted_and_shown_as_openai_writes_it(submit: Submit
         ({"type": "other", "wandb": {"project": "p"}}, "integrations[0].type"),
     ],
 )
-def test_an_integration_that_temper_does_not_know_is_refused(
+def test_an_unknown_integration_is_rejected(
     submit: Submit, integration: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(openai.BadRequestError) as raised:

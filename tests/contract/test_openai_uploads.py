@@ -1,4 +1,4 @@
-"""Uploads in parts through the unmodified ``openai`` package."""
+"""Multipart uploads through the unmodified ``openai`` package."""
 
 import hashlib
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_the_file_of_an_upload_may_expire(client: openai.OpenAI) -> None:
     assert file.expires_at == pytest.approx(file.created_at + 3600, abs=1)
 
 
-def test_what_is_wrong_is_named(client: openai.OpenAI) -> None:
+def test_invalid_requests_are_rejected_by_field(client: openai.OpenAI) -> None:
     upload = begin(client, 6)
     part = client.uploads.parts.create(upload, data=b"one").id
 
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_named(client: openai.OpenAI) -> None:
     assert refused.value.param == "purpose"
 
 
-def test_a_cancelled_upload_takes_no_more_parts(client: openai.OpenAI) -> None:
+def test_a_cancelled_upload_rejects_further_parts(client: openai.OpenAI) -> None:
     upload = begin(client, 6)
     client.uploads.parts.create(upload, data=b"one")
 

@@ -261,7 +261,7 @@ def test_trajectories_are_searched_page_by_page(
     assert [each["prompt_index"] for each in question] == [4]
 
 
-def test_the_trajectories_and_the_rewards_of_a_step_are_told(
+def test_trajectories_and_rewards_are_filtered_by_step(
     http: httpx.Client, training_file: str, home: Path
 ) -> None:
     body = {"model": "base", "training_file": training_file, "suffix": "succeed"}

@@ -45,7 +45,7 @@ def column(page: dict[str, Any], name: str) -> list[Any]:
     return [token[name] for token in page["data"]]
 
 
-def test_tokens_have_their_text_and_what_is_known_of_them(http: httpx.Client, path: str) -> None:
+def test_tokens_have_their_text_and_known_values(http: httpx.Client, path: str) -> None:
     page = http.get(path).json()
 
     assert (page["total"], page["next_start"], page["text_error"]) == (6, None, None)
@@ -56,9 +56,7 @@ def test_tokens_have_their_text_and_what_is_known_of_them(http: httpx.Client, pa
     assert column(page, "policy_version") == [None, None, None, 4, None, 5]
 
 
-def test_tokens_have_what_an_update_computed_for_them(
-    http: httpx.Client, path: str, home: Path
-) -> None:
+def test_tokens_have_the_values_of_their_update(http: httpx.Client, path: str, home: Path) -> None:
     job_dir = home / "jobs" / path.split("/")[3]
     values = np.array([[-0.25, 1.5, 0.75], [-2.5, 0.125, -0.75]], np.float32)
     with UpdateLog(job_dir, keep=0) as log:

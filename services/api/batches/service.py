@@ -53,7 +53,7 @@ def batch_view(job: Job) -> Batch:
     request = CreateBatch.model_validate(job.request)
     result = BatchResult.model_validate(job.result) if job.result else None
     counts = result.counts if result else _counts_so_far(job)
-    ended = int(job.finished_at) if job.finished_at is not None else None
+    finished_at = int(job.finished_at) if job.finished_at is not None else None
     # Without a result it is unknown which file has lines: name both.
     has_output, has_errors = counts.completed > 0, counts.failed > 0
     if result is None:
@@ -67,17 +67,17 @@ def batch_view(job: Job) -> Batch:
         input_file_id=request.input_file_id,
         completion_window=request.completion_window,
         status=status,
-        output_file_id=batch_file_id(job.id, "output") if ended and has_output else None,
-        error_file_id=batch_file_id(job.id, "errors") if ended and has_errors else None,
+        output_file_id=batch_file_id(job.id, "output") if finished_at and has_output else None,
+        error_file_id=batch_file_id(job.id, "errors") if finished_at and has_errors else None,
         created_at=int(job.created_at),
         in_progress_at=int(job.started_at) if job.started_at is not None else None,
         expires_at=int(job.created_at) + WINDOW_SECONDS,
-        finalizing_at=ended if result else None,
-        completed_at=ended if status is BatchStatus.COMPLETED else None,
-        failed_at=ended if status is BatchStatus.FAILED else None,
-        expired_at=ended if status is BatchStatus.EXPIRED else None,
+        finalizing_at=finished_at if result else None,
+        completed_at=finished_at if status is BatchStatus.COMPLETED else None,
+        failed_at=finished_at if status is BatchStatus.FAILED else None,
+        expired_at=finished_at if status is BatchStatus.EXPIRED else None,
         cancelling_at=_cancelled_at(job),
-        cancelled_at=ended if status is BatchStatus.CANCELLED else None,
+        cancelled_at=finished_at if status is BatchStatus.CANCELLED else None,
         request_counts=counts,
         usage=result.usage if result else None,
         metadata=job.metadata,

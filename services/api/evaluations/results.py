@@ -86,13 +86,13 @@ def _in_completion_order(file: IO[bytes], _path: Path, position: int) -> Iterato
 
 def _in_input_order(file: IO[bytes], path: Path, position: int) -> Iterator[SampleResult]:
     state = os.fstat(file.fileno())
-    places = _input_order(path, state.st_ino, state.st_size)
+    order = _input_order(path, state.st_ino, state.st_size)
     begin = 0
     if position:
         file.seek(_line_start(file, position))
         last = _result(file.readline(), position)
-        begin = bisect_right(places, (last.benchmark or "", last.index, last.sample, position))
-    for *_, start in places[begin:]:
+        begin = bisect_right(order, (last.benchmark or "", last.index, last.sample, position))
+    for *_, start in order[begin:]:
         file.seek(start)
         line = file.readline()
         yield _result(line, start + len(line))
@@ -114,14 +114,14 @@ def _line_start(file: IO[bytes], end: int) -> int:
 @lru_cache(maxsize=4)
 def _input_order(path: Path, _inode: int, size: int) -> list[tuple[str, int, int, int]]:
     """Benchmark, row, sample and start of each complete line in the first ``size`` bytes."""
-    places, start = [], 0
+    order, start = [], 0
     with open(path, "rb") as file:
         while start < size and (line := file.readline()).endswith(b"\n"):
             found = json.loads(line)
             row = int(found["index"]), int(found.get("sample", 0))
-            places.append((found.get("benchmark") or "", *row, start))
+            order.append((found.get("benchmark") or "", *row, start))
             start += len(line)
-    return sorted(places)
+    return sorted(order)
 
 
 def _result(line: bytes, end: int) -> SampleResult:

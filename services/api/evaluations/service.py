@@ -32,8 +32,8 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         require_loadable(session, body.model, settings)
     else:
         check_endpoint(body.model, settings.allowed_endpoints)
-    for place, file in body.file_references.items():
-        require_file(session, file, place)
+    for field, file in body.file_references.items():
+        require_file(session, file, field)
     for each in body.by_benchmark().values():
         check_grader(each.grader, settings)
         if each.judge is not None:

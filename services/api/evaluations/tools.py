@@ -49,7 +49,7 @@ def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettin
 
 
 def _samplings(body: CreateEvaluation) -> Iterator[tuple[str, Sampling]]:
-    """The sampling settings of the benchmarks, each with its place in the request."""
+    """The sampling settings of the benchmarks, each with its field in the request."""
     entries = body.benchmarks or []
     if not entries or any(entry.sampling is None for entry in entries):
         yield "sampling", body.sampling
@@ -65,12 +65,12 @@ def _check_registered(
     conversation: MultiTurn,
     settings: ApiSettings,
 ) -> None:
-    for place, sampling in _samplings(body):
+    for field, sampling in _samplings(body):
         for penalty in _PENALTIES:
             if getattr(sampling, penalty) is not None:
                 raise InvalidRequest(
                     "a registered model is sampled without penalties in conversations with tools",
-                    param=f"{place}.{penalty}",
+                    param=f"{field}.{penalty}",
                 )
     try:
         model = resolve_for_load(session, name, settings)

@@ -102,17 +102,17 @@ def _example_request(gateway: GatewayContext, file_id: str, body: ShowExamples) 
 
 def _check_showable(method: Method, settings: OfflineHyperparameters) -> None:
     """Raise `InvalidRequest` for settings whose tokens only the training libraries compute."""
-    place = f"method.{method.type.value}.hyperparameters"
+    prefix = f"method.{method.type.value}.hyperparameters"
     if settings.template is not None:
         message = f"{settings.template} is LLaMA-Factory's: only a model's own template is shown"
-        raise InvalidRequest(message, param=f"{place}.template")
+        raise InvalidRequest(message, param=f"{prefix}.template")
     given = settings.llamafactory
     changed = [name for name in CHANGES_TOKENIZER if given.get(name)]
     if given.get("use_fast_tokenizer") is False:
         changed.append("use_fast_tokenizer")
     if changed:
         message = f"{changed[0]} changes the tokens: rows are shown only without it"
-        raise InvalidRequest(message, param=f"{place}.llamafactory.{changed[0]}")
+        raise InvalidRequest(message, param=f"{prefix}.llamafactory.{changed[0]}")
 
 
 def _path(gateway: GatewayContext, file_id: str) -> Path:

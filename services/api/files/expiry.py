@@ -38,8 +38,8 @@ def read_expiry(parts: Mapping[str, bytes]) -> ExpiresAfter | None:
         return ExpiresAfter.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(("expires_after", *map(str, first["loc"])))
-        raise InvalidRequest(f"{place}: {first['msg']}", param="expires_after") from error
+        field = ".".join(("expires_after", *map(str, first["loc"])))
+        raise InvalidRequest(f"{field}: {first['msg']}", param="expires_after") from error
     except ValueError as error:
         message = f"expires_after: {error}"
         raise InvalidRequest(message, param="expires_after") from error

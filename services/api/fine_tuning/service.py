@@ -146,8 +146,8 @@ def _check_grader_of(method: Method) -> None:
 def _check_reference(session: Session, request: CreateFineTuningJob, settings: ApiSettings) -> None:
     offline = None if request.method is None else request.method.offline
     if request.method is not None and offline is not None and offline.named_reference:
-        place = f"method.{request.method.type.value}.hyperparameters.reference_model"
-        require_loadable(session, offline.named_reference, settings, place)
+        param = f"method.{request.method.type.value}.hyperparameters.reference_model"
+        require_loadable(session, offline.named_reference, settings, param)
 
 
 _OPENAI_NAMES = ("n_epochs", "batch_size", "learning_rate_multiplier")

@@ -105,12 +105,12 @@ def open_artifact(folder: Path, name: str) -> Path:
 def result_file_ids(job_id: str) -> list[str]:
     """The ids under which /v1/files serves the metrics of a fine-tuning job: OpenAI's CSV first,
     then all metrics as JSON lines."""
-    return [f"file-{job_id}-{what}" for what in _METRICS_NAMES]
+    return [f"file-{job_id}-{suffix}" for suffix in _METRICS_NAMES]
 
 
-def batch_file_id(job_id: str, what: Literal["output", "errors"]) -> str:
+def batch_file_id(job_id: str, suffix: Literal["output", "errors"]) -> str:
     """The id under which /v1/files serves the answers or the errors of a batch."""
-    return f"file-{job_id}-{what}"
+    return f"file-{job_id}-{suffix}"
 
 
 @dataclass(frozen=True)

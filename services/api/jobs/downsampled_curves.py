@@ -111,8 +111,8 @@ class DownsampledCurve:
         for index, begin, end in zip(buckets.tolist(), begins.tolist(), ends, strict=True):
             part = points[begin:end]
             chosen = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
-            places = [begin + n for n in chosen]
-            bucket = ((int(order[n]), float(points[n]), float(reported[n])) for n in places)
+            indices = [begin + n for n in chosen]
+            bucket = ((int(order[n]), float(points[n]), float(reported[n])) for n in indices)
             self._put(index, _Bucket(*bucket))
         while len(self._buckets) > self._max_buckets:
             self._widen()
@@ -130,17 +130,17 @@ class DownsampledCurve:
             self._buckets[index] = bucket
 
     def result(self) -> Curve:
-        """The kept points in the order of their steps."""
-        kept: dict[int, _Point] = {}
+        """The points in the order of their steps."""
+        by_step: dict[int, _Point] = {}
         for bucket in self._buckets.values():
             # An extreme may be an earlier attempt's value of its step; the latest value wins.
             points = (bucket.low, bucket.high, bucket.first, bucket.last)
-            kept |= {point[0]: point for point in points}
-        steps = sorted(kept)
+            by_step |= {point[0]: point for point in points}
+        steps = sorted(by_step)
         return Curve(
             steps=steps,
-            values=[kept[step][1] for step in steps],
-            times=[_known(kept[step][2]) for step in steps],
+            values=[by_step[step][1] for step in steps],
+            times=[_known(by_step[step][2]) for step in steps],
         )
 
 

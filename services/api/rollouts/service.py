@@ -62,9 +62,9 @@ def _check_prompts(session: Session, body: CreateRollout) -> None:
         prompts = inline_prompts(body.prompts, body.prompt_type, body.system_prompt)
         without_gold = next((prompt.index for prompt in prompts if not prompt.gold), None)
         if without_gold is not None and needs_gold(body.rewards):
-            place = f"prompts[{without_gold}]"
-            message = f"{place}: gold is missing, and a reward compares with it"
-            raise InvalidRequest(message, param=f"{place}.gold")
+            field = f"prompts[{without_gold}]"
+            message = f"{field}: gold is missing, and a reward needs it"
+            raise InvalidRequest(message, param=f"{field}.gold")
         limit = MAX_TRAJECTORIES // len(body.prompts)
         if body.samples_per_prompt > limit:
             raise InvalidRequest(
@@ -81,8 +81,8 @@ def _check_readable(rows: Sequence[JsonObject]) -> None:
         try:
             decoder.decode(json.dumps(row))
         except RowError as error:
-            place = f"prompts[{index}]"
-            raise InvalidRequest(f"{place} {error.message}", param=place) from None
+            field = f"prompts[{index}]"
+            raise InvalidRequest(f"{field} {error.message}", param=field) from None
 
 
 def check_conversation(body: CreateRollout | OnlineSettings, settings: ApiSettings) -> None:

@@ -42,8 +42,8 @@ class Meter:
         whole, end, self._rest = (self._rest + chunk).rpartition(_EVENT_END)
         events = whole + end
         if _NO_CHOICES.search(events):
-            kept = (each for each in events.split(_EVENT_END) if not _NO_CHOICES.search(each))
-            events = _EVENT_END.join(kept)
+            forwarded = (each for each in events.split(_EVENT_END) if not _NO_CHOICES.search(each))
+            events = _EVENT_END.join(forwarded)
         return events + self._rest if last else events
 
     def usage(self) -> TokenUsage:

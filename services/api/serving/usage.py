@@ -47,10 +47,10 @@ class UsageLog:
 
     def count(self, principal: str, model: str, usage: TokenUsage) -> None:
         """Count one response."""
-        usage_key = (datetime.now(UTC).date().isoformat(), principal, model)
-        self._requests[usage_key] += 1
-        self._prompt_tokens[usage_key] += usage.prompt_tokens
-        self._completion_tokens[usage_key] += usage.completion_tokens
+        key = (datetime.now(UTC).date().isoformat(), principal, model)
+        self._requests[key] += 1
+        self._prompt_tokens[key] += usage.prompt_tokens
+        self._completion_tokens[key] += usage.completion_tokens
 
     async def _write_until_stopped(self) -> None:
         while not self._stopping.is_set():
@@ -61,8 +61,8 @@ class UsageLog:
     async def _write(self) -> None:
         """Write the counts; counts that cannot be written are retried next time."""
         counted = {
-            place: (requests, self._prompt_tokens[place], self._completion_tokens[place])
-            for place, requests in self._requests.items()
+            key: (requests, self._prompt_tokens[key], self._completion_tokens[key])
+            for key, requests in self._requests.items()
         }
         if not counted:
             return
@@ -71,10 +71,10 @@ class UsageLog:
         except SQLAlchemyError as error:
             logger.warning("the usage of keys is not written yet: %s", error)
             return
-        for place, (requests, prompt, completion) in counted.items():
-            self._requests -= Counter({place: requests})
-            self._prompt_tokens -= Counter({place: prompt})
-            self._completion_tokens -= Counter({place: completion})
+        for key, (requests, prompt, completion) in counted.items():
+            self._requests -= Counter({key: requests})
+            self._prompt_tokens -= Counter({key: prompt})
+            self._completion_tokens -= Counter({key: completion})
 
 
 def usage_of(session: Session, principal: str, days: int) -> Usage:

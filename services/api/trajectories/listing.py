@@ -109,7 +109,7 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
     """A page of the trajectories so far; raises `InvalidRequest` for an unknown ``after``."""
     listing = open_kept(job_dir)
     try:
-        places, has_more = listing.page(
+        spans, has_more = listing.page(
             query.where.within(listing, job_dir),
             query.sort,
             descending=query.descending,
@@ -120,9 +120,9 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
         message = f"{str(query.after)[:80]!r} is not a trajectory of this job"
         raise InvalidRequest(message, param="after") from None
     if query.text is None:
-        page = page_of([summary_view(each) for each in _read(job_dir, places)], has_more)
+        page = page_of([summary_view(each) for each in _read(job_dir, spans)], has_more)
     else:
-        page = _search(job_dir, places, has_more, query.text, query.limit)
+        page = _search(job_dir, spans, has_more, query.text, query.limit)
     if query.where.where.prompt_index is not None:
         _add_updates(job_dir, page.data)
     return page
@@ -137,27 +137,27 @@ def _add_updates(job_dir: Path, group: list[TrajectorySummary]) -> None:
 
 
 def _search(
-    job_dir: Path, places: list[LineSpan], has_more: bool, text: str, limit: int
+    job_dir: Path, spans: list[LineSpan], has_more: bool, text: str, limit: int
 ) -> Page[TrajectorySummary]:
     """Up to ``limit`` trajectories that contain a text. ``last_id`` is the last one read, whether
     or not it does."""
     found: list[TrajectorySummary] = []
     last_id, read = None, 0
-    for number, trajectory in enumerate(_read(job_dir, places), 1):
-        last_id, read = trajectory.id, read + places[number - 1].length
+    for number, trajectory in enumerate(_read(job_dir, spans), 1):
+        last_id, read = trajectory.id, read + spans[number - 1].length
         if contains(trajectory, text):
             found.append(summary_view(trajectory))
         if len(found) == limit or read >= MAX_BYTES:
-            has_more = has_more or number < len(places)
+            has_more = has_more or number < len(spans)
             break
     return page_of(found, has_more).model_copy(update={"last_id": last_id})
 
 
 def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
     """One complete trajectory; raises `NotFound`."""
-    place = open_kept(job_dir).place_of(trajectory_id)
-    if place is not None:
-        (trajectory,) = _read(job_dir, [place])
+    span = open_kept(job_dir).place_of(trajectory_id)
+    if span is not None:
+        (trajectory,) = _read(job_dir, [span])
         if trajectory.id == trajectory_id:
             return trajectory
     raise NotFound(
@@ -167,10 +167,10 @@ def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
     )
 
 
-def _read(job_dir: Path, places: list[LineSpan]) -> Iterator[Trajectory]:
+def _read(job_dir: Path, spans: list[LineSpan]) -> Iterator[Trajectory]:
     """Lazily: a single trajectory can take megabytes."""
     try:
-        yield from read_places(job_dir, places)
+        yield from read_places(job_dir, spans)
     except (FileNotFoundError, UnreadableRecord) as error:
         # A resuming training truncates the log to its checkpoint.
         raise Unavailable("the trajectories are being rewritten; try again") from error

@@ -71,16 +71,16 @@ def _tokens(
         token = TrajectoryToken(
             position=position, id=ids[position], text=text, origin=TokenOrigin.PROMPT
         )
-        place = position - prompt  # in the response
-        if place >= 0 and trajectory.response_mask[place]:
+        index = position - prompt  # in the response
+        if index >= 0 and trajectory.response_mask[index]:
             token.origin = TokenOrigin.SAMPLED
-            version = trajectory.policy_versions[place]
+            version = trajectory.policy_versions[index]
             if version >= 0:  # otherwise a teacher or the data wrote it
                 token.policy_version = version
-                token.log_prob = trajectory.log_probs[place]
+                token.log_prob = trajectory.log_probs[index]
             if learned is not None:
-                token.learner_log_prob, token.entropy, token.advantage = learned[place].tolist()
-        elif place >= 0:
+                token.learner_log_prob, token.entropy, token.advantage = learned[index].tolist()
+        elif index >= 0:
             token.origin = TokenOrigin.INSERTED
         yield token
 

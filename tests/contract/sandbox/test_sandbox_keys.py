@@ -98,6 +98,6 @@ def test_keys_and_code_are_not_logged(locked: Locked) -> None:
     locked.sandbox.http.post("/run_code", json=body, headers=headers)
     metrics = locked.ask("GET", "/metrics", None).text
 
-    said = metrics + locked.log.read_text()
+    output = metrics + locked.log.read_text()
     for secret in (KEY, hash_key(KEY), "a private matter"):
-        assert secret not in said
+        assert secret not in output

@@ -40,7 +40,7 @@ def register(database: Database, name: str) -> None:
         register_dataset(session, body, STATISTICS)
 
 
-def test_names_mean_registered_data_sets_with_their_description(database: Database) -> None:
+def test_names_resolve_to_registered_data_sets(database: Database) -> None:
     register(database, "sums")
     given = [{"name": "sums"}, {"name": "own", "file": "file-1"}]
 
@@ -50,7 +50,7 @@ def test_names_mean_registered_data_sets_with_their_description(database: Databa
     ]
 
 
-def test_no_names_mean_all_registered_data_sets(database: Database) -> None:
+def test_without_names_all_registered_data_sets_are_used(database: Database) -> None:
     with pytest.raises(InvalidRequest, match="no data set is registered"):
         resolved(database, [])
     register(database, "sums")
@@ -59,7 +59,7 @@ def test_no_names_mean_all_registered_data_sets(database: Database) -> None:
     assert [name for name, _, _ in resolved(database, [])] == ["more", "sums"]
 
 
-def test_more_data_than_the_operator_allows_are_refused(database: Database) -> None:
+def test_data_over_the_operators_limit_is_rejected(database: Database) -> None:
     given = [CampaignDataset(name=name, file=f"file-{name}") for name in ("sums", "more")]
     for each in given:
         register(database, each.name)

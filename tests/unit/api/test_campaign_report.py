@@ -71,8 +71,8 @@ class Records:
         running = {"rows": 90, "contaminated": 3, "measurement": measurement}
         self.step(loop, "running", running)
         gain = comparison(right / 20 - 0.1, 0.05)
-        said = {"accepted": accepted, "comparison": gain, "reason": f"lesson {loop}"}
-        self.step(loop, "feedback", said)
+        verdict = {"accepted": accepted, "comparison": gain, "reason": f"lesson {loop}"}
+        self.step(loop, "feedback", verdict)
         self._training(loop)
 
     def _training(self, loop: int) -> None:
@@ -107,7 +107,7 @@ def records(database: Database) -> Records:
     return records
 
 
-def test_attempts_are_below_the_one_that_they_started_from(records: Records) -> None:
+def test_attempts_are_nested_under_their_parent(records: Records) -> None:
     report = records.report()
 
     placed = [(attempt.loop, attempt.depth) for attempt in report.attempts]
@@ -222,7 +222,7 @@ def test_every_role_has_the_cost_of_its_own_llm(database: Database) -> None:
     assert "coding by weak" in render_html(report)
 
 
-def test_answers_from_the_cache_are_counted_beside_what_was_paid_for(database: Database) -> None:
+def test_cached_answers_are_counted_apart_from_paid_ones(database: Database) -> None:
     records = Records(database, answer_cache={"read": True})
     records.attempt(1, 0, 10, accepted=True)
     with database.write() as session:
@@ -269,7 +269,7 @@ def test_a_command_for_a_gateway_with_keys_takes_the_key_from_the_shell() -> Non
     assert json.loads(shlex.split(command)[-1]) == {"text": "it's $HOME"}
 
 
-def test_a_campaign_that_has_just_begun_has_a_report(database: Database) -> None:
+def test_a_new_campaign_has_a_report(database: Database) -> None:
     report = Records(database).report()
 
     assert report.lineage == [0]
@@ -286,10 +286,10 @@ def test_pages_show_scores_with_intervals_and_lessons(records: Records) -> None:
         assert "base model → loop 1 → loop 4" in page
 
 
-def test_texts_of_the_llm_do_not_become_markup(records: Records) -> None:
+def test_texts_of_the_llm_are_escaped(records: Records) -> None:
     records.step(5, "direct_exp_gen", {"parent": 4, "hypothesis": HOSTILE})
-    said = {"accepted": False, "reason": HOSTILE, "failed": {"failure": "DATA", "message": "x"}}
-    records.step(5, "feedback", said)
+    verdict = {"accepted": False, "reason": HOSTILE, "failed": {"failure": "DATA", "message": "x"}}
+    records.step(5, "feedback", verdict)
 
     html, markdown = render_html(records.report()), render_markdown(records.report())
 
@@ -309,7 +309,7 @@ def test_the_policies_are_shown(database: Database) -> None:
         assert "4 where the search part has fewer than 100 items" in page
 
 
-def test_long_texts_are_cut(records: Records) -> None:
+def test_long_texts_are_truncated(records: Records) -> None:
     records.step(5, "direct_exp_gen", {"parent": 4, "hypothesis": "x" * 100_000})
 
     assert len(render_html(records.report())) < 50_000

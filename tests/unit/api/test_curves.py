@@ -153,7 +153,7 @@ def test_a_range_has_only_the_points_of_its_steps(
         assert extreme(shown.values()) == extreme(inside.values())
 
 
-def test_downsampled_curves_are_not_complete_and_a_range_of_them_is(tmp_path: Path) -> None:
+def test_downsampled_curves_are_incomplete_and_a_range_of_them_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [{"loss": step / 7, "step": step} for step in range(1000)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -159,7 +159,7 @@ def test_pages_in_the_order_of_the_input(tmp_path: Path, limit: int) -> None:
     assert {row.id: row.index for row in found} == in_order_of_completion
 
 
-def test_a_row_that_finishes_later_has_its_place_in_the_input(tmp_path: Path) -> None:
+def test_a_row_that_finishes_late_appears_in_input_order(tmp_path: Path) -> None:
     write(tmp_path, line(2) + line(0))
     first = list_results(tmp_path, after=None, limit=1, order="input")
     write(tmp_path, line(2) + line(0) + line(1) + line(3)[:-1])

@@ -1,4 +1,4 @@
-"""Files that are deleted a time after their creation."""
+"""Expiry of uploaded files and of batch output."""
 
 import time
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_files_of_data_sets_do_not_delay_the_deletion_of_others(
     assert stored(database, artifacts) == {registered}
 
 
-def test_a_file_that_a_job_needs_is_deleted_once_that_has_ended(
+def test_a_file_in_use_is_deleted_once_its_job_has_ended(
     database: Database, artifacts: Artifacts
 ) -> None:
     needed = store(database, artifacts, time.time() - 1)
@@ -104,7 +104,7 @@ def test_a_file_that_a_job_needs_is_deleted_once_that_has_ended(
 
 
 @pytest.mark.parametrize(("hours_ago", "left"), [(0.5, 2), (1.5, 0), (500.0, 0)])
-def test_what_a_batch_wrote_is_deleted_a_time_after_its_end(
+def test_batch_output_expires_after_the_end_of_the_batch(
     database: Database, artifacts: Artifacts, hours_ago: float, left: int
 ) -> None:
     batch = job(
@@ -130,7 +130,7 @@ def test_what_a_batch_wrote_is_deleted_a_time_after_its_end(
     assert (folder / "rows.jsonl").exists()
 
 
-def test_a_policy_is_read_from_both_forms_that_clients_send() -> None:
+def test_both_form_encodings_of_a_policy_are_accepted() -> None:
     bracketed = read_expiry(dict(zip(NAMES, (b"", b"created_at", b"7200"), strict=True)))
     whole = b'{"anchor": "created_at", "seconds": 7200}'
 
@@ -152,6 +152,6 @@ def test_a_policy_is_read_from_both_forms_that_clients_send() -> None:
         (b"\xff{", b"", b""),
     ],
 )
-def test_a_wrong_policy_is_named(parts: tuple[bytes, bytes, bytes]) -> None:
+def test_an_invalid_policy_is_rejected(parts: tuple[bytes, bytes, bytes]) -> None:
     with pytest.raises(InvalidRequest, match="expires_after"):
         read_expiry(dict(zip(NAMES, parts, strict=True)))

@@ -79,7 +79,7 @@ def run(http: httpx.Client, grader: dict[str, Any], text: str, **item: Any) -> d
 
 def errors(answer: dict[str, Any]) -> dict[str, Any]:
     """The errors that are set."""
-    return {name: told for name, told in answer["metadata"]["errors"].items() if told}
+    return {name: value for name, value in answer["metadata"]["errors"].items() if value}
 
 
 def test_a_grader_scores_a_sample(http: httpx.Client) -> None:

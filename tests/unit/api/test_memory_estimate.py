@@ -1,4 +1,4 @@
-"""A fine-tune that cannot fit on any GPU is refused when it is created."""
+"""A fine-tune that cannot fit on any GPU is rejected when it is created."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_a_training_that_fits_is_shown_with_its_estimate(
     assert (found.parameters, found.card_gb, found.fits) == (8_030_261_248, 80.0, True)
 
 
-def test_a_training_that_fits_on_no_gpu_is_refused_with_numbers_and_a_remedy(
+def test_a_training_that_fits_on_no_gpu_is_rejected_with_numbers_and_a_remedy(
     database: Database, settings: ApiSettings
 ) -> None:
     with_gpus(database, 24, 80, 80)
@@ -69,7 +69,7 @@ def test_a_training_that_fits_on_no_gpu_is_refused_with_numbers_and_a_remedy(
     assert "the largest GPU has 80.0 GB. Use LoRA" in caught.value.message
 
 
-def test_without_a_known_gpu_the_estimate_is_shown_if_gpus_are_asked_for(
+def test_without_a_known_gpu_the_estimate_is_shown_if_gpus_are_requested(
     database: Database, settings: ApiSettings
 ) -> None:
     found = estimated(database, settings, "full", gpus=1)
@@ -79,7 +79,7 @@ def test_without_a_known_gpu_the_estimate_is_shown_if_gpus_are_asked_for(
 
 
 @pytest.mark.parametrize("fields", [{"gpus": 0}, {"gpus": None}, {"gpus": 1, "model": "distant"}])
-def test_what_cannot_be_estimated_is_not_refused(
+def test_what_cannot_be_estimated_is_not_rejected(
     database: Database, settings: ApiSettings, fields: dict[str, Any]
 ) -> None:
     assert estimated(database, settings, **fields) is None
@@ -110,7 +110,7 @@ def test_an_online_training_is_estimated_for_its_learner(
     assert (found.trained_parameters, found.card_gb, found.fits) == (41_943_040, 80.0, True)
 
 
-def test_an_online_training_that_its_engine_leaves_too_little_is_refused(
+def test_online_training_without_enough_memory_beside_its_engine_is_rejected(
     database: Database, settings: ApiSettings
 ) -> None:
     with_gpus(database, 80)

@@ -1,4 +1,4 @@
-"""A model with code of its own is refused when it is named, not when its job runs."""
+"""A model with code of its own is rejected when it is named, not when its job runs."""
 
 import json
 from pathlib import Path

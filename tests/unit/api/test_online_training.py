@@ -298,7 +298,7 @@ def test_rewards_whose_weights_are_all_zero_are_rejected(registry: Database) -> 
     create(registry, "reinforcement", rewards=rewards)
 
 
-def test_settings_that_are_rarely_meant_are_warned_of_in_the_first_events(
+def test_unusual_settings_add_warnings_to_the_first_events(
     registry: Database,
 ) -> None:
     conversation = {"tools": [{"class_name": "retool"}], "multi_turn": {"multi_turn_enable": True}}

@@ -43,7 +43,7 @@ def create(database: Database, file_id: str, settings: ApiSettings, base_url: st
         return create_evaluation(session, body, settings).gpus
 
 
-def test_a_job_that_asks_a_remote_model_takes_no_devices(
+def test_devices_for_a_remote_model_are_rejected(
     database: Database, file_id: str, settings: ApiSettings
 ) -> None:
     model = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}
@@ -64,7 +64,9 @@ def test_a_job_that_asks_a_remote_model_takes_no_devices(
         ({"devices": ["0; rm"]}, "should match pattern"),
     ],
 )
-def test_devices_that_make_no_sense_are_named(fields: dict[str, object], reason: str) -> None:
+def test_inconsistent_devices_are_rejected_with_a_reason(
+    fields: dict[str, object], reason: str
+) -> None:
     with pytest.raises(ValidationError, match=reason):
         CreateEvaluation.model_validate({"model": "m", "file": "file-1", **fields})
 

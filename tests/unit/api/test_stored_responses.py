@@ -7,7 +7,7 @@ from services.contracts.errors import Conflict
 from services.core.db.engine import Database
 
 
-def test_an_idempotency_key_repeats_the_first_response_and_refuses_another_body(
+def test_an_idempotency_key_repeats_the_first_response_and_rejects_another_body(
     database: Database,
 ) -> None:
     with database.write() as session:

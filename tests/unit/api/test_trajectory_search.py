@@ -1,4 +1,4 @@
-"""A search reads a bounded part of a job's trajectories at a time."""
+"""A search reads a bounded part of a job's trajectories per request."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ EVERY = TrajectorySelection(TrajectoryFilter(), None)
 
 
 @pytest.mark.parametrize("bound", ["MAX_SCANNED", "MAX_BYTES"])
-def test_a_search_goes_on_behind_what_it_has_read(
+def test_a_search_resumes_after_what_it_has_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     monkeypatch.setattr(listing, bound, 1)
@@ -43,7 +43,7 @@ def test_a_search_goes_on_behind_what_it_has_read(
 @pytest.mark.parametrize(
     "text", ["QUESTION 0", "answer 0.0", "found it", "cut off", "timed out", "forty-two", "judge"]
 )
-def test_a_text_is_found_in_everything_that_was_said(text: str) -> None:
+def test_every_text_of_a_trajectory_is_searched(text: str) -> None:
     calls = [
         call(reply="I found it", shown="I found it, but it was cut off"),
         call(outcome=CallOutcome.TIMED_OUT, error="it timed out"),

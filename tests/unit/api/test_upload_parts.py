@@ -1,4 +1,4 @@
-"""Parts of uploads on disk: order, checks, retries, and what is removed when."""
+"""Parts of uploads on disk: order, checks, retries and cleanup."""
 
 import hashlib
 import time
@@ -30,7 +30,7 @@ def add(parts: UploadParts, state: UploadState, content: bytes) -> str:
     return parts.add(state, path)
 
 
-def test_parts_are_put_together_in_the_order_that_completing_names(tmp_path: Path) -> None:
+def test_parts_are_assembled_in_the_order_of_the_request(tmp_path: Path) -> None:
     parts = UploadParts(tmp_path / "parts")
     state = begin(parts, 8, "../../rows\n.jsonl")
     second, first = add(parts, state, b"two"), add(parts, state, b"one, ")
@@ -45,7 +45,7 @@ def test_parts_are_put_together_in_the_order_that_completing_names(tmp_path: Pat
     assert parts.read(state.id) == state
 
 
-def test_a_file_that_is_not_what_was_announced_is_refused_by_its_field(tmp_path: Path) -> None:
+def test_a_mismatch_with_the_announced_file_is_rejected_by_field(tmp_path: Path) -> None:
     parts = UploadParts(tmp_path)
     state = begin(parts, 6)
     part = add(parts, state, b"abc")
@@ -66,7 +66,7 @@ def test_a_file_that_is_not_what_was_announced_is_refused_by_its_field(tmp_path:
     assert not [path for path in (tmp_path / state.id).iterdir() if path.is_dir()]
 
 
-def test_parts_may_not_grow_far_beyond_the_file(
+def test_the_total_size_of_parts_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_PART_BYTES", 0)
@@ -101,7 +101,7 @@ def test_a_cancelled_upload_keeps_nothing_but_its_state(tmp_path: Path) -> None:
     assert refused.value.code == "upload_changed"
 
 
-def test_a_part_that_arrives_while_its_upload_ends_is_not_kept(tmp_path: Path) -> None:
+def test_a_part_that_arrives_while_its_upload_ends_is_removed(tmp_path: Path) -> None:
     parts = UploadParts(tmp_path)
     cancelled, completed = begin(parts, 3), begin(parts, 3)
     late = [parts.receiving(state) for state in (cancelled, completed)]
@@ -115,7 +115,7 @@ def test_a_part_that_arrives_while_its_upload_ends_is_not_kept(tmp_path: Path) -
         assert [each.name for each in (tmp_path / state.id).iterdir()] == ["upload.json"]
 
 
-def test_an_upload_expires_and_is_forgotten_later(
+def test_an_upload_expires_and_is_removed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = UploadParts(tmp_path)
@@ -135,7 +135,7 @@ def test_an_upload_expires_and_is_forgotten_later(
 
 
 @pytest.mark.parametrize("name", ["..", "upload_", "upload_" + "0" * 24, "upload_../../etc"])
-def test_names_that_are_not_uploads_are_not_looked_up(tmp_path: Path, name: str) -> None:
+def test_invalid_upload_ids_are_not_looked_up(tmp_path: Path, name: str) -> None:
     with pytest.raises(NotFound):
         UploadParts(tmp_path).read(name)
 

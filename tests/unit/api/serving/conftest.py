@@ -73,6 +73,6 @@ def worker(url: str, home: Path) -> Iterator[ServingWorker]:
 
 @pytest.fixture
 def meanwhile() -> Iterator[Callable[[Callable[[], Value]], Future[Value]]]:
-    """Start a call in a thread; its result comes from the returned future."""
+    """Start a call in a thread; returns its future."""
     with ThreadPoolExecutor(8) as pool:
         yield pool.submit

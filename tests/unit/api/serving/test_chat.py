@@ -60,12 +60,12 @@ def test_a_stream_is_read_token_by_token(serving: RunningServing, client: openai
 
     first = next(iter(stream))
 
-    assert first.choices[0].delta.content == "one "  # the engine has not ended its answer
+    assert first.choices[0].delta.content == "one "  # the engine is still generating
     stream.close()
-    assert serving.engine.hung_up.wait(STEP_SECONDS)  # and stops once nobody listens
+    assert serving.engine.hung_up.wait(STEP_SECONDS)  # and stops when the client disconnects
 
 
-def test_tools_reach_the_engine_and_calls_come_back(
+def test_tools_reach_the_engine_and_calls_are_returned(
     serving: RunningServing, client: openai.OpenAI
 ) -> None:
     answer = client.chat.completions.create(
@@ -112,7 +112,7 @@ def test_a_request_that_cannot_be_served_says_why(client: openai.OpenAI, url: st
     )
 
 
-def test_an_answer_that_breaks_off_is_not_taken_for_whole(
+def test_a_partial_response_is_not_mistaken_for_a_complete_one(
     serving: RunningServing, client: openai.OpenAI
 ) -> None:
     stream = client.chat.completions.create(
@@ -123,11 +123,11 @@ def test_an_answer_that_breaks_off_is_not_taken_for_whole(
         list(stream)
 
 
-def test_a_request_that_kills_engines_is_not_sent_for_ever(
+def test_a_request_that_kills_engines_is_not_resent_forever(
     serving: RunningServing, client: openai.OpenAI
 ) -> None:
     with pytest.raises(openai.APIStatusError):
         ask(client, "die")
 
-    asked = [body for body in serving.engine.bodies if body["messages"][-1]["content"] == "die"]
-    assert 1 <= len(asked) <= 3
+    requests = [body for body in serving.engine.bodies if body["messages"][-1]["content"] == "die"]
+    assert 1 <= len(requests) <= 3

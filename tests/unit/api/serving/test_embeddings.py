@@ -39,10 +39,12 @@ def serving(
 
 
 def test_texts_are_embedded_in_order(serving: RunningServing, client: openai.OpenAI) -> None:
-    asked = client.embeddings.create(model="embedder", input=["a", "abc"], encoding_format="float")
+    result = client.embeddings.create(
+        model="embedder", input=["a", "abc"], encoding_format="float"
+    )
 
-    assert [each.embedding for each in asked.data] == [[1.0, 0.5], [3.0, 0.5]]
-    assert (asked.model, asked.usage.total_tokens) == ("embedder", 3)
+    assert [each.embedding for each in result.data] == [[1.0, 0.5], [3.0, 0.5]]
+    assert (result.model, result.usage.total_tokens) == ("embedder", 3)
     assert serving.engine.keys == {f"Bearer {KEY}"}
     sent = serving.engine.bodies
     assert [body["encoding_format"] for body in sent] == ["base64", "float"]  # as the client wrote
@@ -56,7 +58,7 @@ def test_an_error_of_the_engine_keeps_its_class(
         client.embeddings.create(model="embedder", input="a", dimensions=1)
 
 
-def test_an_embedding_model_is_not_asked_for_text(
+def test_text_generation_by_an_embedding_model_is_rejected(
     serving: RunningServing, client: openai.OpenAI
 ) -> None:
     with pytest.raises(openai.BadRequestError, match="generates no text") as refused:
@@ -66,7 +68,7 @@ def test_an_embedding_model_is_not_asked_for_text(
     assert len(serving.engine.bodies) == 1
 
 
-def test_no_engine_is_started_for_what_a_model_does_not_do(
+def test_no_engine_is_started_for_an_unsupported_route(
     url: str, home: Path, client: openai.OpenAI, worker: ServingWorker
 ) -> None:
     register(url, home, "writer", "Qwen3ForCausalLM")

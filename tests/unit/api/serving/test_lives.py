@@ -1,4 +1,4 @@
-"""Servings that are cold, killed, leaving, outgrown or refused, as clients see them."""
+"""Servings that are cold, killed, stopping, outgrown or rejected, as clients see them."""
 
 from concurrent.futures import Future
 from typing import Any
@@ -37,7 +37,7 @@ def test_a_cold_model_is_answered_with_503_and_when_to_retry(
 
 
 @pytest.mark.parametrize("settings", [{"serving_wait_seconds": 0.0}])
-def test_a_warm_model_is_answered_although_no_request_may_wait(
+def test_a_warm_model_answers_without_any_wait_allowed(
     url: str, client: openai.OpenAI, worker: ServingWorker
 ) -> None:
     httpx.post(f"{url}/v1/models/base/deploy", json={}, timeout=60)
@@ -47,7 +47,7 @@ def test_a_warm_model_is_answered_although_no_request_may_wait(
 
 
 @pytest.mark.parametrize("settings", [{"serving_wait_seconds": 1.0}])
-def test_no_request_waits_for_ever_for_a_serving_whose_worker_is_gone(
+def test_requests_for_a_serving_with_a_dead_worker_time_out(
     url: str, client: openai.OpenAI, worker: ServingWorker
 ) -> None:
     httpx.post(f"{url}/v1/models/base/deploy", json={}, timeout=60)
@@ -60,10 +60,10 @@ def test_no_request_waits_for_ever_for_a_serving_whose_worker_is_gone(
 def test_many_first_requests_start_one_engine(
     client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile
 ) -> None:
-    asked = [meanwhile(lambda: ask(client, "hi")) for _ in range(6)]
+    pending = [meanwhile(lambda: ask(client, "hi")) for _ in range(6)]
     worker.serve_next()
 
-    assert {text(each) for each in asked} == {"echo: hi"}
+    assert {text(each) for each in pending} == {"echo: hi"}
     assert len(worker.jobs()) == 1
 
 
@@ -108,7 +108,7 @@ def test_the_endpoint_of_an_earlier_epoch_is_not_used(
     assert len(serving.engine.bodies) == sent_to_the_first
 
 
-def test_a_request_that_meets_a_leaving_serving_is_answered_by_the_next(
+def test_a_request_to_a_stopping_serving_is_answered_by_its_successor(
     client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile
 ) -> None:
     first = meanwhile(lambda: ask(client, "hi"))
@@ -154,21 +154,21 @@ def test_adapters_share_the_engine_of_their_base(
     assert len(worker.jobs()) == 1
 
 
-def test_an_adapter_that_is_too_large_gets_an_engine_with_room_for_it(
+def test_an_adapter_of_a_larger_rank_replaces_the_engine(
     client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile, url: str
 ) -> None:
     httpx.post(
         f"{url}/v1/models/base/deploy", json={"keep_warm": True, "idle_seconds": 77}, timeout=60
     )
     serving = worker.serve_next(SLOTS)
-    asked = meanwhile(lambda: ask(client, "hi", "team/large"))
+    pending = meanwhile(lambda: ask(client, "hi", "team/large"))
     assert worker.wait_until(lambda: serving.activity.outgrown)
 
     worker.withdraw(serving)
     worker.succeed(serving, outgrown=True)
     successor = worker.serve_next(AdapterSlots(rank=64, count=1))
 
-    assert asked.result(STEP_SECONDS).model == "team/large"
+    assert pending.result(STEP_SECONDS).model == "team/large"
     request = successor.claim.job.request
     assert (request["adapter"], request["keep_warm"], request["idle_seconds"]) == (
         "team/large",
@@ -178,7 +178,7 @@ def test_an_adapter_that_is_too_large_gets_an_engine_with_room_for_it(
 
 
 @pytest.mark.parametrize("settings", [{"served_models": ["team/*"], "serving_wait_seconds": 60.0}])
-def test_the_operator_says_which_models_a_request_may_start(
+def test_requests_start_only_the_models_that_the_operator_allows(
     client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile, url: str
 ) -> None:
     with pytest.raises(openai.PermissionDeniedError, match="TEMPER_SERVED_MODELS"):
@@ -190,7 +190,7 @@ def test_the_operator_says_which_models_a_request_may_start(
     assert ask(client, "hi", "base").choices[0].message.content == "echo: hi"
 
 
-def test_deploying_twice_changes_one_serving_and_undeploying_ends_it(
+def test_deploying_twice_changes_one_serving_and_undeploying_stops_it(
     url: str, worker: ServingWorker, home: Any
 ) -> None:
     first = httpx.post(f"{url}/v1/models/base/deploy", json={}, timeout=60).json()
@@ -208,13 +208,13 @@ def test_deploying_twice_changes_one_serving_and_undeploying_ends_it(
     assert httpx.post(f"{url}/v1/models/base/undeploy", timeout=60).json()["servings"] == []
 
 
-def test_gpus_that_no_worker_has_are_refused(url: str, worker: ServingWorker) -> None:
+def test_more_gpus_than_any_worker_has_are_rejected(url: str, worker: ServingWorker) -> None:
     refused = httpx.post(f"{url}/v1/models/base/deploy", json={"gpus": 4}, timeout=60)
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "no_device_fits")
 
 
-def test_a_client_that_goes_away_while_it_waits_holds_nothing_up(
+def test_a_client_that_disconnects_while_waiting_blocks_nothing(
     url: str, client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile
 ) -> None:
     body = {"model": "base", "messages": [{"role": "user", "content": "hi"}]}

@@ -1,4 +1,4 @@
-"""The policy of a running online training, asked by the name of its job."""
+"""The policy of a running online training, queried by the name of its job."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
@@ -44,7 +44,7 @@ class Policy:
 
 
 class Trainings:
-    """Jobs of a gateway whose home is ``home``, in the states that tests want."""
+    """Jobs of a gateway whose home is ``home``, in the states that tests need."""
 
     def __init__(self, home: Path, loop: LoopThread) -> None:
         self._database = Database(f"sqlite:///{home / 'temper.db'}")
@@ -77,13 +77,13 @@ class Trainings:
         return self._engine
 
     def finish(self, job: Job, model: str) -> None:
-        """Let a training succeed."""
+        """Finish a training successfully."""
         with self._database.write() as session:
             row = update(JobRow).where(JobRow.id == job.id)
             session.execute(row.values(status="succeeded", result={"fine_tuned_model": model}))
 
     def close(self) -> None:
-        """End what runs."""
+        """Stop all relays and engines."""
         if self._relay is not None:
             self._loop.run(self._relay.__aexit__())
         self._loop.run(self._engine.stop())
@@ -100,10 +100,10 @@ def trainings(url: str, home: Path) -> Iterator[Trainings]:
 
 
 def ask(client: openai.OpenAI, job_id: str, prompt: str = "hello") -> str | None:
-    asked: Any = {"role": "user", "content": prompt}
+    message: Any = {"role": "user", "content": prompt}
     first: Any = {"priority": -1}
     answer = client.chat.completions.create(
-        model=f"run:{job_id}", messages=[asked], extra_body=first
+        model=f"run:{job_id}", messages=[message], extra_body=first
     )
     return answer.choices[0].message.content
 
@@ -134,7 +134,7 @@ def test_a_request_waits_until_the_training_samples(
 
 
 @pytest.mark.parametrize("settings", [{"serving_wait_seconds": 0.1}])
-def test_an_earlier_attempt_of_the_training_is_not_asked(
+def test_the_engine_of_an_earlier_attempt_is_not_used(
     trainings: Trainings, client: openai.OpenAI
 ) -> None:
     job = trainings.running()
@@ -158,7 +158,9 @@ def test_after_the_training_the_answer_names_its_model(
     assert refused.value.code == "training_ended"
 
 
-def test_a_paused_training_is_not_waited_for(trainings: Trainings, client: openai.OpenAI) -> None:
+def test_requests_do_not_wait_for_a_paused_training(
+    trainings: Trainings, client: openai.OpenAI
+) -> None:
     job = trainings.running(status=JobStatus.PAUSED.value)
 
     with pytest.raises(openai.ConflictError, match="is paused; resume it"):
@@ -174,7 +176,7 @@ def test_only_an_online_training_has_a_policy(trainings: Trainings, client: open
         ask(client, "ftjob-none")
 
 
-def test_the_names_of_policies_are_taken(url: str) -> None:
+def test_the_names_of_policies_are_reserved(url: str) -> None:
     taken = httpx.post(f"{url}/v1/models", json={"id": "run:ftjob-1", "folder": "base"}, timeout=60)
 
     assert taken.status_code == 400

@@ -1,4 +1,4 @@
-"""What keys may use of served models, and what they have used."""
+"""Rate limits and usage of each key for served models."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 @given(st.lists(st.integers(0, 300)), st.booleans())
-def test_an_answer_passes_unchanged_however_it_is_cut(cuts: list[int], added: bool) -> None:
+def test_a_response_is_unchanged_however_it_is_chunked(cuts: list[int], added: bool) -> None:
     shown = b"".join([*WORDS, DONE])
     whole = b"".join([*WORDS, LAST, DONE])
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
@@ -53,14 +53,14 @@ def test_an_answer_passes_unchanged_however_it_is_cut(cuts: list[int], added: bo
     assert meter.usage() == TokenUsage(prompt_tokens=7, completion_tokens=2)
 
 
-def test_a_stream_that_breaks_off_counts_its_events() -> None:
+def test_a_stream_that_is_cut_off_counts_its_events() -> None:
     meter = Meter(strip_usage=True)
     for word in WORDS:
         assert meter.feed(word, last=False) == word
     assert meter.usage() == TokenUsage(completion_tokens=2)
 
 
-def test_each_key_has_limits_of_its_own_that_fill_up_again(
+def test_each_key_has_its_own_limits_and_they_refill(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1000.0]
@@ -105,7 +105,7 @@ def settings() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("url", [KEYS[0]], indirect=True)
-def test_a_key_sees_its_usage_and_meets_its_limit(
+def test_a_key_sees_its_usage_and_reaches_its_limit(
     url: str, worker: ServingWorker, meanwhile: Meanwhile
 ) -> None:
     def client(key: str) -> openai.OpenAI:
@@ -138,7 +138,7 @@ def test_a_key_sees_its_usage_and_meets_its_limit(
 
 
 def usage(url: str, key: str, requests: int) -> list[dict[str, Any]] | None:
-    """The usage of a key once it has so many requests."""
+    """The usage of a key once it has ``requests`` requests."""
     headers = {"Authorization": f"Bearer {key}"}
     answer = httpx.get(f"{url}/v1/usage", headers=headers, timeout=STEP_SECONDS)
     found: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
