@@ -2,11 +2,13 @@
 
 import json
 import re
-from collections import deque
 
 from pydantic import BaseModel
 
-TAIL_CHUNKS = 8
+USAGE_BYTES = 4096
+"""Largest usage object that is parsed."""
+OVERLAP_BYTES = 64
+"""More than the match of `_USAGE`, which two chunks may share."""
 _USAGE = re.compile(rb'"usage":\s*(?=\{)')
 """Generated text cannot match: its quotes are escaped."""
 _EVENT = b"data: {"
@@ -29,13 +31,14 @@ class Meter:
 
     def __init__(self, *, strip_usage: bool) -> None:
         self._strip_usage = strip_usage
-        self._tail: deque[bytes] = deque(maxlen=TAIL_CHUNKS)
+        self._overlap = b""
+        self._usage: bytes | None = None
         self._rest = b""
         self._events = 0
 
     def feed(self, chunk: bytes, *, last: bool) -> bytes:
         """Read the next chunk of the response; return the bytes to forward."""
-        self._tail.append(chunk)
+        self._find_usage(chunk)
         self._events += chunk.count(_EVENT)
         if not self._strip_usage:
             return chunk
@@ -49,13 +52,20 @@ class Meter:
     def usage(self) -> TokenUsage:
         """The usage that the response reports; for a stream that was cut off before, one completion
         token per event."""
-        tail = b"".join(self._tail)
-        matches = list(_USAGE.finditer(tail))
-        if not matches:
+        if self._usage is None:
             return TokenUsage(completion_tokens=self._events)
-        text = tail[matches[-1].end() :].decode(errors="replace")
         try:
-            value, _ = json.JSONDecoder().raw_decode(text)
+            value, _ = json.JSONDecoder().raw_decode(self._usage.decode(errors="replace"))
             return TokenUsage.model_validate(value)
         except ValueError:
             return TokenUsage()
+
+    def _find_usage(self, chunk: bytes) -> None:
+        """Collect the bytes after the last match: large fields, such as logprobs, may follow."""
+        text = self._overlap + chunk
+        matches = list(_USAGE.finditer(text))
+        if matches:
+            self._usage = text[matches[-1].end() :][:USAGE_BYTES]
+        elif self._usage is not None:
+            self._usage += chunk[: USAGE_BYTES - len(self._usage)]
+        self._overlap = text[-OVERLAP_BYTES:]

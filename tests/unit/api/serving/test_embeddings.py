@@ -39,9 +39,7 @@ def serving(
 
 
 def test_texts_are_embedded_in_order(serving: RunningServing, client: openai.OpenAI) -> None:
-    result = client.embeddings.create(
-        model="embedder", input=["a", "abc"], encoding_format="float"
-    )
+    result = client.embeddings.create(model="embedder", input=["a", "abc"], encoding_format="float")
 
     assert [each.embedding for each in result.data] == [[1.0, 0.5], [3.0, 0.5]]
     assert (result.model, result.usage.total_tokens) == ("embedder", 3)

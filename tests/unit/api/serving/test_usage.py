@@ -41,8 +41,6 @@ def test_a_response_is_unchanged_however_it_is_chunked(cuts: list[int], added: b
     whole = b"".join([*WORDS, LAST, DONE])
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
     pieces = [whole[start:end] for start, end in pairwise(edges)]
-    if len(pieces) > 8:
-        pieces = [b"".join(pieces[:-7]), *pieces[-7:]]
     meter = Meter(strip_usage=added)
 
     passed = [
@@ -50,6 +48,18 @@ def test_a_response_is_unchanged_however_it_is_chunked(cuts: list[int], added: b
     ]
 
     assert b"".join(passed) == (shown if added else whole)
+    assert meter.usage() == TokenUsage(prompt_tokens=7, completion_tokens=2)
+
+
+def test_usage_is_found_before_large_fields() -> None:
+    """vLLM writes ``prompt_logprobs`` after ``usage``."""
+    logprobs = [{"1": {"logprob": -0.5, "decoded_token": '"usage":{'}}] * 1000
+    body = json.dumps({"choices": [], "usage": USAGE, "prompt_logprobs": logprobs}).encode()
+    meter = Meter(strip_usage=False)
+
+    for start in range(0, len(body), 1000):
+        meter.feed(body[start : start + 1000], last=False)
+
     assert meter.usage() == TokenUsage(prompt_tokens=7, completion_tokens=2)
 
 
