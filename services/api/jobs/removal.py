@@ -10,7 +10,7 @@ from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
 from services.api.models.service import check_unused, remove_model
-from services.contracts.errors import Conflict
+from services.contracts.errors import Conflict, NotFound
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
@@ -109,8 +109,8 @@ class Retention:
         try:
             with database.write() as session:
                 folder = remove_job(session, self.artifacts, job_id)
-        except Conflict as error:
-            logger.info("job %s is kept: %s", job_id, error)
+        except (Conflict, NotFound) as error:  # in use, or deleted by another gateway
+            logger.info("job %s was not deleted: %s", job_id, error)
             return False
         remove_folder(folder)
         logger.info("deleted job %s, which was past its retention", job_id)

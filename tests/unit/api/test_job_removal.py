@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
 
+from services.api.jobs import removal
 from services.api.jobs.removal import Retention, remove_job
 from services.api.notes.service import create_note
 from services.contracts.errors import Conflict, NotFound
@@ -161,6 +163,22 @@ def test_retention_spares_jobs_with_a_model_and_those_that_others_need(
     assert Retention(artifacts, days=1, jobs=0).apply(database) == 0
 
     assert left(database) == [with_model.id, needed.id, user.id]
+
+
+def test_a_job_that_another_gateway_has_deleted_does_not_stop_retention(
+    database: Database, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [finished(database, artifacts, days_ago=9) for _ in range(2)]
+
+    def raced(session: Session, artifacts: Artifacts, job_id: str) -> Path:
+        if job_id == jobs[0].id:
+            raise NotFound("deleted meanwhile")
+        return remove_job(session, artifacts, job_id)
+
+    monkeypatch.setattr(removal, "remove_job", raced)
+
+    assert Retention(artifacts, days=1).apply(database) == 1
+    assert left(database) == [jobs[0].id]
 
 
 def test_without_limits_nothing_is_deleted(database: Database, artifacts: Artifacts) -> None:
