@@ -10,7 +10,7 @@ from services.core.web.serving import Address, bind, create_server, start_servic
 
 
 def main() -> int:
-    """Serve until a signal ends the process; 2 when the settings do not work."""
+    """Serve until a signal stops the process; returns 2 if the settings are invalid."""
     return start_service("temper serve api", 8080, ApiSettings, _serve)
 
 

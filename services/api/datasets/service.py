@@ -62,7 +62,7 @@ def remove_dataset(session: Session, name: str) -> None:
 
 
 def dataset_view(session: Session, row: DatasetRow) -> Dataset:
-    """A data set as the wire shows it."""
+    """The wire view of a data set."""
     return Dataset(
         id=row.name,
         created_at=int(row.created_at),

@@ -55,7 +55,7 @@ def list_files(
 
 
 def file_view(row: FileRow) -> File:
-    """A file as the wire shows it."""
+    """The wire view of a file."""
     return File(
         id=row.id,
         bytes=row.bytes,

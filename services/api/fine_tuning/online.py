@@ -25,7 +25,7 @@ from services.contracts.online import (
 RewardedMethod = ReinforcementMethod | PpoMethod
 
 MAX_SAMPLES = 262_144
-"""In flight or waiting at the same time; all are in memory."""
+"""In flight or waiting at the same time; each is held in memory."""
 MIN_TEMPERATURE = 0.01
 """Below it engines sample greedily, whatever the trainer computes."""
 

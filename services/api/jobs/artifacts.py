@@ -109,7 +109,7 @@ def result_file_ids(job_id: str) -> list[str]:
 
 
 def batch_file_id(job_id: str, suffix: Literal["output", "errors"]) -> str:
-    """The id under which /v1/files serves the answers or the errors of a batch."""
+    """The id under which /v1/files serves the output or the errors of a batch."""
     return f"file-{job_id}-{suffix}"
 
 

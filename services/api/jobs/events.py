@@ -33,7 +33,7 @@ def list_events(session: Session, job_id: str, *, after: str | None, limit: int)
 
 
 def event_view(row: EventRow) -> Event:
-    """An event as the wire shows it."""
+    """The wire view of an event."""
     return Event(
         id=f"ftevent-{row.job_id}-{row.number}",
         created_at=int(row.created_at),

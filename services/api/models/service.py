@@ -157,7 +157,7 @@ def remove_weights(folder: Path) -> None:
 
 
 def model_view(row: ModelRow) -> Model:
-    """A model as the wire shows it."""
+    """The wire view of a model."""
     return Model(
         id=row.id,
         created=int(row.created_at),

@@ -83,7 +83,7 @@ def count_trajectory_notes(
 
 
 def note_view(row: NoteRow) -> Note:
-    """A note as the wire shows it."""
+    """The wire view of a note."""
     return Note(
         id=row.id,
         job_id=row.job_id,
