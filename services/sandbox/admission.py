@@ -75,10 +75,10 @@ class QueueStats:
 class Load(Protocol):
     """What running programs leave of the machine."""
 
-    def has_room(self, memory_bytes: int, recent: Sequence[int], most_busy: int) -> bool:
+    def has_room(self, memory_bytes: int, recent: Sequence[int], max_busy: int) -> bool:
         """Whether one more program can run, which may take ``memory_bytes``.
 
-        At most ``most_busy`` programs shall use processors with it. ``recent`` are the memory
+        At most ``max_busy`` programs shall use processors with it. ``recent`` are the memory
         limits of those just admitted, whose use does not show yet.
         """
         ...
@@ -179,7 +179,7 @@ class Admission:
             self._all_free.clear()
             await self._all_free.wait()
 
-    def _admits(self, memory_bytes: int, most_busy: int, now: float) -> bool:
+    def _admits(self, memory_bytes: int, max_busy: int, now: float) -> bool:
         if self.running < self.busy_slots:
             return True
         if self._load is None or self.running >= self.slots:
@@ -189,7 +189,7 @@ class Admission:
             if now - permit.granted_at >= SETTLE_SECONDS:
                 break
             recent.append(permit.memory_bytes)
-        return self._load.has_room(memory_bytes, recent, most_busy)
+        return self._load.has_room(memory_bytes, recent, max_busy)
 
     def _hold(self, memory_bytes: int, now: float) -> Permit:
         permit = Permit(memory_bytes, now)
@@ -205,8 +205,8 @@ class Admission:
                 continue
             now = first.grant.get_loop().time()
             is_late = now - first.since >= first.queue_timeout / 2
-            most_busy = self.busy_slots * (CROWDED if is_late else 1)
-            if not self._admits(first.memory_bytes, most_busy, now):
+            max_busy = self.busy_slots * (CROWDED if is_late else 1)
+            if not self._admits(first.memory_bytes, max_busy, now):
                 break
             del self._waiting[first]
             self._throughput.grant(now)

@@ -1,6 +1,6 @@
 """The load of running programs: which of them compute, and what memory and disk they leave.
 
-Looked at only while more programs want to run than are admitted in any case.
+Sampled only while there are more programs than are admitted unconditionally.
 """
 
 import os
@@ -15,8 +15,8 @@ from services.sandbox.isolation.hierarchy import Controller, own_cgroups
 from services.sandbox.pool.crowd import Occupant
 
 _ASLEEP_SECONDS = 0.25
-"""A program found asleep is not looked at again for so long."""
-_MOST_PROCESSES = 64
+"""How long a program found asleep is not sampled again."""
+_MAX_PROCESSES = 64
 """A program with more processes counts as computing."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATE, _THREADS, _PAGES = 0, 17, 21
@@ -24,15 +24,16 @@ _STATE, _THREADS, _PAGES = 0, 17, 21
 
 
 class ProgramActivity(NamedTuple):
-    """Whether any thread of a program is running or waits for a processor, and its memory."""
+    """Whether any thread of a program is runnable, and the memory it uses."""
 
     computes: bool
     resident_bytes: int
 
 
 class _Sample(NamedTuple):
-    """``busy`` programs compete for processors; ``free_bytes`` of memory are left beyond what those
-    that compute may still take. ``young`` ones began too recently to tell, with these limits."""
+    """``busy`` programs compete for processors; ``free_bytes`` of memory remain beyond what they
+    may still allocate; ``young`` are the memory limits of those that started too recently to judge.
+    """
 
     busy: int
     free_bytes: int
@@ -42,8 +43,8 @@ class _Sample(NamedTuple):
 class ProgramLoad:
     """What the programs of a pool use; a `Load`.
 
-    ``occupants`` are the running ones. ``free_memory`` tells the bytes that are left, ``free_disk``
-    those of the disk that they share, if they do; each may take ``disk_bytes`` of it.
+    ``occupants`` are the running ones. ``free_memory`` returns the bytes left, ``free_disk`` those
+    of the disk they share, if any, of which each may use ``disk_bytes``.
     """
 
     def __init__(
@@ -57,29 +58,29 @@ class ProgramLoad:
         self._free_memory = free_memory
         self._free_disk = free_disk
         self._disk_bytes = disk_bytes
-        self._asleep: dict[int, float] = {}
+        self._asleep_until: dict[int, float] = {}
         self._sample = _Sample(0, 0)
-        self._sampled = 0.0
+        self._sampled_at = 0.0
 
-    def has_room(self, memory_bytes: int, recent: Sequence[int], most_busy: int) -> bool:
-        """Whether one more program can run without taking what those that compute may need.
+    def has_room(self, memory_bytes: int, recent: Sequence[int], max_busy: int) -> bool:
+        """Whether one more program fits, with everything that computing ones may still need.
 
-        A sleeping program counts with what it holds only, and one that yields leaves its processor.
+        A sleeping program counts with its current usage only; one that yields frees its processor.
         """
-        if len(recent) >= most_busy:
+        if len(recent) >= max_busy:
             return False
         now = time.monotonic()
-        if now - self._sampled >= LOOK_SECONDS:
-            self._sample, self._sampled = self._look(now), now
-        # Most young programs are those just admitted; on a busy machine a slot comes later.
+        if now - self._sampled_at >= LOOK_SECONDS:
+            self._sample, self._sampled_at = self._take_sample(now), now
+        # Not a sum: most young programs are recent ones, though a busy machine starts them later.
         young = self._sample.young
         busy = self._sample.busy + max(len(recent), len(young))
         taken = max(sum(recent), sum(young))
-        if busy >= most_busy or self._sample.free_bytes < memory_bytes + taken:
+        if busy >= max_busy or self._sample.free_bytes < memory_bytes + taken:
             return False
         return self._free_disk is None or self._free_disk() >= (busy + 1) * self._disk_bytes
 
-    def _look(self, now: float) -> _Sample:
+    def _take_sample(self, now: float) -> _Sample:
         busy, free_bytes = 0, self._free_memory()
         asleep: dict[int, float] = {}
         young: list[int] = []
@@ -87,10 +88,10 @@ class ProgramLoad:
             if now - occupant.began < SETTLE_SECONDS:
                 young.append(occupant.memory_bytes)
                 continue
-            if self._asleep.get(occupant.pid, 0.0) > now:
-                asleep[occupant.pid] = self._asleep[occupant.pid]
+            if self._asleep_until.get(occupant.pid, 0.0) > now:
+                asleep[occupant.pid] = self._asleep_until[occupant.pid]
                 continue
-            if occupant.yields:  # of hundreds of processes, some always compute
+            if occupant.yields:  # among hundreds of processes, some always compute
                 free_bytes -= occupant.memory_bytes
                 continue
             computes, resident = activity(occupant.pid)
@@ -99,7 +100,7 @@ class ProgramLoad:
                 free_bytes -= max(0, occupant.memory_bytes - resident)
             else:
                 asleep[occupant.pid] = now + _ASLEEP_SECONDS
-        self._asleep = asleep
+        self._asleep_until = asleep
         return _Sample(busy, free_bytes, young)
 
 
@@ -110,7 +111,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def activity(slot: int) -> ProgramActivity:
-    """What the programs below a slot's process do; they compute if they cannot be seen."""
+    """Activity of the programs below a slot's process; unreadable ones count as computing."""
     try:
         pending = _children(slot, slot)
     except OSError:
@@ -123,7 +124,7 @@ def activity(slot: int) -> ProgramActivity:
             fields = _stat(f"/proc/{pid}/stat")
             resident += int(fields[_PAGES]) * _PAGE
             threads = [pid] if fields[_THREADS] == b"1" else _threads(pid)
-            if seen > _MOST_PROCESSES or _computes(pid, threads):
+            if seen > _MAX_PROCESSES or _computes(pid, threads):
                 return ProgramActivity(True, resident)
             for thread in threads:
                 pending += _children(pid, thread)
@@ -135,7 +136,7 @@ def _computes(pid: int, threads: list[int]) -> bool:
 
 
 def _stat(path: str) -> list[bytes]:
-    """The fields of a process or thread behind its name."""
+    """The fields of a stat file that follow the command name."""
     return _read(path).rpartition(b")")[2].split()
 
 
@@ -157,14 +158,14 @@ _KIBIBYTE = 1024
 
 
 class FreeMemory:
-    """Reads what programs can still take; ``groups`` are folders with a memory controller."""
+    """Memory that programs can still allocate; ``groups`` are folders with a memory controller."""
 
     def __init__(self, groups: list[Path], machine: Path = _MEMORY) -> None:
         self._groups = groups
         self._machine = machine
 
     def __call__(self) -> int:
-        """Bytes left where the least is left; what the kernel can reclaim counts as free."""
+        """Bytes left at the tightest limit; memory the kernel can reclaim counts as free."""
         lines = self._machine.read_bytes().splitlines()
         available = _field(lines, b"MemAvailable:") * _KIBIBYTE
         return min([available, *self._left_in_groups()])
@@ -176,17 +177,17 @@ class FreeMemory:
                 ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file"),
             ):
                 try:
-                    most = (folder / limit).read_bytes().strip()
+                    bound = (folder / limit).read_bytes().strip()
                     used = int((folder / usage).read_bytes())
                     statistics = (folder / "memory.stat").read_bytes().splitlines()
                 except OSError:
                     continue
-                if most != b"max":
-                    yield int(most) - used + _field(statistics, reclaimable)
+                if bound != b"max":
+                    yield int(bound) - used + _field(statistics, reclaimable)
 
 
 def memory_groups() -> list[Path]:
-    """The groups that bound this process's memory: its own, and those above."""
+    """The memory control groups of this process: its own and their ancestors."""
     return [
         folder
         for location in own_cgroups()

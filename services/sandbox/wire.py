@@ -40,7 +40,7 @@ def check_program(request: CodeRequest, settings: SandboxSettings) -> Program:
     path = source_path(language, code)
     if code and files.get(path, code) != code:
         raise Unprocessable(
-            f"files: {path!r} is where the code is written; give it another name", param="files"
+            f"files: {path!r} is reserved for the code; give it another name", param="files"
         )
     is_compiled = bool(language.compile)
     spare = 0.0 if is_compiled else max(0.0, request.compile_timeout)

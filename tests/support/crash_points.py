@@ -23,7 +23,7 @@ from services.retrieval.builder import text, vectors
 from tests.support.hashing_encoder import HashingEncoder
 
 COMMIT_PASSAGES = 40
-ENCODED_AT_ONCE = 30
+ENCODE_CHUNK = 30
 
 _CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.truncate", "os.mkdir"})
 
@@ -85,7 +85,7 @@ def _die_at(moment: int, root: str) -> None:
 
 def _serve() -> None:
     text.COMMIT_PASSAGES = COMMIT_PASSAGES
-    vectors.ENCODED_AT_ONCE = ENCODED_AT_ONCE
+    vectors.ENCODE_CHUNK = ENCODE_CHUNK
     vars(orders)["running_encoder"] = HashingEncoder().in_place
     for line in sys.stdin:
         order, _, moment = line.rpartition(" ")

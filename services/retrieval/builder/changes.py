@@ -15,7 +15,7 @@ from services.retrieval.encoder.specification import EncoderDescription
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.index import Index
 
-PUT_AT_ONCE = 1000
+PUT_CHUNK = 1000
 
 
 def put_documents(
@@ -35,7 +35,7 @@ def put_documents(
         changes, changed = Changes(index), 0
         progress.begin("adding")
         documents = (passage.document for passage in checked)
-        while batch := list(islice(documents, PUT_AT_ONCE)):
+        while batch := list(islice(documents, PUT_CHUNK)):
             changed += changes.put(batch, _vectors(batch, encoder))
             progress.tell(changed, total)
     return PassagesChanged(index=request.index, changed=changed, documents=index.count)

@@ -12,7 +12,7 @@ from services.retrieval.vectors.builder import DenseBuilder
 from services.retrieval.vectors.errors import VectorFileUnusable
 from services.retrieval.vectors.published import PublishedVectors
 
-IMPORTED_AT_ONCE = 8192
+IMPORT_CHUNK = 8192
 COMPARED = 16
 """Passages that are encoded to see whether the file has the encoder's vectors of them."""
 
@@ -62,6 +62,6 @@ def import_vectors(
             published.path, f"has {published.rows:,} vectors, but the corpus {passages:,} passages"
         )
     progress.begin("importing_vectors", builder.rows)
-    for vectors in published.read(builder.rows, IMPORTED_AT_ONCE):
+    for vectors in published.read(builder.rows, IMPORT_CHUNK):
         builder.append(vectors)
         progress.tell(builder.rows, passages)

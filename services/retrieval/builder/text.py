@@ -14,7 +14,7 @@ IDS = "ids"
 COMMIT_PASSAGES = 10_000
 """Passages per commit: a kill loses at most this many."""
 
-_ADDED_AT_ONCE = 500
+_ADD_CHUNK = 500
 
 
 def analyzer_for(specification: IndexSpecification) -> Analyzer:
@@ -66,7 +66,7 @@ class _Text:
             if number < self._begun_with or corpus.problems:
                 continue
             self._batch.append(passage.document)
-            if len(self._batch) == _ADDED_AT_ONCE:
+            if len(self._batch) == _ADD_CHUNK:
                 self._add()
                 done = number + 1
                 self._progress.tell(done, done / max(corpus.share_read, 1e-9))

@@ -13,8 +13,8 @@ from services.retrieval.corpus.corpus import Corpus, Passage
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 
-ENCODED_AT_ONCE = 1024
-_BYTES_A_NUMBER = 4
+ENCODE_CHUNK = 1024
+_FLOAT_BYTES = 4
 
 
 def write_vectors(
@@ -32,7 +32,7 @@ def write_vectors(
     with DenseBuilder(version.dense, parameters) as builder:
         if builder.rows > passages:
             builder.truncate(passages)
-        _check_room(version, (passages - builder.rows) * parameters.dimension * _BYTES_A_NUMBER)
+        _check_room(version, (passages - builder.rows) * parameters.dimension * _FLOAT_BYTES)
         fill(builder)
         progress.begin("arranging_vectors")
         builder.finish(lambda share: progress.tell(int(share * passages), passages))
@@ -50,7 +50,7 @@ def encode_passages(
     progress.begin("encoding", builder.rows)
     texts = (item.document.contents for item in corpus if isinstance(item, Passage))
     waiting = islice(texts, builder.rows, None)
-    while batch := list(islice(waiting, ENCODED_AT_ONCE)):
+    while batch := list(islice(waiting, ENCODE_CHUNK)):
         builder.append(encoder.encode(batch))
         progress.tell(builder.rows, passages)
     if builder.rows != passages:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 _HASH_BYTES = 8
-_AT_ONCE = 1 << 22
+_CHUNK = 1 << 22
 """Hashes processed at once: 32 MB, and as much again for sorting."""
 
 Hashes = npt.NDArray[np.uint64]
@@ -53,9 +53,9 @@ class IdLog:
         if not count:
             return
         hashes = np.memmap(self._path, dtype=">u8", mode="r", shape=(count,))
-        bits = max(1, (2 * count // _AT_ONCE).bit_length())
+        bits = max(1, (2 * count // _CHUNK).bit_length())
         for part in range(1 << bits):
-            found = [_chosen(hashes, start, bits, part) for start in range(0, count, _AT_ONCE)]
+            found = [_chosen(hashes, start, bits, part) for start in range(0, count, _CHUNK)]
             yield (
                 np.concatenate([values for values, _ in found]),
                 np.concatenate([numbers for _, numbers in found]),
@@ -64,7 +64,7 @@ class IdLog:
 
 def _chosen(hashes: Hashes, start: int, bits: int, part: int) -> tuple[Hashes, Numbers]:
     """The hashes of one chunk with these leading bits, and their numbers."""
-    piece = hashes[start : start + _AT_ONCE].astype(np.uint64)
+    piece = hashes[start : start + _CHUNK].astype(np.uint64)
     places = np.flatnonzero(piece >> np.uint64(64 - bits) == np.uint64(part))
     return piece[places], places + start
 

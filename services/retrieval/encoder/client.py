@@ -14,7 +14,7 @@ from services.retrieval.encoder.errors import EncoderTimeout, EncoderUnavailable
 from services.retrieval.encoder.protocol import Operation, encoded_texts, parts
 from services.retrieval.encoder.specification import EncoderDescription, TextKind
 
-PARTS_UNDER_WAY = 4
+CONCURRENT_PARTS = 4
 PART_TEXTS = 512
 RECONNECT_SECONDS = 0.1
 TRIES = 3
@@ -106,10 +106,10 @@ class EncoderClient:
         kind: TextKind = TextKind.QUERY,
     ) -> NDArray[np.float32]:
         """Send the parts concurrently and concatenate the answers in order."""
-        under_way = asyncio.Semaphore(PARTS_UNDER_WAY)
+        slots = asyncio.Semaphore(CONCURRENT_PARTS)
 
         async def ask(part: list[bytes]) -> NDArray[np.float32]:
-            async with under_way:
+            async with slots:
                 return (await self._ask(operation, kind=kind, texts=part, deadline=deadline))[1]
 
         first = next(split)

@@ -29,7 +29,7 @@ class QueryAdmission:
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = limit
-        self.under_way = 0
+        self.in_flight = 0
         self.refused = 0
         self._clock = clock
         self._began = 0.0
@@ -41,24 +41,24 @@ class QueryAdmission:
         """Hold permits for a request that times out in ``seconds``; raises `Overloaded`."""
         now = self._clock()
         self._check(queries, seconds)
-        if self.under_way == 0:
+        if self.in_flight == 0:
             self._began, self._answered = now, 0
-        self.under_way += queries
+        self.in_flight += queries
         try:
             yield
         finally:
-            self.under_way -= queries
+            self.in_flight -= queries
             self._note(queries)
 
     def _check(self, queries: int, seconds: float) -> None:
-        if self.under_way == 0:
+        if self.in_flight == 0:
             return
-        expected = self.under_way / self._pace if self._pace else 0.0
-        if self.under_way + queries <= self.limit and expected <= seconds:
+        expected = self.in_flight / self._pace if self._pace else 0.0
+        if self.in_flight + queries <= self.limit and expected <= seconds:
             return
         self.refused += 1
         raise Overloaded(
-            f"{self.under_way} queries are in flight"
+            f"{self.in_flight} queries are in flight"
             + (f", about {expected:.1f} s of work" if expected else ""),
             retry_after=min(LONGEST_RETRY_AFTER, max(1.0, expected - seconds)),
         )
@@ -66,7 +66,7 @@ class QueryAdmission:
     def _note(self, queries: int) -> None:
         self._answered += queries
         now = self._clock()
-        if self.under_way == 0:
+        if self.in_flight == 0:
             self._pace = 0.0
         elif now - self._began >= WATCHED_SECONDS and self._answered >= WATCHED_QUERIES:
             self._pace = self._answered / (now - self._began)

@@ -20,7 +20,7 @@ class EngineMetrics(Collector):
         """Read the counters."""
         cache, admission = self._engine.cache.stats, self._engine.admission
         gauges = {
-            "queries_under_way": (admission.under_way, "Queries in work or waiting"),
+            "queries_under_way": (admission.in_flight, "Queries in work or waiting"),
             "cache_entries": (cache.entries, "Queries whose hits are kept"),
             "cache_bytes": (cache.held_bytes, "Bytes of hits that are kept"),
             "indexes": (self._engine.catalog.opened, "Indexes that are open"),

@@ -23,7 +23,7 @@ from services.retrieval.settings import RetrievalSettings
 
 logger = logging.getLogger(__name__)
 
-MOST_DEATHS = 5
+MAX_DEATHS = 5
 WITHIN_SECONDS = 60.0
 RESTART_SECONDS = 0.5
 END_SECONDS = SHUTDOWN_SECONDS + 10
@@ -77,7 +77,7 @@ async def _until(stop: asyncio.Event, work: Sequence[Coroutine[None, None, None]
 async def _kept_running(number: int, sockets: Sockets, folder: Path) -> None:
     """Run a server and restart it when it dies; raises `ConfigurationError` after too many
     deaths."""
-    deaths: deque[float] = deque(maxlen=MOST_DEATHS)
+    deaths: deque[float] = deque(maxlen=MAX_DEATHS)
     while True:
         server = await _start(number, sockets, folder)
         try:
@@ -85,9 +85,9 @@ async def _kept_running(number: int, sockets: Sockets, folder: Path) -> None:
         finally:
             await _end(server)
         now = time.monotonic()
-        if len(deaths) == MOST_DEATHS and now - deaths[0] < WITHIN_SECONDS:
+        if len(deaths) == MAX_DEATHS and now - deaths[0] < WITHIN_SECONDS:
             raise ConfigurationError(
-                f"server {number} died {MOST_DEATHS + 1} times within {WITHIN_SECONDS:g} s"
+                f"server {number} died {MAX_DEATHS + 1} times within {WITHIN_SECONDS:g} s"
             )
         deaths.append(now)
         logger.error("server %d exited with %d; restarting it", number, status)

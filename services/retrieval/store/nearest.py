@@ -18,7 +18,7 @@ LISTED = 100_000
 unfiltered nearest are post-filtered."""
 
 _WIDENINGS = (1, 4, 16)
-_MOST_KNOWN = 1_000_000
+_MAX_KNOWN = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Nearest:
         """Which numbers exist, with a cache of earlier lookups."""
         unknown = {number for number in numbers if number not in self.known}
         present = self.text.present(unknown)
-        if len(self.known) < _MOST_KNOWN:
+        if len(self.known) < _MAX_KNOWN:
             self.known.update((number, number in present) for number in unknown)
         return present | {number for number in numbers - unknown if self.known[number]}
 

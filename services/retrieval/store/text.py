@@ -24,7 +24,7 @@ COMMON_SHARE = 0.3
 time: it is skipped unless the query has no other words. On package descriptions, glosses and manual
 pages results are as good as with it; a share of 0.1 makes them worse, 0.5 takes twice as long."""
 
-_LOOKED_UP_AT_ONCE = 512
+_LOOKUP_CHUNK = 512
 _FREQUENCIES_KEPT = 100_000
 _HEAP_BYTES = 15_000_000  # tantivy's minimum
 
@@ -104,8 +104,8 @@ class TextSearcher:
         """Those of the numbers whose passages there are, and that meet the conditions."""
         present: set[int] = set()
         asked = sorted(set(numbers))
-        for start in range(0, len(asked), _LOOKED_UP_AT_ONCE):
-            part = asked[start : start + _LOOKED_UP_AT_ONCE]
+        for start in range(0, len(asked), _LOOKUP_CHUNK):
+            part = asked[start : start + _LOOKUP_CHUNK]
             any_of = [(tantivy.Occur.Should, self._term(NUMBER, number)) for number in part]
             query = tantivy.Query.boolean_query(any_of)
             if wanted is not None:

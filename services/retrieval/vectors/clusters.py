@@ -26,8 +26,8 @@ BLOCK_BYTES = 96 << 20
 _CHUNK = 8192
 _ROUNDS = 10
 _SAMPLES_A_CLUSTER = 40
-_MOST_SAMPLES = 262_144
-_MOST_CLUSTERS = 8192
+_MAX_SAMPLES = 262_144
+_MAX_CLUSTERS = 8192
 _LEAST_IN_A_CLUSTER = 100
 """Average list size: the centroids then take at most a hundredth of the vectors' space."""
 
@@ -58,7 +58,7 @@ def build_clusters(
 
 def _trained(vectors: Vectors, codes: str) -> Any:
     rows, dimension = vectors.shape
-    clusters = min(round(2 * sqrt(rows)), rows // _LEAST_IN_A_CLUSTER, _MOST_CLUSTERS)
+    clusters = min(round(2 * sqrt(rows)), rows // _LEAST_IN_A_CLUSTER, _MAX_CLUSTERS)
     index = faiss.index_factory(dimension, f"IVF{clusters},{codes}", INNER_PRODUCT)
     index.cp.niter = _ROUNDS
     index.cp.max_points_per_centroid = _SAMPLES_A_CLUSTER
@@ -69,7 +69,7 @@ def _trained(vectors: Vectors, codes: str) -> Any:
         index.pq.cp.niter = _ROUNDS
         # Only used for Hamming-distance search, and the slowest part of training.
         index.do_polysemous_training = False
-    index.train(sample(vectors, min(_SAMPLES_A_CLUSTER * clusters, _MOST_SAMPLES)))
+    index.train(sample(vectors, min(_SAMPLES_A_CLUSTER * clusters, _MAX_SAMPLES)))
     return index
 
 

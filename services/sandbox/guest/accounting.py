@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from services.sandbox.guest.files import MOST_DEPTH, walk
+from services.sandbox.guest.files import MAX_DEPTH, walk
 from services.sandbox.guest.processes import PAGE_TABLES, find, lines, living, values
 
 LONGEST_SECONDS = 1.0
@@ -70,8 +70,8 @@ class ForkBombWatch:
     64, or two for each processor, are nothing unusual.
     """
 
-    def __init__(self, most_processes: int) -> None:
-        self._most = max(most_processes / 2, _USUAL, 2 * _PROCESSORS)
+    def __init__(self, max_processes: int) -> None:
+        self._most = max(max_processes / 2, _USUAL, 2 * _PROCESSORS)
         self._since: float | None = None
 
     @property
@@ -266,7 +266,7 @@ def disk_usage(folder: int, most: int) -> DiskUsage:
         with contextlib.suppress(OSError):  # it was removed in the meantime
             size += entry.stat(follow_symlinks=False).st_blocks * BLOCK
         number += 1
-        if path.count("/") == MOST_DEPTH:
+        if path.count("/") == MAX_DEPTH:
             number = most + 1
         if number > most:
             break

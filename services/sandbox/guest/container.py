@@ -22,8 +22,8 @@ _END_SECONDS = 10.0
 _HELPER_SECONDS = 5.0
 _MEANWHILE_SECONDS = 0.1
 _LOOK_SECONDS = 0.01
-_MOST_SHARED_FILES = 10_000
-_MOST_REAPED = 1000
+_MAX_SHARED_FILES = 10_000
+_MAX_REAPED = 1000
 _LITTLE = 16
 """This part of the disk limit is every run's own, however little space is left."""
 
@@ -81,7 +81,7 @@ class ContainedRun:
         """Reap those of its processes that have died without a parent: until then they still count
         as processes of its user."""
         with contextlib.suppress(ChildProcessError):
-            for _ in range(_MOST_REAPED):
+            for _ in range(_MAX_REAPED):
                 dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if dead is None or dead.si_pid == self.program:  # `end` reaps the program
                     return
@@ -212,7 +212,7 @@ def _size(entry: "os.DirEntry[str]") -> int:
             return entry.stat(follow_symlinks=False).st_blocks * accounting.BLOCK
         folder = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            return accounting.disk_usage(folder, _MOST_SHARED_FILES).size
+            return accounting.disk_usage(folder, _MAX_SHARED_FILES).size
         finally:
             os.close(folder)
     return 0

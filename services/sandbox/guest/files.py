@@ -21,18 +21,18 @@ from typing import NamedTuple, TypeVar
 
 from services.sandbox.guest import frames, syscalls
 
-MOST_BYTES = 64 << 20
-MOST_FILES = 1000
-MOST_DEPTH = 200
+MAX_BYTES = 64 << 20
+MAX_FILES = 1000
+MAX_DEPTH = 200
 """Folders nested more deeply are not looked into."""
 SPACE_SECONDS = 2.0
 """Longest wait of a run that has not begun for space on a full disk, which programs may share: one
 that takes too much of it is being killed."""
 
-_MOST_SEEN = 100_000
+_MAX_SEEN = 100_000
 _CHUNK = 1 << 20
 _PIPE_HOLDS = 1 << 16
-_MOST_NAMES_BYTES = 1 << 20  # the default fs.pipe-max-size
+_MAX_NAMES_BYTES = 1 << 20  # the default fs.pipe-max-size
 _SPACE_POLL_SECONDS = 0.02
 
 Result = TypeVar("Result")
@@ -96,8 +96,8 @@ def write_names(names: list[str], pipe: int) -> bool:
         return False
     text = json.dumps(names).encode()
     if len(text) > _PIPE_HOLDS:
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _MOST_NAMES_BYTES)
-    if len(text) > _MOST_NAMES_BYTES:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _MAX_NAMES_BYTES)
+    if len(text) > _MAX_NAMES_BYTES:
         raise OSError(errno.E2BIG, "the names of the files to fetch are too long")
     os.write(pipe, text)
     os.close(pipe)
@@ -134,7 +134,7 @@ def open_files(workspace: int, wanted: list[str]) -> tuple[list[Fetched], list[s
         if descriptor is None:
             continue
         size = os.fstat(descriptor).st_size
-        if len(fetched) >= MOST_FILES or total + size > MOST_BYTES:
+        if len(fetched) >= MAX_FILES or total + size > MAX_BYTES:
             os.close(descriptor)
             left_out.append(name)
             continue
@@ -148,14 +148,14 @@ def _names(workspace: int, wanted: list[str]) -> Iterator[str]:
     yield from (name for name in wanted if "*" not in name)
     if not patterns:
         return
-    for path, entry in itertools.islice(walk(workspace), _MOST_SEEN):
+    for path, entry in itertools.islice(walk(workspace), _MAX_SEEN):
         matched = any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
         if matched and not entry.is_dir(follow_symlinks=False):
             yield path
 
 
 def walk(folder: int) -> "Iterator[tuple[str, os.DirEntry[str]]]":
-    """Every entry below an open folder with its path, to a depth of `MOST_DEPTH`.
+    """Every entry below an open folder with its path, to a depth of `MAX_DEPTH`.
 
     Safe while a program changes what is walked: it follows no link, and opens nothing but folders
     (opening a FIFO would block).
@@ -172,7 +172,7 @@ def walk(folder: int) -> "Iterator[tuple[str, os.DirEntry[str]]]":
                 for entry in entries:
                     inner = f"{path}/{entry.name}" if path else entry.name
                     yield inner, entry
-                    if entry.is_dir(follow_symlinks=False) and inner.count("/") < MOST_DEPTH:
+                    if entry.is_dir(follow_symlinks=False) and inner.count("/") < MAX_DEPTH:
                         pending.append(inner)
         finally:
             os.close(opened)

@@ -11,7 +11,7 @@ from typing import Any
 
 PREFIX = struct.Struct(">IQ")
 LARGEST_HEADER = 4 << 20
-MOST_DESCRIPTORS = 8
+MAX_DESCRIPTORS = 8
 CANCEL = bytes(PREFIX.size)
 """Cancels a run: a message without a header."""
 
@@ -53,7 +53,7 @@ def receive(channel: socket.socket) -> tuple[Header, list[int]]:
     Returns the header and the descriptors that came along; raises `ChannelClosed`.
     """
     with _noticing_reset:
-        data, descriptors, _, _ = socket.recv_fds(channel, PREFIX.size, MOST_DESCRIPTORS)
+        data, descriptors, _, _ = socket.recv_fds(channel, PREFIX.size, MAX_DESCRIPTORS)
     if not data:
         raise ChannelClosed
     data += exactly(channel, PREFIX.size - len(data))

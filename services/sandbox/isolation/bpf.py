@@ -23,7 +23,7 @@ _NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
 _LOAD, _AND, _RETURN, _JUMP, _JUMP_EQUAL, _JUMP_AT_LEAST = 0x20, 0x54, 0x06, 0x05, 0x15, 0x35
 _LAYOUT = struct.Struct("=HBBI")
 _LONGEST_JUMP = 0xFF
-_MOST_INSTRUCTIONS = 4096
+_MAX_INSTRUCTIONS = 4096
 _ALL_BITS = 0xFFFF_FFFF
 
 
@@ -73,7 +73,7 @@ def assemble(machine: int, rules: Mapping[int, Rule], *, unknown: Rule, forbidde
         _Instruction(_LOAD, _NUMBER),
         *_tree(_leaves(rules, unknown, forbidden)),
     ]
-    if len(program) > _MOST_INSTRUCTIONS:
+    if len(program) > _MAX_INSTRUCTIONS:
         raise ValueError("the filter exceeds the kernel's limit")
     return b"".join(_LAYOUT.pack(one.code, one.if_true, one.if_false, one.value) for one in program)
 

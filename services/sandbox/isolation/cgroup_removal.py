@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_MOST_SECONDS = 15.0
+_MAX_SECONDS = 15.0
 _PAUSE_SECONDS = 0.002
 
 
@@ -87,11 +87,11 @@ def _removed(folder: Path) -> bool:
 
 def _until(done: Callable[[], bool], what: str) -> Iterator[None]:
     """Yield for another attempt until ``done``; raises TimeoutError saying ``what``."""
-    deadline = time.monotonic() + _MOST_SECONDS
+    deadline = time.monotonic() + _MAX_SECONDS
     is_late = False
     while not done():
         if is_late:
-            raise TimeoutError(f"{what} within {_MOST_SECONDS:.0f} seconds")
+            raise TimeoutError(f"{what} within {_MAX_SECONDS:.0f} seconds")
         yield
         time.sleep(_PAUSE_SECONDS)
         is_late = time.monotonic() > deadline  # before the check, which may itself be late

@@ -16,7 +16,7 @@ SLOTS = 4096
 _UNUSED = range(1_900_000_000, 1_900_000_000 + 4096 * SLOTS, SLOTS)
 _NOBODY = 65534
 _SYSTEM_USERS = 1000
-_MOST_SERVICES = 8
+_MAX_SERVICES = 8
 
 
 class Users:
@@ -67,8 +67,8 @@ def free_users(user_map: str | None = None) -> list[int]:
     mapped = list(_ranges(text))
     end = max((min(ids.stop, _NOBODY) for ids in mapped), default=0)
     unused = [first for first in _UNUSED if any(_within(first, ids) for ids in mapped)]
-    picked = secrets.SystemRandom().sample(unused, min(_MOST_SERVICES, len(unused)))
-    last = (end - number * SLOTS for number in range(1, _MOST_SERVICES))
+    picked = secrets.SystemRandom().sample(unused, min(_MAX_SERVICES, len(unused)))
+    last = (end - number * SLOTS for number in range(1, _MAX_SERVICES))
     low = [first for first in last if first > _SYSTEM_USERS]
     return picked + [first for first in low if any(_within(first, ids) for ids in mapped)]
 

@@ -22,7 +22,7 @@ from services.sandbox.languages.catalog import (
 from services.sandbox.languages.declaration import LanguageSpec, fill, fill_command
 
 _LIMITS = Limits(seconds=30.0, memory_bytes=1 << 30, output_bytes=64 * 1024)
-_AT_ONCE = 2
+_CONCURRENT = 2
 _RETRY_SECONDS = 60.0
 """A failed probe is repeated after this long: the machine may have been overloaded."""
 
@@ -56,7 +56,7 @@ class Probes:
         self._runner = runner
         self._known: dict[str, _Known] = {}
         self._asking = {name: asyncio.Lock() for name in LANGUAGES}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_CONCURRENT)
 
     async def all(self) -> tuple[Availability, ...]:
         """All languages, in catalog order."""

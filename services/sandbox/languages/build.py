@@ -33,7 +33,7 @@ from services.sandbox.languages.declaration import (
 )
 from services.sandbox.languages.preparation import prepared_folder
 
-_HASHED_AT_ONCE = 1 << 20
+_INLINE_HASH_BYTES = 1 << 20
 """Bytes that may be hashed in the event loop; more are hashed in a thread."""
 
 _BELIEVED_SECONDS = 5.0
@@ -92,7 +92,7 @@ class Languages:
         plan = Plan(language, self._toolchain(language), source, self._prepared)
         if not plan.compiled:
             return Build(None, cached=False, plan=plan)
-        key = plan.key() if plan.size <= _HASHED_AT_ONCE else await asyncio.to_thread(plan.key)
+        key = plan.key() if plan.size <= _INLINE_HASH_BYTES else await asyncio.to_thread(plan.key)
         execution = plan.compilation(limits)
         compilation = await self.cache.get(
             key, execution.limits, lambda: self._runner.run(execution)

@@ -15,8 +15,8 @@ SETTING = "TEMPER_SANDBOX_NETWORK_ALLOW"
 CONNECT_SECONDS = 10.0
 
 _HEAD_START_SECONDS = 0.25
-_MOST_ADDRESSES = 8
-_LOOKUPS_AT_ONCE = 8
+_MAX_ADDRESSES = 8
+_CONCURRENT_LOOKUPS = 8
 
 
 class Result(StrEnum):
@@ -42,14 +42,14 @@ class Connector:
     """Connects to allowed destinations directly, never through the service's own proxy.
 
     A name is resolved once, and the connection goes to the address that was checked (no DNS
-    rebinding). ``setting`` is named where the allow-list, which it sets, forbids one.
+    rebinding). Refusals name ``setting``, which holds the allow-list.
     """
 
     def __init__(self, allow: AllowList, setting: str = SETTING) -> None:
         self._allow = allow
         self._setting = setting
         # Its own pool, so that slow name servers delay nothing else.
-        self._lookups = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
+        self._lookups = ThreadPoolExecutor(_CONCURRENT_LOOKUPS, thread_name_prefix="lookup")
 
     async def connect(self, destination: Destination) -> socket.socket:
         """Connect; returns a non-blocking socket. Raises `NotConnected`."""
@@ -88,10 +88,10 @@ class Connector:
             raise NotConnected(
                 Result.REFUSED,
                 403,
-                f"{destination} stands for {hidden}, which is not public; for such addresses "
-                f"{self._setting} of this sandbox must list the address itself",
+                f"{destination} resolves to {hidden}, which is not public; such an address must "
+                f"itself be listed in {self._setting} of this sandbox",
             )
-        return allowed[:_MOST_ADDRESSES]
+        return allowed[:_MAX_ADDRESSES]
 
 
 def _look_up(name: str) -> list[Address]:

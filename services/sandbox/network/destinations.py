@@ -120,7 +120,7 @@ class AllowList:
 
 
 def parse_entry(text: str) -> tuple[Destination, bool]:
-    """Parse an entry into a destination and whether it means the names below; raises ValueError."""
+    """Parse an entry into a destination and whether it is a wildcard; raises ValueError."""
     below = text.startswith(_ANY_BELOW)
     destination = Destination.parse(text.removeprefix(_ANY_BELOW))
     if below and not isinstance(destination.host, str):

@@ -10,7 +10,7 @@ import h11
 
 from services.sandbox.network.connecting import Connector, NotConnected, Result
 from services.sandbox.network.destinations import Destination
-from services.sandbox.network.messages import HttpPeer, passed_on
+from services.sandbox.network.messages import HttpPeer, forwarded
 from services.sandbox.network.stream import ByteStream, Spend, relay
 
 _URL = re.compile(rb"http://(?P<host>[^/?#]*?)(?P<port>:[0-9]*)?(?P<path>[/?][^#]*)?(#.*)?", re.I)
@@ -63,33 +63,33 @@ class ProxyExchange:
         destination = _destination(url["host"] + (port if len(port) > 1 else b":80"))
         host = b"host", url["host"] + port
         path = (url["path"] or b"").removeprefix(b"/")
-        others = [header for header in passed_on(request.headers) if header[0] != b"host"]
+        others = [header for header in forwarded(request.headers) if header[0] != b"host"]
         rewritten = h11.Request(method=request.method, target=b"/" + path, headers=[host, *others])
         with await self.connector.connect(destination) as connection:
             self.count(Result.ALLOWED)
             server = HttpPeer(ByteStream(connection, self.spend), h11.CLIENT)
-            if await _carried_out(rewritten, client, server):
+            if await _exchange(rewritten, client, server):
                 await client.close_gently()
             elif not client.has_begun:
                 await _answer(client, request, 502, f"{destination} did not answer a request")
 
 
-async def _carried_out(request: h11.Request, client: HttpPeer, server: HttpPeer) -> bool:
+async def _exchange(request: h11.Request, client: HttpPeer, server: HttpPeer) -> bool:
     """Forward the request and relay the response; return whether it was complete."""
-    asking = asyncio.create_task(_ask_and_wait(request, client, server))
-    answering = asyncio.create_task(_pass_answer(server, client))
-    both = (asking, answering)
+    sending = asyncio.create_task(_send_request(request, client, server))
+    responding = asyncio.create_task(_relay_response(server, client))
+    both = (sending, responding)
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        return answering.done() and answering.result()
+        return responding.done() and responding.result()
     finally:
         for task in both:
             task.cancel()
         await asyncio.wait(both)
 
 
-async def _ask_and_wait(request: h11.Request, client: HttpPeer, server: HttpPeer) -> None:
-    """Forward the request body as far as it is wanted; returns when the client disconnects."""
+async def _send_request(request: h11.Request, client: HttpPeer, server: HttpPeer) -> None:
+    """Forward the request as far as the server reads it; return when the client disconnects."""
     with contextlib.suppress(OSError, h11.ProtocolError):
         await server.send(request)
         while isinstance(event := await client.next(), h11.Data):
@@ -100,14 +100,14 @@ async def _ask_and_wait(request: h11.Request, client: HttpPeer, server: HttpPeer
             pass
 
 
-async def _pass_answer(server: HttpPeer, client: HttpPeer) -> bool:
+async def _relay_response(server: HttpPeer, client: HttpPeer) -> bool:
     with contextlib.suppress(OSError, h11.ProtocolError):
         while not isinstance(event := await server.next(), h11.EndOfMessage):
             if isinstance(event, h11.Response):
                 event = h11.Response(
                     status_code=event.status_code,
                     reason=event.reason,
-                    headers=passed_on(event.headers),
+                    headers=forwarded(event.headers),
                 )
             await client.send(event)
         await client.send(h11.EndOfMessage())

@@ -14,7 +14,7 @@ HEAD_LINES = 200
 
 _HEAD_END = re.compile(rb"\n\r?\n")
 _LINGER_SECONDS = 5.0
-_OF_A_CONNECTION = frozenset(
+_HOP_BY_HOP = frozenset(
     {
         *(b"connection", b"keep-alive", b"upgrade", b"te"),
         *(b"proxy-connection", b"proxy-authorization", b"proxy-authenticate"),
@@ -25,7 +25,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class HttpPeer:
-    """One side of an HTTP connection, in this process's ``role``.
+    """One side of an HTTP connection, where this process has the given ``role``.
 
     Methods raise OSError when the stream breaks, and `h11.ProtocolError`.
     """
@@ -35,7 +35,7 @@ class HttpPeer:
         self._http = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
 
     async def first(self) -> h11.Event:
-        """The first event, from a client that may send its head slowly."""
+        """The first event; the client may send its head slowly."""
         data = b""
         while _HEAD_END.search(data) is None and len(data) <= HEAD_BYTES:
             piece = await self.stream.receive()
@@ -71,7 +71,7 @@ class HttpPeer:
         return self._http.trailing_data[0]
 
     async def close_gently(self) -> None:
-        """Half-close, and let the peer read everything before the connection goes."""
+        """Half-close, and let the peer read everything before the connection closes."""
         with contextlib.suppress(OSError):  # includes TimeoutError
             self.stream.end()
             async with asyncio.timeout(_LINGER_SECONDS):
@@ -79,8 +79,8 @@ class HttpPeer:
                     pass
 
 
-def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Drop the hop-by-hop headers, and ask for the connection to be closed."""
+def forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """The end-to-end headers, plus a request to close the connection."""
     headers = list(headers)
     named = {
         option.strip().lower()
@@ -88,5 +88,5 @@ def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
         if name == b"connection"
         for option in value.split(b",")
     }
-    kept = [(n, v) for n, v in headers if n not in _OF_A_CONNECTION and n not in named]
-    return [*kept, (b"connection", b"close")]
+    end_to_end = [(n, v) for n, v in headers if n not in _HOP_BY_HOP and n not in named]
+    return [*end_to_end, (b"connection", b"close")]

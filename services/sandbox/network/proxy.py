@@ -21,9 +21,9 @@ CONNECTIONS = 32
 
 IDLE_SECONDS = 300.0
 
-_CONNECTIONS_OF_ALL = 512
-_RUN_BYTES_A_SECOND = 32 << 20
-_BYTES_A_SECOND_OF_ALL = 128 << 20
+_MAX_CONNECTIONS = 512
+_RUN_BYTES_PER_SECOND = 32 << 20
+_TOTAL_BYTES_PER_SECOND = 128 << 20
 _STEP_BYTES = 16 << 10
 _CONNECTION_BYTES = 256 << 10
 _RETRY_SECONDS = 0.1
@@ -32,16 +32,15 @@ _RETRY_SECONDS = 0.1
 class Network:
     """Network access of all runs, as far as ``allow`` permits.
 
-    Rate limits per run and overall bound its share of the event loop. They are in bytes, with a
-    minimum cost per step and a high one per connection. ``setting`` is what the operator opens
-    further destinations with.
+    Rate limits per run and overall bound its share of the event loop. They count bytes, with a
+    minimum cost per step and a high one per connection. Refusals name ``setting``.
     """
 
     def __init__(self, allow: AllowList, setting: str = SETTING) -> None:
         self.results = Counter[Result]()
         self.connector = Connector(allow, setting)
-        self.rate_limit = RateLimit(_BYTES_A_SECOND_OF_ALL)
-        self.connection_slots = asyncio.Semaphore(_most_connections())
+        self.rate_limit = RateLimit(_TOTAL_BYTES_PER_SECOND)
+        self.connection_slots = asyncio.Semaphore(_max_connections())
 
     def proxy(self, listener: int) -> "Proxy":
         """The proxy of a run; takes ownership of a listening socket."""
@@ -63,12 +62,12 @@ class Proxy:
         listener.setblocking(False)
         self._network = network
         self._listener = listener
-        self._rate_limit = RateLimit(_RUN_BYTES_A_SECOND)
+        self._rate_limit = RateLimit(_RUN_BYTES_PER_SECOND)
         self._connection_slots = asyncio.Semaphore(CONNECTIONS)
         self._tasks = set[asyncio.Task[None]]()
 
     def started(self) -> None:
-        """Start accepting connections: the program runs."""
+        """Accept connections: the program is running."""
         self._in_background(self._accept(), self._listener)
 
     def finish(self) -> None:
@@ -133,9 +132,9 @@ class Proxy:
             logger.error("the proxy of a run failed", exc_info=task.exception())
 
 
-def _most_connections() -> int:
+def _max_connections() -> int:
     """Leave half of the descriptors to the service; a connection needs two."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
-        return _CONNECTIONS_OF_ALL
-    return min(_CONNECTIONS_OF_ALL, descriptors // 4)
+        return _MAX_CONNECTIONS
+    return min(_MAX_CONNECTIONS, descriptors // 4)

@@ -14,8 +14,8 @@ from services.sandbox.pool.pool import Capacity, Pool, make_folder
 from services.sandbox.pool.zygote import ALL, Profile
 
 _BYTES_OF_A_FILE = 8 << 10
-_MOST_FILES = 1 << 15
-_MOST_SAMPLED_FILES = 1 << 14  # so that all of them can be looked at before the space has gone
+_MAX_FILES = 1 << 15
+_MAX_SAMPLED_FILES = 1 << 14  # so that all of them can be looked at before the space has gone
 _DISK_SHARE = 0.8  # the rest is for what is written between two samples
 
 
@@ -58,7 +58,7 @@ def create_pool(
         seccomp=isolation.seccomp_filter,
         scoped=isolation.scoped,
         disk_bytes=disk_bytes,
-        inodes=min(_MOST_FILES if full else _MOST_SAMPLED_FILES, disk_bytes // _BYTES_OF_A_FILE),
+        inodes=min(_MAX_FILES if full else _MAX_SAMPLED_FILES, disk_bytes // _BYTES_OF_A_FILE),
         processes=capacity.processes,
         open_files=capacity.open_files,
         sampled_memory=not isolation.memory_counted,

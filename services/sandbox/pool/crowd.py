@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from services.sandbox.isolation.cgroup import Cgroup
 
 _LOOK_SECONDS = 1.0
-_MOST_PROCESSES = 64
+_MAX_PROCESSES = 64
 _OVERDUE_SECONDS = 1.0
 _WEIGHT = 1 / 4
 
@@ -27,15 +27,15 @@ class Occupant:
 
 
 class CrowdWatch:
-    """Looks once a second at the number of a program's processes and threads.
+    """Counts a program's processes and threads once a second.
 
-    A crowd yields: it gets a fraction of the processor time of another program. Its slot is one of
-    hundreds that share it and may be seconds late at the time limit, so ``end`` is called when the
-    program is overdue. None of this without control groups.
+    A crowd yields: it gets a fraction of another program's processor time. Its slot shares that
+    with hundreds of processes and may enforce the time limit seconds late, so ``end`` is called
+    when the program is overdue. Needs control groups.
     """
 
     def __init__(self, cgroup: Cgroup, seconds: float | None, end: Callable[[], None]) -> None:
-        """``seconds`` is the time limit; None if the slot's own answer must be awaited."""
+        """``seconds`` is the time limit; None to wait for the slot's own answer."""
         self._cgroup = cgroup
         self._seconds = seconds
         self._end = end
@@ -44,7 +44,7 @@ class CrowdWatch:
         self._next_look: asyncio.TimerHandle | None = None
 
     def start(self, occupant: Occupant) -> None:
-        """Start watching: the program begins."""
+        """Start watching: the program is starting."""
         self._occupant = occupant
         if self._seconds is not None:
             now = asyncio.get_running_loop().time()
@@ -52,7 +52,7 @@ class CrowdWatch:
         self._look_later()
 
     def stop(self) -> None:
-        """Stop watching; whatever is left of the program no longer yields."""
+        """Stop watching; any remaining processes no longer yield."""
         if self._next_look is not None:
             self._next_look.cancel()
         if self._occupant is not None and self._occupant.yields:
@@ -65,7 +65,7 @@ class CrowdWatch:
     def _look(self) -> None:
         self._look_later()
         with suppress(OSError):  # the group is being removed
-            if (self._cgroup.process_count() or 0) <= _MOST_PROCESSES:
+            if (self._cgroup.process_count() or 0) <= _MAX_PROCESSES:
                 return
             if self._occupant is not None and not self._occupant.yields:
                 self._cgroup.set_cpu_weight(_WEIGHT)

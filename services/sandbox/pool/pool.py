@@ -102,14 +102,14 @@ class Pool:
         self._cgroups = cgroups
         self._first_user = first_user
         self._capacity = capacity
-        most_slots = capacity.programs + _SPARE_SLOTS
-        self._attempts = most_slots + 1  # all that wait may have been killed
+        max_slots = capacity.programs + _SPARE_SLOTS
+        self._attempts = max_slots + 1  # all that wait may have been killed
         end = first_number + slot_numbers(capacity, profiles)
         self._free_numbers = list(range(first_number, end))
         self._zygotes = {profile: Zygote(profile, python, configuration) for profile in profiles}
         self._warm_pools = {
             profile: WarmPool(
-                capacity.sessions if profile is NOTEBOOK else most_slots,
+                capacity.sessions if profile is NOTEBOOK else max_slots,
                 functools.partial(self._make_slot, profile),
             )
             for profile in profiles

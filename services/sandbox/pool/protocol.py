@@ -19,7 +19,7 @@ from services.sandbox.execution import (
 from services.sandbox.guest.frames import (
     CANCEL,
     LARGEST_HEADER,
-    MOST_DESCRIPTORS,
+    MAX_DESCRIPTORS,
     PREFIX,
     ChannelClosed,
     Header,
@@ -114,7 +114,7 @@ class Channel:
             if self._socket.fileno() < 0:
                 raise ChannelClosed
             try:
-                data, descriptors, _, _ = socket.recv_fds(self._socket, _PIECE, MOST_DESCRIPTORS)
+                data, descriptors, _, _ = socket.recv_fds(self._socket, _PIECE, MAX_DESCRIPTORS)
             except BlockingIOError:
                 await self._wait_for_more()
                 continue

@@ -38,7 +38,7 @@ class SessionProcess:
 
     @property
     def memory_kills(self) -> int:
-        """Number of its processes killed at the memory limit, as far as it is known."""
+        """Number of its processes killed at the memory limit, as far as known."""
         return self._run.memory_kills
 
     async def close(self) -> Outcome:

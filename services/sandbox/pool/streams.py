@@ -10,7 +10,7 @@ _PIECE = 1 << 18
 _PIPE_HOLDS = 1 << 16
 _WRITABLE, _READABLE = 0o622, 0o644
 """The program runs as another user, and may open /dev/stdout or /dev/stdin by name."""
-_MOST_LEFT = 256
+_MAX_LEFT = 256
 """A pipe holds no more pieces than this, whatever size a program gives it."""
 
 
@@ -43,7 +43,7 @@ class ProgramOutput:
 
     def finish(self) -> None:
         """Read what is left and close; a lost program may even still be writing."""
-        for _ in range(_MOST_LEFT):
+        for _ in range(_MAX_LEFT):
             if not self._open or not self._read():
                 break
         self._close()

@@ -1,1 +1,1 @@
-"""Scripts: Python programs that run for hours, for a client with a key of their own."""
+"""Scripts: Python programs that run for hours, for clients with the key for scripts."""

@@ -10,36 +10,36 @@ SETTING = "TEMPER_SANDBOX_SCRIPT_FOLDERS"
 
 
 class ReadOnlyFolders:
-    """Finds what a client names in the operator's folders, which are listed by name."""
+    """Resolves a client's NAME or NAME/SUBFOLDER below the operator's folders, listed by name."""
 
-    def __init__(self, listed: Mapping[str, Path]) -> None:
-        self._listed = dict(listed)
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        self._folders = dict(folders)
 
     @property
     def names(self) -> list[str]:
         """The names on the list."""
-        return list(self._listed)
+        return list(self._folders)
 
-    def find(self, named: str, param: str) -> Path:
-        """The folder that NAME or NAME/below means; raises `Unprocessable`.
+    def find(self, requested: str, param: str) -> Path:
+        """Resolve a requested folder; raises `Unprocessable`.
 
-        Nothing outside of the listed folder is ever named, and no link is followed.
+        The result never lies outside the listed folder, and no link is followed.
         """
-        name, _, below = named.partition("/")
-        top = self._listed.get(name)
-        if top is None:
+        name, _, below = requested.partition("/")
+        root = self._folders.get(name)
+        if root is None:
             raise Unprocessable(
                 f"{param}: {name[:80]!r} is none of the folders in {SETTING} of this sandbox",
                 param=param,
             )
-        folder = top / clean_path(below, param) if below else top
+        folder = root / clean_path(below, param) if below else root
         try:
-            is_itself = folder.resolve(strict=True) == folder and folder.is_dir()
+            is_real = folder.resolve(strict=True) == folder and folder.is_dir()
         except (OSError, RuntimeError):  # missing, or a loop of links
-            is_itself = False
-        if not is_itself:
+            is_real = False
+        if not is_real:
             raise Unprocessable(
-                f"{param}: {named[:200]!r} is not a folder, or is reached through a link",
+                f"{param}: {requested[:200]!r} is not a folder, or is reached through a link",
                 param=param,
             )
         return folder

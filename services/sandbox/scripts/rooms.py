@@ -1,8 +1,8 @@
-"""Rooms: a pool for each script, which shows its folders and leads to its destination alone.
+"""Rooms: a pool per script that exposes its own folders and destination only.
 
-A zygote's view of the files is made once, before it forks. So a script that is shown other folders
-than ordinary programs needs a zygote of its own, and what is shown to one script is hidden from all
-others. The second that this takes is nothing to a script of hours.
+A zygote's mounts are fixed before it forks, so a script with folders of its own needs a zygote of
+its own; they stay hidden from every other script. The second it takes to start does not matter to
+a script that runs for hours.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -22,12 +22,12 @@ NETWORK_SETTING = "TEMPER_SANDBOX_SCRIPT_NETWORK"
 
 _PROFILES = (BASE,)
 _CPU_WEIGHT = 0.25
-"""Ordinary programs are waited for by clients."""
+"""Clients wait for ordinary programs, which therefore come first."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """What one script is given: bytes of files, folders to read, and destinations."""
+    """A script's disk quota, read-only folders, and destinations."""
 
     disk_bytes: int
     folders: Sequence[Path]
@@ -36,26 +36,26 @@ class Room:
 
 @dataclass(frozen=True)
 class Rooms:
-    """Makes rooms; at most ``most`` at once."""
+    """Makes rooms, at most ``limit`` concurrently."""
 
     python: Path
     isolation: Isolation
     cgroups: Cgroups
     processes: int
     cores: float
-    most: int
+    limit: int
 
     @property
     def slot_numbers(self) -> int:
-        """So many of the lowest numbers are for slots of rooms."""
-        return self.most * slot_numbers(self._capacity(1), _PROFILES)
+        """How many of the lowest slot numbers are reserved for rooms."""
+        return self.limit * slot_numbers(self._capacity(1), _PROFILES)
 
     @asynccontextmanager
     async def open(self, number: int, room: Room) -> AsyncIterator[Pool]:
-        """A pool for one script; everything of it is gone afterwards.
+        """A pool for one script, torn down on exit.
 
-        Rooms that are open at the same time have different numbers below ``most``. Raises
-        `ConfigurationError` if a script could not reach its folders, and `SandboxFailure`.
+        Rooms that are open concurrently have distinct numbers below ``limit``. Raises
+        `ConfigurationError` if a script could not read its folders, and `SandboxFailure`.
         """
         capacity = self._capacity(room.disk_bytes)
         network = None

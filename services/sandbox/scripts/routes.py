@@ -27,7 +27,7 @@ async def _scripts(
     _principal: ToolPrincipal,
     key: Annotated[str, Header(alias=SCRIPT_KEY_HEADER, description="The key for scripts.")] = "",
 ) -> Scripts:
-    """The scripts, for who may use them; raises `PermissionDenied`."""
+    """The scripts, for clients with a valid key; raises `PermissionDenied`."""
     if known_hash(key, sandbox.settings.sandbox_script_key_hashes) is None:
         raise PermissionDenied(
             f"scripts need a key in {SCRIPT_KEY_HEADER} whose hash is in "
@@ -46,7 +46,7 @@ router = APIRouter(
 )
 
 
-@router.get("", summary="Show what scripts can be given")
+@router.get("", summary="Show what scripts can use")
 async def host(scripts: AllowedScripts) -> ScriptHost:
     """Show the folders, the destination and the limits of scripts."""
     return scripts.host()
@@ -59,19 +59,19 @@ async def host(scripts: AllowedScripts) -> ScriptHost:
     responses=documented_errors(PayloadTooLarge, Unprocessable, Unavailable),
 )
 async def start(request: Request, scripts: AllowedScripts, script_id: ScriptId) -> Script:
-    """Start a script and return at once; one that was started under this id is shown as it is."""
+    """Start a script without waiting for it; a repeated request returns its current state."""
     return await scripts.start(script_id, await read_body(request, StartScript))
 
 
 @router.get("/{script_id}", summary="Show a script", responses=documented_errors(NotFound))
 async def get(scripts: AllowedScripts, script_id: ScriptId) -> Script:
-    """Show where a script stands, and the end of its output."""
+    """Show a script's state and the tail of its output."""
     return scripts.get(script_id).view()
 
 
 @router.delete("/{script_id}", summary="End a script", responses=documented_errors(NotFound))
 async def delete(scripts: AllowedScripts, script_id: ScriptId) -> Deleted:
-    """Kill a script with everything that it has started, and forget it with its files."""
+    """Kill a script and its children, and delete its files."""
     await scripts.delete(script_id)
     return Deleted(id=script_id, object="script")
 
@@ -94,10 +94,10 @@ async def download(
     script_id: ScriptId,
     path: Annotated[str, Path(description="Below the work directory.")],
 ) -> Response:
-    """Download a file that was to be fetched from a script that has ended."""
+    """Download a fetched file of a script that has ended."""
     content = scripts.get(script_id).files.get(path)
     if content is None:
-        raise NotFound(f"the script has no file {path[:200]!r} to fetch", param="path")
+        raise NotFound(f"the script has no fetched file {path[:200]!r}", param="path")
     return Response(
         content,
         media_type="application/octet-stream",

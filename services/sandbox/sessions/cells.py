@@ -10,8 +10,8 @@ from services.sandbox.sessions.notebook import CellOutcome, KernelExit, Notebook
 from services.sandbox.sessions.outputs import CellOutputs
 
 INTERRUPT_SECONDS = 10.0
-"""Time for a cell to react to an interrupt before its kernel, with all variables, is replaced: a
-busy machine takes seconds to run the handler."""
+"""Grace period after an interrupt before the kernel, with all variables, is replaced: on a busy
+machine the handler takes seconds to run."""
 REPLACE_SECONDS = 15.0
 
 
@@ -23,7 +23,7 @@ async def run_cell(
     Waits first for a kernel that is still starting.
     """
     await notebook.is_ready()
-    began = time.monotonic()
+    started = time.monotonic()
     running = asyncio.ensure_future(notebook.execute(code, outputs))
     try:
         await asyncio.wait((running,), timeout=max(0.0, seconds))
@@ -34,22 +34,22 @@ async def run_cell(
         await _stop(notebook, running)
         raise
     outputs.close()
-    return _result(notebook, running.result(), outputs, time.monotonic() - began, timed_out)
+    return _result(notebook, running.result(), outputs, time.monotonic() - started, timed_out)
 
 
 async def _stop(notebook: Notebook, running: "asyncio.Future[CellOutcome]") -> None:
     """Interrupt a cell; failing that, kill its kernel; failing that, end the notebook."""
     await notebook.interrupt()
-    if await _is_over(running, INTERRUPT_SECONDS):
+    if await _finishes(running, INTERRUPT_SECONDS):
         return
     await notebook.restart()
-    if await _is_over(running, REPLACE_SECONDS):
+    if await _finishes(running, REPLACE_SECONDS):
         return
     await notebook.end("its kernel could not be replaced")
     await running
 
 
-async def _is_over(running: "asyncio.Future[CellOutcome]", seconds: float) -> bool:
+async def _finishes(running: "asyncio.Future[CellOutcome]", seconds: float) -> bool:
     done, _ = await asyncio.wait((running,), timeout=seconds)
     return bool(done)
 
@@ -87,7 +87,7 @@ def _status(end: CellOutcome, timed_out: bool) -> CellStatus:
 
 def _error(notebook: Notebook, end: CellOutcome) -> CellError | None:
     if end.kernel_exit is not None:
-        when = "" if end.begun else "before the cell could run: "
+        when = "" if end.started else "before the cell could run: "
         lost = "it was replaced; variables are lost, files are kept"
         return CellError(
             ename="KernelDied", evalue=f"{when}{describe_exit(end.kernel_exit)}; {lost}"

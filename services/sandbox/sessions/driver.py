@@ -10,17 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from services.sandbox.execution import Stream
 from services.sandbox.guest.frames import LARGEST_HEADER, PREFIX, ChannelClosed, Header, encode
 from services.sandbox.guest.notebook.messages import (
-    MOST_ENTRIES,
-    MOST_NAME_LENGTH,
-    MOST_REPRESENTATIONS,
-    MOST_TRACEBACK_LINES,
-    MOST_TYPE_LENGTH,
-    MOST_VALUE_LENGTH,
+    MAX_ENTRIES,
+    MAX_NAME_LENGTH,
+    MAX_REPRESENTATIONS,
+    MAX_TRACEBACK_LINES,
+    MAX_TYPE_LENGTH,
+    MAX_VALUE_LENGTH,
 )
 
 
 class ProtocolBroken(Exception):
-    """The driver sent something that is not a message, or one that is not allowed now."""
+    """The driver sent a malformed message, or one that is not allowed now."""
 
 
 class _Message(BaseModel):
@@ -41,9 +41,9 @@ class Printed(_Message):
 
 
 class Representation(_Message):
-    """One of the texts in the body; ``json`` says that it is JSON."""
+    """One of the texts in the body; ``json`` if it is JSON."""
 
-    type: Annotated[str, Field(max_length=MOST_TYPE_LENGTH)]
+    type: Annotated[str, Field(max_length=MAX_TYPE_LENGTH)]
     json_: Annotated[bool, Field(alias="json")]
     size: Annotated[int, Field(ge=0)]
 
@@ -52,16 +52,16 @@ class CellDisplay(_Message):
     """The running cell displayed something, in one or more representations."""
 
     type: Literal["display"]
-    items: Annotated[list[Representation], Field(max_length=MOST_REPRESENTATIONS)]
+    items: Annotated[list[Representation], Field(max_length=MAX_REPRESENTATIONS)]
 
 
 class Raised(_Message):
     """The running cell raised an exception."""
 
     type: Literal["error"]
-    ename: Annotated[str, Field(max_length=MOST_NAME_LENGTH)]
-    evalue: Annotated[str, Field(max_length=MOST_VALUE_LENGTH)]
-    traceback: Annotated[list[str], Field(max_length=MOST_TRACEBACK_LINES)]
+    ename: Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
+    evalue: Annotated[str, Field(max_length=MAX_VALUE_LENGTH)]
+    traceback: Annotated[list[str], Field(max_length=MAX_TRACEBACK_LINES)]
 
 
 class CellDone(_Message):
@@ -74,7 +74,7 @@ class CellDone(_Message):
 
 
 class Died(_Message):
-    """The kernel exited, and with it the running cell; another one is being started."""
+    """The kernel exited, ending the running cell; a new one is starting."""
 
     type: Literal["died"]
     return_code: Annotated[int, Field(ge=-255, le=255)]
@@ -93,7 +93,7 @@ class FileAnswer(_Message):
 
     type: Literal["file"]
     error: Annotated[int, Field(ge=1, le=4095)] | None
-    entries: Annotated[list[FolderEntry], Field(max_length=MOST_ENTRIES)]
+    entries: Annotated[list[FolderEntry], Field(max_length=MAX_ENTRIES)]
 
 
 Message = KernelReady | Printed | CellDisplay | Raised | CellDone | Died | FileAnswer
@@ -113,30 +113,30 @@ _BUFFERED = 1 << 20
 
 
 class DriverChannel:
-    """Messages to and from a driver, with bodies of at most ``most_bytes``.
+    """Messages to and from a driver, with bodies of at most ``max_bytes``.
 
     The driver shares its sandbox with user code, which may have replaced it, so every message is
     validated, and a violation ends the notebook.
     """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most_bytes: int
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_bytes: int
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
 
     @classmethod
-    async def over(cls, own_end: socket.socket, most_bytes: int) -> Self:
+    async def over(cls, own_end: socket.socket, max_bytes: int) -> Self:
         """Wrap a connected socket, and take ownership of it."""
-        return cls(*await asyncio.open_connection(sock=own_end, limit=_BUFFERED), most_bytes)
+        return cls(*await asyncio.open_connection(sock=own_end, limit=_BUFFERED), max_bytes)
 
     async def receive(self) -> tuple[Message, bytes]:
         """Wait for a message; raises `ChannelClosed` and `ProtocolBroken`."""
         try:
             prefix = await self._reader.readexactly(PREFIX.size)
             header_length, body_length = PREFIX.unpack(prefix)
-            if header_length > LARGEST_HEADER or body_length > self._most_bytes:
+            if header_length > LARGEST_HEADER or body_length > self._max_bytes:
                 raise ProtocolBroken("a message is too large")
             message = read_message(await self._reader.readexactly(header_length))
             return message, await self._reader.readexactly(body_length)

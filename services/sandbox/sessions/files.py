@@ -101,16 +101,16 @@ async def write_file(notebook: Notebook, path: str, content: bytes) -> SessionFi
     return next(map(_view, answer.entries), SessionFile(id=path, bytes=0, modified_at=0))
 
 
-async def read_file(notebook: Notebook, path: str, most_bytes: int) -> bytes:
-    """The content of a file of at most ``most_bytes``."""
-    _, content = await _ask(notebook, {"type": "read", "path": path, "most_bytes": most_bytes})
+async def read_file(notebook: Notebook, path: str, max_bytes: int) -> bytes:
+    """The content of a file of at most ``max_bytes``."""
+    _, content = await _ask(notebook, {"type": "read", "path": path, "max_bytes": max_bytes})
     return content
 
 
 async def list_files(
     notebook: Notebook, after: str | None, limit: int
 ) -> tuple[list[SessionFile], bool]:
-    """The first files after ``after`` by path, and whether there are more."""
+    """The next files after ``after`` by path, and whether there are more."""
     header = {"type": "list", "after": after or "", "limit": limit + 1}
     answer, _ = await _ask(notebook, header)
     return [_view(entry) for entry in answer.entries[:limit]], len(answer.entries) > limit

@@ -24,7 +24,7 @@ CHECK_SECONDS = 0.5
 
 
 class Sessions:
-    """The open sessions, and for a while those that have expired."""
+    """The open sessions, and for a while the expired ones."""
 
     def __init__(self, notebooks: Notebooks, admission: Admission, metrics: SessionMetrics) -> None:
         self._notebooks = notebooks
@@ -36,19 +36,19 @@ class Sessions:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Close sessions when they expire, and all of them at the end."""
-        keeper = asyncio.create_task(self._keep())
+        """Close sessions when they expire, and all of them on exit."""
+        expiring = asyncio.create_task(self._expire_periodically())
         try:
             yield
         finally:
-            keeper.cancel()
+            expiring.cancel()
             with suppress(asyncio.CancelledError):
-                await keeper
+                await expiring
             ends = (
                 session.notebook.end("the service is shutting down")
                 for session in self._sessions.values()
             )
-            await asyncio.gather(*ends, return_exceptions=True)  # each is logged where it arose
+            await asyncio.gather(*ends, return_exceptions=True)  # each logs its own failure
 
     async def create(self, owner: str, request: CreateSession) -> Session:
         """Open a session; raises `Unprocessable`, `Unavailable` and `SandboxFailure`."""
@@ -99,9 +99,9 @@ class Sessions:
         session_id: str,
         cell: ExecuteCell,
         listener: CellListener | None = None,
-        begun: Callable[[], None] = lambda: None,
+        on_start: Callable[[], None] = lambda: None,
     ) -> CellResult:
-        """Run a cell once a slot is free; ``begun`` is called then.
+        """Run a cell once a slot is free, calling ``on_start`` then.
 
         Raises `NotFound`, `Conflict`, `Unprocessable` and `QueueFull`. Cancelling this stops the
         cell.
@@ -111,20 +111,20 @@ class Sessions:
         queue_timeout = min(CLIENT_SLACK_SECONDS, self._settings.sandbox_queue_seconds)
         with session.executing() as notebook:
             async with self._admission.permit(queue_timeout, session.memory_bytes):
-                begun()
+                on_start()
                 outputs = CellOutputs(self._notebooks.budget(), listener)
                 result = await run_cell(notebook, cell.code, cell.timeout, outputs)
         self._metrics.ran(result.status)
         return result
 
     async def delete(self, owner: str, session_id: str) -> None:
-        """Close a session and forget it; raises `NotFound`."""
+        """Close a session and remove it; raises `NotFound`."""
         session = self.get(owner, session_id)
         await session.notebook.end("it was deleted")
         self._forget(session)
 
     def _make_room(self) -> None:
-        """Forget an expired session if the limit is reached; raises `Unavailable`."""
+        """Evict an expired session if the limit is reached; raises `Unavailable`."""
         if len(self._sessions) + self._opening < self._settings.sandbox_max_sessions:
             return
         ended = next((each for each in self._sessions.values() if each.has_ended), None)
@@ -136,7 +136,7 @@ class Sessions:
             )
         self._forget(ended)
 
-    async def _keep(self) -> None:
+    async def _expire_periodically(self) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             try:

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 START_SECONDS = 30.0
 SEND_SECONDS = 30.0
 DISMISSAL_SECONDS = 1.0
-MOST_RESTARTS = 1000
+MAX_RESTARTS = 1000
 ANSWER_SECONDS = 30.0
 
 Answer = tuple[FileAnswer, bytes]
@@ -47,12 +47,12 @@ class KernelExit:
 class CellOutcome:
     """How a cell ended: by itself, with its kernel, or with the notebook.
 
-    ``begun`` is False if the kernel had died before the cell could run.
+    ``started`` is False if the kernel had died before the cell could run.
     """
 
     done: CellDone | None = None
     kernel_exit: KernelExit | None = None
-    begun: bool = True
+    started: bool = True
     interrupted: bool = False
 
 
@@ -86,7 +86,7 @@ class Notebook:
         self._interrupted = self._restarting = False
         self._exit_reported = True  # whether the client knows of the last exit
         self._memory_kills = 0
-        self._file_requests = FileRequests(self._tell)
+        self._file_requests = FileRequests(self._send)
         self._ending: asyncio.Task[None] | None = None
         self._listening = asyncio.create_task(self._listen())
 
@@ -105,11 +105,11 @@ class Notebook:
             return CellOutcome()
         if not self._exit_reported:
             self._exit_reported = True
-            return CellOutcome(kernel_exit=self.last_exit, begun=False)
+            return CellOutcome(kernel_exit=self.last_exit, started=False)
         cell: asyncio.Future[CellOutcome] = asyncio.get_running_loop().create_future()
         self._cell, self._outputs, self._interrupted = cell, outputs, False
         try:
-            await self._tell(
+            await self._send(
                 {"type": "execute", "budget": dict(vars(outputs.budget))}, code.encode()
             )
             return await cell
@@ -123,7 +123,7 @@ class Notebook:
         if self._cell is not None:
             self._interrupted = True
             with suppress(NotebookEnded):  # nothing is running any more
-                await self._tell({"type": "interrupt"})
+                await self._send({"type": "interrupt"})
 
     async def restart(self) -> None:
         """Replace the kernel, even a busy one, unless a new one is already starting."""
@@ -131,7 +131,7 @@ class Notebook:
             self._ready.clear()
             self._interrupted = self._restarting = self._exit_reported = True
             with suppress(NotebookEnded):
-                await self._tell({"type": "restart"})
+                await self._send({"type": "restart"})
 
     async def ask(self, header: Header, body: bytes = b"") -> Answer:
         """Send a file request; raises `NotebookEnded`."""
@@ -145,14 +145,14 @@ class Notebook:
         """Kill everything; the first reason given is kept."""
         await asyncio.shield(self._end_soon(reason))
 
-    async def _tell(self, header: Header, body: bytes = b"") -> None:
+    async def _send(self, header: Header, body: bytes = b"") -> None:
         if self._ending is not None:
             raise NotebookEnded
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._channel.send(header, body)
         except TimeoutError:
-            await self.end("it accepts no messages")
+            await self.end("it does not read its messages")
             raise NotebookEnded from None
         except ChannelClosed:
             raise NotebookEnded from None
@@ -166,8 +166,8 @@ class Notebook:
         except ProtocolBroken as error:
             self._end_soon(f"its driver violated the protocol: {error}")
         except Exception as error:
-            # Nobody else listens: without an end, its cell would wait forever.
-            logger.exception("a notebook's messages")
+            # Without an end, the running cell would wait forever.
+            logger.exception("receiving a notebook's messages")
             self._end_soon(f"internal error: {type(error).__name__}")
 
     def _take(self, message: Message, body: bytes) -> None:
@@ -191,7 +191,7 @@ class Notebook:
         self.ran_out_of_memory = self.last_exit.out_of_memory
         self._memory_kills = kills
         self.restarts += 1
-        if self.restarts > MOST_RESTARTS:
+        if self.restarts > MAX_RESTARTS:
             raise ProtocolBroken("its kernel keeps dying")
         self._ready.clear()
         if self._cell is not None and not self._cell.done():
@@ -215,7 +215,7 @@ class Notebook:
         except SandboxFailure as failure:
             self.end_reason = f"{reason} ({failure.message})"
         except Exception as error:
-            logger.exception("the end of a notebook")
+            logger.exception("ending a notebook")
             self.end_reason = f"{reason} (internal error: {type(error).__name__})"
         finally:
             self.ended_at = time.monotonic()
@@ -225,8 +225,8 @@ class Notebook:
                 self._cell.set_result(CellOutcome())
 
     async def _dismiss(self) -> None:
-        """Let the driver exit, so that it accounts for the kernel's usage; raises nothing, since
-        its processes must be killed in any case."""
+        """Let the driver exit, so that it accounts for the kernel's usage; never raises, since its
+        processes must be killed in any case."""
         try:
             with suppress(TimeoutError, ChannelClosed):
                 async with asyncio.timeout(DISMISSAL_SECONDS):
@@ -235,7 +235,7 @@ class Notebook:
             self._listening.cancel()
             await self._channel.close()
         except Exception:
-            logger.exception("the dismissal of a notebook's driver")
+            logger.exception("dismissing a notebook's driver")
 
     async def _close(self) -> None:
         kills = self._process.memory_kills
@@ -252,14 +252,14 @@ class Notebook:
 class FileRequests:
     """File requests to a driver, one at a time."""
 
-    def __init__(self, tell: Callable[[Header, bytes], Awaitable[None]]) -> None:
-        self._tell = tell
+    def __init__(self, send: Callable[[Header, bytes], Awaitable[None]]) -> None:
+        self._send = send
         self._turn = asyncio.Lock()
         self._answer: asyncio.Future[Answer] | None = None
 
     async def ask(self, header: Header, body: bytes) -> Answer:
         """Send a request and wait for its answer; raises `NotebookEnded` and TimeoutError."""
-        # An answer arrives even if its client has gone, so the lock is held until then.
+        # The answer arrives even if the client disconnects, so the lock is held until then.
         return await asyncio.shield(asyncio.ensure_future(self._ask(header, body)))
 
     def answered(self, message: FileAnswer, body: bytes) -> None:
@@ -277,7 +277,7 @@ class FileRequests:
         async with self._turn:
             self._answer = asyncio.get_running_loop().create_future()
             try:
-                await self._tell(header, body)
+                await self._send(header, body)
                 async with asyncio.timeout(ANSWER_SECONDS):
                     return await self._answer
             finally:

@@ -36,8 +36,8 @@ class Notebooks:
             files=files,
             fetch=fetch,
         )
-        most_bytes = max(output, self.settings.sandbox_max_body_bytes)
-        return await start_notebook(self.pool, execution, most_bytes)
+        max_bytes = max(output, self.settings.sandbox_max_body_bytes)
+        return await start_notebook(self.pool, execution, max_bytes)
 
     def budget(self) -> OutputBudget:
         """Limits of each stream, and of all displays."""
@@ -45,10 +45,10 @@ class Notebooks:
         return OutputBudget(stdout=size, stderr=size, display=size)
 
 
-async def start_notebook(pool: Pool, execution: Execution, most_bytes: int) -> Notebook:
+async def start_notebook(pool: Pool, execution: Execution, max_bytes: int) -> Notebook:
     """Start a notebook with the files, memory and environment of ``execution``.
 
-    ``most_bytes`` is the largest message body. Raises `SandboxFailure`.
+    ``max_bytes`` is the largest message body. Raises `SandboxFailure`.
     """
     try:
         async with asyncio.timeout(OPEN_SECONDS):
@@ -56,7 +56,7 @@ async def start_notebook(pool: Pool, execution: Execution, most_bytes: int) -> N
     except TimeoutError:
         raise SandboxFailure(f"no sandbox was free within {OPEN_SECONDS:.0f} s") from None
     try:
-        channel = await DriverChannel.over(process.channel, most_bytes)
+        channel = await DriverChannel.over(process.channel, max_bytes)
     except BaseException:
         await process.close()
         raise
@@ -74,6 +74,6 @@ def _failure(notebook: Notebook) -> SandboxFailure:
     if notebook.ran_out_of_memory:
         return NotEnoughMemory("a kernel needs more memory")
     outcome = notebook.outcome
-    told = outcome.stderr.decode(errors="replace").strip() if outcome is not None else ""
-    reason = told.rpartition("\n")[2] or notebook.end_reason
+    stderr = outcome.stderr.decode(errors="replace").strip() if outcome is not None else ""
+    reason = stderr.rpartition("\n")[2] or notebook.end_reason
     return SandboxFailure(f"no kernel could be started: {reason}")

@@ -16,8 +16,8 @@ from services.sandbox.execution import Stream
 from services.sandbox.guest.notebook.messages import (
     GATHERED_BYTES,
     GATHERING_SECONDS,
-    MOST_DISPLAYS,
-    MOST_ERRORS,
+    MAX_DISPLAYS,
+    MAX_ERRORS,
 )
 from services.sandbox.sessions.driver import (
     CellDisplay,
@@ -27,9 +27,9 @@ from services.sandbox.sessions.driver import (
     Representation,
 )
 
-MESSAGES_A_SECOND = 4 / GATHERING_SECONDS
+MESSAGES_PER_SECOND = 4 / GATHERING_SECONDS
 """Twice the regular rate of gathered messages on two streams."""
-MESSAGES_AT_ONCE = 4 * (MOST_DISPLAYS + MOST_ERRORS)
+MESSAGE_BURST = 4 * (MAX_DISPLAYS + MAX_ERRORS)
 """Each display may flush both streams first."""
 
 CellListener = Callable[[str, BaseModel], None]
@@ -45,7 +45,7 @@ class OutputBudget:
     display: int
 
     def take(self, part: str, size: int) -> None:
-        """Spend some of it; raises `ProtocolBroken` if it does not suffice."""
+        """Spend ``size`` bytes of a part; raises `ProtocolBroken` if fewer are left."""
         left = getattr(self, part) - size
         if left < 0:
             raise ProtocolBroken(f"{part} exceeds its limit")
@@ -61,12 +61,10 @@ class CellOutputs:
         self.error: CellError | None = None
         self.cut = set[str]()
         self._listener = listener
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._messages = 0
         self._errors = 0
-        self._most_messages = (
-            MESSAGES_AT_ONCE + 2 * (budget.stdout + budget.stderr) // GATHERED_BYTES
-        )
+        self._max_messages = MESSAGE_BURST + 2 * (budget.stdout + budget.stderr) // GATHERED_BYTES
         self._pieces: Mapping[Stream, list[str]] = {stream: [] for stream in Stream}
         self._decoders = {
             stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in Stream
@@ -75,8 +73,8 @@ class CellOutputs:
     def take(self, message: Printed | CellDisplay | Raised, body: bytes) -> None:
         """Add a message; raises `ProtocolBroken`."""
         self._messages += 1
-        passed = time.monotonic() - self._began
-        if self._messages > self._most_messages + MESSAGES_A_SECOND * passed:
+        passed = time.monotonic() - self._started
+        if self._messages > self._max_messages + MESSAGES_PER_SECOND * passed:
             raise ProtocolBroken("too many messages")
         match message:
             case Printed(name=stream):
@@ -88,12 +86,12 @@ class CellOutputs:
                     self._show(bundle)
             case Raised():
                 self._errors += 1
-                if self._errors > MOST_ERRORS:
+                if self._errors > MAX_ERRORS:
                     raise ProtocolBroken("too many errors")
                 self.error = CellError(
                     ename=message.ename, evalue=message.evalue, traceback=message.traceback
                 )
-                self._tell("error", self.error)
+                self._notify("error", self.error)
 
     def close(self) -> None:
         """Finish: incomplete characters will not be completed."""
@@ -107,15 +105,15 @@ class CellOutputs:
     def _add(self, stream: Stream, text: str) -> None:
         if text:
             self._pieces[stream].append(text)
-            self._tell(stream, OutputPiece(text=text))
+            self._notify(stream, OutputPiece(text=text))
 
     def _show(self, bundle: MimeBundle) -> None:
-        if len(self.display) == MOST_DISPLAYS:
+        if len(self.display) == MAX_DISPLAYS:
             raise ProtocolBroken("too many displays")
         self.display.append(bundle)
-        self._tell("display", ShownPiece(data=bundle))
+        self._notify("display", ShownPiece(data=bundle))
 
-    def _tell(self, name: str, data: BaseModel) -> None:
+    def _notify(self, name: str, data: BaseModel) -> None:
         if self._listener is not None:
             self._listener(name, data)
 

@@ -43,7 +43,7 @@ class OpenSession:
 
     @property
     def expires_at(self) -> float:
-        """When it ends unless it is used, or is forgotten if it has ended; by `time.monotonic`."""
+        """When it ends if unused, or is removed if it has ended; by `time.monotonic`."""
         if self.notebook.ended_at is not None:
             return self.notebook.ended_at + self.idle_timeout
         idle_since = time.monotonic() if self._requests else self._last_used

@@ -20,7 +20,7 @@ def indexes_in(folder: Path) -> Path:
     return folder / "indexes"
 
 
-def under_way(service: Retrieval) -> float:
+def pending(service: Retrieval) -> float:
     lines = service.http.get("/metrics").text.splitlines()
     (value,) = [line for line in lines if line.startswith("temper_retrieval_queries_under_way ")]
     return float(value.split()[1])
@@ -75,7 +75,7 @@ def test_a_client_that_disconnects_mid_request_leaves_nothing(tmp_path: Path, se
             connection.sendall(head.encode() + sent)
 
         assert service.found("list") == ["lists"]
-        wait_for(lambda: under_way(service) == 0, "its place is free")
+        wait_for(lambda: pending(service) == 0, "its place is free")
 
 
 def test_a_search_r1_rollout_batch_passes_through_the_gateway(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_script_that_nobody_asks_for_is_ended(tmp_path: Path) -> None:
         scripts = ScriptClient(sandbox)
         script_id = scripts.start("while True: pass", seconds=3600)
         log = tmp_path / "sandbox.log"
-        wait_for(lambda: "was not asked for any more" in log.read_text(), "the end of the script")
+        wait_for(lambda: "is no longer polled" in log.read_text(), "the end of the script")
 
         wait_for(lambda: not scripts.is_known(script_id), "that it is forgotten")
 

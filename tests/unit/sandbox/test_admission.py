@@ -214,8 +214,8 @@ class FakeLoad:
 
     free: int = 1000
 
-    def has_room(self, memory_bytes: int, recent: Sequence[int], most_busy: int) -> bool:
-        return len(recent) < most_busy and sum(recent) + memory_bytes <= self.free
+    def has_room(self, memory_bytes: int, recent: Sequence[int], max_busy: int) -> bool:
+        return len(recent) < max_busy and sum(recent) + memory_bytes <= self.free
 
 
 class Spinning:
@@ -223,8 +223,8 @@ class Spinning:
 
     admission: Admission
 
-    def has_room(self, _memory_bytes: int, _recent: Sequence[int], most_busy: int) -> bool:
-        return self.admission.running < most_busy
+    def has_room(self, _memory_bytes: int, _recent: Sequence[int], max_busy: int) -> bool:
+        return self.admission.running < max_busy
 
 
 def test_programs_that_sleep_take_no_place() -> None:

@@ -69,18 +69,18 @@ def test_memory_is_kept_for_programs_that_compute(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(load, "activity", lambda pid: ProgramActivity(pid == 0, 40))
     of_programs = ProgramLoad(lambda: occupants(100, 100), lambda: 200)
 
-    assert of_programs.has_room(140, [], most_busy=2)
-    assert not of_programs.has_room(141, [], most_busy=2)
-    assert not of_programs.has_room(100, [41], most_busy=4)
+    assert of_programs.has_room(140, [], max_busy=2)
+    assert not of_programs.has_room(141, [], max_busy=2)
+    assert not of_programs.has_room(100, [41], max_busy=4)
 
 
 def test_programs_that_compute_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "activity", lambda pid: ProgramActivity(pid < 3, 0))
     of_programs = ProgramLoad(lambda: occupants(*[1] * 9), lambda: 1 << 30)
 
-    assert of_programs.has_room(1, [], most_busy=4)
-    assert not of_programs.has_room(1, [1], most_busy=4)
-    assert not of_programs.has_room(1, [], most_busy=3)
+    assert of_programs.has_room(1, [], max_busy=4)
+    assert not of_programs.has_room(1, [1], max_busy=4)
+    assert not of_programs.has_room(1, [], max_busy=3)
 
 
 def test_programs_that_began_long_after_their_admission_count() -> None:
@@ -98,8 +98,8 @@ def test_a_program_that_yields_takes_no_processor_but_its_memory() -> None:
     yielding[0].yields = True
     of_programs = ProgramLoad(lambda: yielding, lambda: 200)
 
-    assert of_programs.has_room(100, [], most_busy=1)
-    assert not of_programs.has_room(101, [], most_busy=1)
+    assert of_programs.has_room(100, [], max_busy=1)
+    assert not of_programs.has_room(101, [], max_busy=1)
 
 
 def test_disk_is_kept_for_programs_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +107,9 @@ def test_disk_is_kept_for_programs_that_compute(monkeypatch: pytest.MonkeyPatch)
     free = [200]
     of_programs = ProgramLoad(lambda: occupants(1, 1), lambda: 1 << 30, lambda: free[0], 100)
 
-    assert of_programs.has_room(1, [], most_busy=9)
+    assert of_programs.has_room(1, [], max_busy=9)
     free[0] = 199
-    assert not of_programs.has_room(1, [], most_busy=9)
+    assert not of_programs.has_room(1, [], max_busy=9)
 
 
 def test_free_memory_is_that_of_the_tightest_bound(tmp_path: Path) -> None:

@@ -92,8 +92,8 @@ class Piece:
         return self.task.texts[self.begin : self.end]
 
 
-MOST_WAITING = 65_536
-MOST_CHARACTERS = 64 << 20
+MAX_WAITING = 65_536
+MAX_CHARACTERS = 64 << 20
 TURN_CHARACTERS = 32_768
 """Approximate size of a thread's batch: hundreds of queries, or dozens of passages."""
 
@@ -125,8 +125,8 @@ class TaskQueue:
         """Enqueue a task; raises `EncoderBusy` when the queue is full."""
         characters = sum(map(len, task.texts))
         with self._changed:
-            if self._texts + len(task.texts) > MOST_WAITING or (
-                self._texts and self._characters + characters > MOST_CHARACTERS
+            if self._texts + len(task.texts) > MAX_WAITING or (
+                self._texts and self._characters + characters > MAX_CHARACTERS
             ):
                 raise EncoderBusy(f"{self._texts} texts wait for the encoder already")
             self._texts += len(task.texts)

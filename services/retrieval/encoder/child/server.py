@@ -25,8 +25,8 @@ from services.retrieval.encoder.specification import EncoderDescription, TextKin
 
 logger = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 256
-MOST_UNDER_WAY = 4096
+MAX_CONNECTIONS = 256
+MAX_PENDING = 4096
 """Per connection."""
 
 LONGEST_SECONDS = 3600.0
@@ -49,8 +49,8 @@ class Server:
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection, and drop its pending tasks when it closes."""
-        if self._connections == MOST_CONNECTIONS:
-            logger.warning("a connection was refused: there are %d", MOST_CONNECTIONS)
+        if self._connections == MAX_CONNECTIONS:
+            logger.warning("a connection was refused: there are %d", MAX_CONNECTIONS)
             writer.close()
             return
         self._connections += 1
@@ -123,8 +123,8 @@ class _Connection:
             describing.cancel()
 
     def _add(self, request: EncoderRequest) -> None:
-        if len(self._tasks) >= MOST_UNDER_WAY:
-            raise EncoderBusy(f"{MOST_UNDER_WAY} requests of this connection wait already")
+        if len(self._tasks) >= MAX_PENDING:
+            raise EncoderBusy(f"{MAX_PENDING} requests of this connection wait already")
         if len(request.texts) < (2 if request.operation is Operation.SCORE else 1):
             raise ProtocolError("a request has too few texts")
         deadline = time.monotonic() + LONGEST_SECONDS

@@ -30,14 +30,14 @@ class ModelConfiguration:
     """Configuration of a sentence-transformers folder.
 
     ``plain`` means that its steps are only a transformer, pooling and normalization, which we can
-    run without that library. ``transformer`` is config.json, ``most_tokens`` the model's own limit.
+    run without that library. ``transformer`` is config.json, ``token_limit`` the model's own limit.
     """
 
     folder: Path
     transformer: dict[str, Any]
     pooling: Pooling
     plain: bool
-    most_tokens: int
+    token_limit: int
     lower_case: bool
     query_prompt: str | None
     passage_prompt: str | None
@@ -61,7 +61,7 @@ def read_configuration(folder: Path) -> ModelConfiguration:
         transformer=transformer,
         pooling=_pooling(paths["Pooling"]) if "Pooling" in paths else Pooling.MEAN,
         plain=all(kind in _PLAIN for kind in kinds) and paths.get("Transformer", folder) == folder,
-        most_tokens=int(sentence.get("max_seq_length") or _limit(folder, transformer)),
+        token_limit=int(sentence.get("max_seq_length") or _limit(folder, transformer)),
         lower_case=bool(sentence.get("do_lower_case")),
         query_prompt=_prompt(prompts, "query"),
         passage_prompt=_prompt(prompts, "passage"),

@@ -62,7 +62,7 @@ def load(specification: EncoderSpecification) -> Encoder:
     threads = specification.threads or len(os.sched_getaffinity(0))
     backend = _backend(specification.backend, configuration)
     device = _device(specification.device, backend)
-    max_tokens = min(specification.max_tokens, configuration.most_tokens)
+    max_tokens = min(specification.max_tokens, configuration.token_limit)
     vectorizer = _vectorizer(backend, configuration, max_tokens, device, threads)
     if vectorizer.dimension > MAX_DIMENSION:
         raise ModelUnusable(
@@ -147,7 +147,7 @@ def _scorer(folder: Path, specification: EncoderSpecification, threads: int) -> 
     from services.retrieval.encoder.models.sentence import Reranker
 
     device = _device(specification.device, Backend.TORCH)
-    max_tokens = min(specification.max_tokens, read_configuration(folder).most_tokens)
+    max_tokens = min(specification.max_tokens, read_configuration(folder).token_limit)
     return Reranker(str(folder), max_tokens, device, threads)
 
 

@@ -16,8 +16,8 @@ from services.retrieval.encoder.models.encoder import normalized
 from services.retrieval.encoder.models.tokenization import TextTokenizer, by_length
 
 FILES = ("onnx/model.onnx", "model.onnx")
-MOST_TOKENS = 8192
-MOST_ROWS = 16
+MAX_TOKENS = 8192
+MAX_ROWS = 16
 """More rows are slower on a CPU: padding grows and activations leave the cache."""
 
 Array = NDArray[np.float32]
@@ -60,7 +60,7 @@ class OnnxModel:
         tokens = self._tokenizer(texts)
         lengths = [len(text) for text in tokens]
         vectors = np.empty((len(texts), self.dimension), np.float32)
-        for batch in by_length(lengths, most_tokens=MOST_TOKENS, most_rows=MOST_ROWS):
+        for batch in by_length(lengths, max_tokens=MAX_TOKENS, max_rows=MAX_ROWS):
             vectors[batch] = self._computed([tokens[position] for position in batch])
         return vectors
 

@@ -57,8 +57,8 @@ class PackedLinear:
 
 
 WEIGHTS = "model.safetensors"
-MOST_TOKENS = 8192
-MOST_ROWS = 256
+MAX_TOKENS = 8192
+MAX_ROWS = 256
 
 Norm = tuple[Tensor, Tensor]
 Groups = list[tuple[int, int]]
@@ -119,7 +119,7 @@ class PackedBert:
         vectors = np.empty((len(texts), self.dimension), np.float32)
         torch.set_num_threads(1)  # of this thread's computing
         with torch.inference_mode():
-            for batch in by_length(lengths, most_tokens=MOST_TOKENS, most_rows=MOST_ROWS):
+            for batch in by_length(lengths, max_tokens=MAX_TOKENS, max_rows=MAX_ROWS):
                 vectors[batch] = self._computed([tokens[position] for position in batch]).numpy()
         return vectors
 

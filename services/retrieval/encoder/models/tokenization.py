@@ -35,16 +35,16 @@ Batch = list[int]
 """Positions of texts, shortest first."""
 
 
-def by_length(lengths: Sequence[int], *, most_tokens: int, most_rows: int) -> Iterator[Batch]:
+def by_length(lengths: Sequence[int], *, max_tokens: int, max_rows: int) -> Iterator[Batch]:
     """Batches of all positions of ``lengths``, short texts first.
 
-    A batch has at most ``most_rows`` texts and, padded to its longest text, ``most_tokens`` tokens,
+    A batch has at most ``max_rows`` texts and, padded to its longest text, ``max_tokens`` tokens,
     but always one text.
     """
     batch: Batch = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
         tokens = (len(batch) + 1) * lengths[position]
-        if batch and (len(batch) == most_rows or tokens > most_tokens):
+        if batch and (len(batch) == max_rows or tokens > max_tokens):
             yield batch
             batch = []
         batch.append(position)

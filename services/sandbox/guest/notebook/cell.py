@@ -9,14 +9,14 @@ from services.sandbox.guest.frames import Header
 from services.sandbox.guest.notebook.messages import (
     GATHERED_BYTES,
     GATHERING_SECONDS,
-    MOST_DISPLAYS,
-    MOST_ERRORS,
-    MOST_NAME_LENGTH,
-    MOST_REPRESENTATIONS,
-    MOST_TRACEBACK_LENGTH,
-    MOST_TRACEBACK_LINES,
-    MOST_TYPE_LENGTH,
-    MOST_VALUE_LENGTH,
+    MAX_DISPLAYS,
+    MAX_ERRORS,
+    MAX_NAME_LENGTH,
+    MAX_REPRESENTATIONS,
+    MAX_TRACEBACK_LENGTH,
+    MAX_TRACEBACK_LINES,
+    MAX_TYPE_LENGTH,
+    MAX_VALUE_LENGTH,
 )
 
 Send = Callable[[Header, bytes], None]
@@ -87,14 +87,14 @@ class Cell:
         """Send a display: the smallest representations that the budget allows."""
         encoded = sorted(
             (
-                (_text(kind, MOST_TYPE_LENGTH), not isinstance(value, str), _encoded(value))
-                for kind, value in list(bundle.items())[:MOST_REPRESENTATIONS]
+                (_text(kind, MAX_TYPE_LENGTH), not isinstance(value, str), _encoded(value))
+                for kind, value in list(bundle.items())[:MAX_REPRESENTATIONS]
             ),
             key=lambda representation: len(representation[2]),
         )
         items, body = [], b""
         for kind, is_json, content in encoded:
-            if self._displays < MOST_DISPLAYS and len(content) <= self._left["display"]:
+            if self._displays < MAX_DISPLAYS and len(content) <= self._left["display"]:
                 self._left["display"] -= len(content)
                 items.append({"type": kind, "json": is_json, "size": len(content)})
                 body += content
@@ -107,19 +107,19 @@ class Cell:
 
     def failed(self, content: dict[str, Any]) -> None:
         """Send an error that ended the cell or that it displayed."""
-        lines, left = [], MOST_TRACEBACK_LENGTH
-        for line in content["traceback"][:MOST_TRACEBACK_LINES]:
+        lines, left = [], MAX_TRACEBACK_LENGTH
+        for line in content["traceback"][:MAX_TRACEBACK_LINES]:
             lines.append(_text(line, left))
             left -= len(lines[-1])
         header = {
             "type": "error",
-            "ename": _text(content["ename"], MOST_NAME_LENGTH),
-            "evalue": _text(content["evalue"], MOST_VALUE_LENGTH),
+            "ename": _text(content["ename"], MAX_NAME_LENGTH),
+            "evalue": _text(content["evalue"], MAX_VALUE_LENGTH),
             "traceback": [line for line in lines if line],
         }
         self._ok = False
         self._errors += 1
-        if self._errors <= MOST_ERRORS:
+        if self._errors <= MAX_ERRORS:
             self.flush()
             self._send(header, b"")
 

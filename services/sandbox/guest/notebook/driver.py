@@ -187,7 +187,7 @@ class Driver:
                 case "write":
                     answer["entries"] = self._folder.write(header["path"], body)
                 case "read":
-                    content = self._folder.read(header["path"], header["most_bytes"])
+                    content = self._folder.read(header["path"], header["max_bytes"])
                 case "list":
                     answer["entries"] = self._folder.names(header["after"], header["limit"])
         except OSError as error:

@@ -39,12 +39,12 @@ class Folder:
             os.close(descriptor)
         return self._entries([path])
 
-    def read(self, path: str, most_bytes: int) -> bytes:
-        """The content of a file; raises OSError, EFBIG if it is larger than ``most_bytes``."""
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """The content of a file; raises OSError, EFBIG if it is larger than ``max_bytes``."""
         descriptor = self._open(path, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
-            content = file.read(most_bytes + 1)
-        if len(content) > most_bytes:
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         return content
 

@@ -17,7 +17,7 @@ from services.sandbox.guest.frames import ChannelClosed, Header
 from services.sandbox.guest.notebook import kernel, messages
 
 _PIECE = 1 << 16
-_MOST_PIECES = 16
+_MAX_PIECES = 16
 _CHANNEL = 3
 
 
@@ -86,7 +86,7 @@ class KernelProcess:
         """What it has written, as (stream, piece); a bounded amount per call."""
         for name, (output, _) in self._pipes.items():
             with suppress(BlockingIOError):
-                for _ in range(_MOST_PIECES):
+                for _ in range(_MAX_PIECES):
                     yield name, os.read(output, _PIECE)
 
     def interrupt(self) -> None:

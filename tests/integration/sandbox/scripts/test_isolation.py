@@ -177,7 +177,7 @@ for place in (("127.0.0.1", 3128), ("127.0.0.1", 8081), ("192.0.2.1", 80)):
     assert "hunter2" not in printed
     assert "TEMPER" not in printed
     assert "reached" not in printed
-    assert "leads nowhere" in scripts.refusal(network=True)
+    assert "has no network" in scripts.refusal(network=True)
 
 
 def test_scripts_do_not_meet(scripts: ScriptClient) -> None:

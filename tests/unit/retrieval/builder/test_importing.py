@@ -104,7 +104,7 @@ def test_parts_are_imported_without_joining_them(importer: Importer) -> None:
 
 
 def test_an_interrupted_import_resumes(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "IMPORTED_AT_ONCE", 10)
+    monkeypatch.setattr(importing, "IMPORT_CHUNK", 10)
     importer.publish(vectors_of(PASSAGES))
     append, appended = DenseBuilder.append, list[int]()
 

@@ -79,7 +79,7 @@ class BreakingEncoder(HashingEncoder):
 
 @pytest.fixture
 def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
-    monkeypatch.setattr(vectors, "ENCODED_AT_ONCE", 10)
+    monkeypatch.setattr(vectors, "ENCODE_CHUNK", 10)
     return Builder(tmp_path)
 
 

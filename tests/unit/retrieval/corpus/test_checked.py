@@ -97,7 +97,7 @@ def test_every_duplicate_id_is_a_suspect(
 
 
 def test_many_ids_are_processed_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identities, "_AT_ONCE", 64)
+    monkeypatch.setattr(identities, "_CHUNK", 64)
     with IdLog(tmp_path / "ids") as log:
         log.add(str(number) for number in range(5000))
         log.add(["17", "4999"])

@@ -73,7 +73,7 @@ def test_the_model_own_prompts_and_limit_are_read(tmp_path: Path) -> None:
     configuration = read_configuration(folder)
 
     assert (configuration.query_prompt, configuration.passage_prompt) == ("Q: ", "D: ")
-    assert configuration.most_tokens == 128
+    assert configuration.token_limit == 128
     assert configuration.lower_case
 
 
@@ -91,7 +91,7 @@ def test_the_limit_defaults_to_tokenizer_and_positions(
 ) -> None:
     folder = write(tmp_path, {"config.json": transformer, "tokenizer_config.json": tokenizer})
 
-    assert read_configuration(folder).most_tokens == most
+    assert read_configuration(folder).token_limit == most
 
 
 def test_a_malformed_file_is_named(tmp_path: Path) -> None:

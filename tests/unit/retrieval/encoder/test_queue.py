@@ -95,7 +95,7 @@ def test_dropped_tasks_are_not_computed() -> None:
 
 
 def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "MOST_WAITING", 3)
+    monkeypatch.setattr(queue_module, "MAX_WAITING", 3)
     queue = waiting(task(["a", "b"]))
 
     with pytest.raises(EncoderBusy):

@@ -10,20 +10,20 @@ LENGTHS = st.lists(st.integers(1, 300), max_size=80)
 
 @given(LENGTHS, st.integers(1, 1000), st.integers(1, 20))
 def test_batches_partition_the_texts_within_the_limits(
-    lengths: list[int], most_tokens: int, most_rows: int
+    lengths: list[int], max_tokens: int, max_rows: int
 ) -> None:
-    batches = list(by_length(lengths, most_tokens=most_tokens, most_rows=most_rows))
+    batches = list(by_length(lengths, max_tokens=max_tokens, max_rows=max_rows))
 
     assert sorted(position for batch in batches for position in batch) == list(range(len(lengths)))
     for batch in batches:
         longest = max(lengths[position] for position in batch)
-        assert len(batch) <= most_rows
-        assert len(batch) * longest <= most_tokens or len(batch) == 1
+        assert len(batch) <= max_rows
+        assert len(batch) * longest <= max_tokens or len(batch) == 1
 
 
 @given(LENGTHS)
 def test_batches_are_sorted_by_length(lengths: list[int]) -> None:
-    batches = by_length(lengths, most_tokens=500, most_rows=8)
+    batches = by_length(lengths, max_tokens=500, max_rows=8)
     ordered = [lengths[position] for batch in batches for position in batch]
 
     assert ordered == sorted(lengths)

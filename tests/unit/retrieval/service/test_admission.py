@@ -11,10 +11,10 @@ def test_queries_beyond_the_limit_are_rejected_until_others_finish() -> None:
         with pytest.raises(Overloaded), admission.place(3, 30.0):
             pass
         with admission.place(2, 30.0):
-            assert admission.under_way == 10
+            assert admission.in_flight == 10
     with admission.place(3, 30.0):
-        assert admission.under_way == 3
-    assert (admission.under_way, admission.refused) == (0, 1)
+        assert admission.in_flight == 3
+    assert (admission.in_flight, admission.refused) == (0, 1)
 
 
 def test_an_oversized_request_is_admitted_alone() -> None:
@@ -36,7 +36,7 @@ def test_a_request_that_would_time_out_is_rejected_early() -> None:
             pass
 
     assert 1.0 <= refused.value.retry_after <= LONGEST_RETRY_AFTER
-    assert admission.under_way == 0
+    assert admission.in_flight == 0
 
 
 def test_a_slow_start_does_not_count_as_the_throughput() -> None:
@@ -49,7 +49,7 @@ def test_a_slow_start_does_not_count_as_the_throughput() -> None:
         with admission.place(1, 30.0):
             pass
         with admission.place(100, 30.0):
-            assert admission.under_way == 101
+            assert admission.in_flight == 101
 
 
 def test_an_error_releases_the_permits() -> None:
@@ -57,4 +57,4 @@ def test_an_error_releases_the_permits() -> None:
     with pytest.raises(ValueError, match="mine"), admission.place(1, 1.0):
         raise ValueError("mine")
 
-    assert admission.under_way == 0
+    assert admission.in_flight == 0

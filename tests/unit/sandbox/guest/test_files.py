@@ -252,23 +252,23 @@ def test_a_tree_deeper_than_path_max_does_no_harm(deep_tree: Path) -> None:
 
 
 def test_files_beyond_the_limits_are_named(workspace: Path) -> None:
-    for name, size in (("a", files.MOST_BYTES), ("b", 1), ("c", 0)):
+    for name, size in (("a", files.MAX_BYTES), ("b", 1), ("c", 0)):
         with (workspace / name).open("wb") as file:
             file.truncate(size)
 
     contents, left_out = fetch(workspace, "a", "b", "c")
 
-    assert {name: len(data) for name, data in contents.items()} == {"a": files.MOST_BYTES, "c": 0}
+    assert {name: len(data) for name, data in contents.items()} == {"a": files.MAX_BYTES, "c": 0}
     assert left_out == ["b"]
 
 
 def test_files_beyond_the_limit_are_named(workspace: Path) -> None:
-    for number in range(files.MOST_FILES + 3):
+    for number in range(files.MAX_FILES + 3):
         (workspace / f"{number}").touch()
 
     contents, left_out = fetch(workspace, "*")
 
-    assert (len(contents), len(left_out)) == (files.MOST_FILES, 3)
+    assert (len(contents), len(left_out)) == (files.MAX_FILES, 3)
 
 
 def test_a_result_carries_the_fetched_files(workspace: Path) -> None:

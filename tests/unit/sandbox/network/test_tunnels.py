@@ -106,8 +106,8 @@ def test_a_name_reaches_this_host_only_if_its_address_is_listed(
     with running_proxy([name], new_loop) as proxy:
         answer = proxy.ask(connect_to(name))
         assert answer.startswith(b"HTTP/1.1 403 ")
-        assert f"{name} stands for ".encode() in answer
-        assert b"must list the address itself" in answer
+        assert f"{name} resolves to ".encode() in answer
+        assert b"such an address must itself be listed" in answer
     assert echoing.connections == []
 
     with (

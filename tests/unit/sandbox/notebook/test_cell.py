@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from services.sandbox.guest.frames import Header
 from services.sandbox.guest.notebook.cell import Cell
 from services.sandbox.guest.notebook.messages import (
-    MOST_DISPLAYS,
-    MOST_TRACEBACK_LENGTH,
-    MOST_VALUE_LENGTH,
+    MAX_DISPLAYS,
+    MAX_TRACEBACK_LENGTH,
+    MAX_VALUE_LENGTH,
 )
 
 Sent = list[tuple[Header, bytes]]
@@ -81,10 +81,10 @@ def test_non_text_values_are_sent_as_json() -> None:
 def test_displays_are_bounded() -> None:
     sent: Sent = []
     running = cell(sent, display=1 << 20)
-    for number in range(MOST_DISPLAYS + 5):
+    for number in range(MAX_DISPLAYS + 5):
         running.shown({"text/plain": str(number)})
     running.ended()
-    assert len(sent) == MOST_DISPLAYS + 1
+    assert len(sent) == MAX_DISPLAYS + 1
     assert end_of(sent)["cut"] == ["display"]
 
 
@@ -126,6 +126,6 @@ def test_an_endless_error_is_truncated() -> None:
     running.failed(content)
     running.ended()
     header = sent[0][0]
-    assert len(header["evalue"]) == MOST_VALUE_LENGTH
-    assert sum(map(len, header["traceback"])) == MOST_TRACEBACK_LENGTH
+    assert len(header["evalue"]) == MAX_VALUE_LENGTH
+    assert sum(map(len, header["traceback"])) == MAX_TRACEBACK_LENGTH
     assert not end_of(sent)["ok"]

@@ -92,7 +92,7 @@ def test_a_file_in_the_place_of_the_code_is_rejected(
 ) -> None:
     files = {path: base64.b64encode(b"another").decode()}
     request = RunCodeRequest(code=code, language=Language(language), files=files)
-    with pytest.raises(Unprocessable, match=f"'{path}' is where the code is written"):
+    with pytest.raises(Unprocessable, match=f"'{path}' is reserved for the code"):
         check_program(request, settings)
     same = {path: base64.b64encode(code.encode()).decode()}
     check_program(request.model_copy(update={"files": same}), settings)

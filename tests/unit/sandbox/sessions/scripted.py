@@ -13,7 +13,7 @@ from services.sandbox.pool.pool import Pool
 from services.sandbox.sessions.notebook import Notebook
 from services.sandbox.sessions.notebooks import start_notebook
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 ROOM = 10_000
 EXECUTION = Execution(PythonFile("notebook"), Limits(60.0, 64 << 20, 1024))
 
@@ -64,7 +64,7 @@ class ScriptedDriver:
 
 async def start(driver: ScriptedDriver) -> Notebook:
     """A notebook of this driver."""
-    return await start_notebook(cast(Pool, driver), EXECUTION, MOST_BYTES)
+    return await start_notebook(cast(Pool, driver), EXECUTION, MAX_BYTES)
 
 
 @contextlib.asynccontextmanager

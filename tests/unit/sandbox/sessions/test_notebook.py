@@ -15,7 +15,7 @@ from services.sandbox.sessions.driver import DriverChannel
 from services.sandbox.sessions.notebook import CellOutcome, Notebook, NotebookEnded, NotEnoughMemory
 from services.sandbox.sessions.outputs import CellOutputs, OutputBudget
 from tests.unit.sandbox.sessions.scripted import (
-    MOST_BYTES,
+    MAX_BYTES,
     ROOM,
     ScriptedDriver,
     scripted_notebook,
@@ -69,7 +69,7 @@ def test_cells_run_one_after_another() -> None:
 BROKEN: list[bytes] = [
     b"\xff" * 64,
     PREFIX.pack(LARGEST_HEADER + 1, 0),
-    PREFIX.pack(2, MOST_BYTES + 1) + b"{}",
+    PREFIX.pack(2, MAX_BYTES + 1) + b"{}",
     PREFIX.pack(2, 1 << 63) + b"{}",
     encode({"type": "unknown"}),
     encode({"no": "type"}),
@@ -154,7 +154,7 @@ def test_a_kernel_exit_between_cells_fails_the_next_cell_unrun() -> None:
             await until(lambda: notebook.restarts == 1)
             end = await notebook.execute("code", outputs())
             assert end.kernel_exit is not None
-            assert not end.begun
+            assert not end.started
             await begin(notebook, driver)
 
     run(work())

@@ -1,4 +1,4 @@
-"""A checked order for a script: from the request to what is run, and where."""
+"""Validates a request for a script and plans its execution."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,53 +12,53 @@ from services.sandbox.scripts.rooms import NETWORK_SETTING, Room
 from services.sandbox.settings import SandboxSettings
 from services.sandbox.wire import clean_path, clean_paths, decode_files, memory_bytes
 
-_DIRECTLY = {"NO_PROXY": "", "no_proxy": ""}
-"""The destination may have an address of loopback, to which nothing leads but the proxy."""
+_PROXY_EVERYTHING = {"NO_PROXY": "", "no_proxy": ""}
+"""Even a loopback destination is reachable through the proxy only."""
 
 
 @dataclass(frozen=True)
-class ScriptOrder:
-    """What is run, and in which room."""
+class ScriptPlan:
+    """An execution and its room."""
 
     execution: Execution
     room: Room
 
 
-def most_seconds(settings: SandboxSettings) -> float:
+def max_seconds(settings: SandboxSettings) -> float:
     """The highest time limit of a script."""
     return settings.sandbox_script_hours * 3600.0
 
 
 def destination(settings: SandboxSettings, tier: Tier) -> str | None:
-    """The one destination of scripts; only the full tier can restrict them to it."""
+    """The only destination of scripts; None without the full tier, which enforces it."""
     return settings.sandbox_script_network if tier is Tier.FULL else None
 
 
-def check_order(
+def plan_script(
     request: StartScript, settings: SandboxSettings, folders: ReadOnlyFolders, tier: Tier
-) -> ScriptOrder:
+) -> ScriptPlan:
     """Validate a request; raises `Unprocessable`. Looks at the named folders."""
     _check_limits(request, settings)
-    shown = {
-        name: folders.find(named, f"folders.{name}") for name, named in request.folders.items()
+    mounted = {
+        name: folders.find(path, f"folders.{name}") for name, path in request.folders.items()
     }
     execution = Execution(
         command=PythonFile(clean_path(request.file, "file"), tuple(request.arguments)),
         limits=Limits(request.seconds, _memory(request, settings), settings.sandbox_output_bytes),
-        files=_files(request, shown),
-        links={name: str(folder) for name, folder in shown.items()},
-        environment={**(_DIRECTLY if request.network else {}), **request.environment},
+        files=_files(request, mounted),
+        links={name: str(folder) for name, folder in mounted.items()},
+        environment={**(_PROXY_EVERYTHING if request.network else {}), **request.environment},
         fetch=tuple(clean_paths(request.fetch_files, "fetch_files")),
     )
     output_mb = request.output_mb or settings.sandbox_script_output_mb
     destinations = _destinations(request, settings, tier)
-    return ScriptOrder(execution, Room(output_mb << 20, [*shown.values()], destinations))
+    return ScriptPlan(execution, Room(output_mb << 20, [*mounted.values()], destinations))
 
 
 def _check_limits(request: StartScript, settings: SandboxSettings) -> None:
-    if request.seconds > most_seconds(settings):
+    if request.seconds > max_seconds(settings):
         raise Unprocessable(
-            f"seconds: is above {most_seconds(settings):g}, the maximum of this service "
+            f"seconds: is above {max_seconds(settings):g}, the maximum of this service "
             "(TEMPER_SANDBOX_SCRIPT_HOURS)",
             param="seconds",
         )
@@ -71,31 +71,31 @@ def _check_limits(request: StartScript, settings: SandboxSettings) -> None:
 
 
 def _memory(request: StartScript, settings: SandboxSettings) -> int:
-    asked = request.memory_limit_mb or settings.sandbox_max_memory_mb
-    return memory_bytes(asked, "memory_limit_mb", settings)
+    limit_mb = request.memory_limit_mb or settings.sandbox_max_memory_mb
+    return memory_bytes(limit_mb, "memory_limit_mb", settings)
 
 
-def _files(request: StartScript, shown: dict[str, Path]) -> dict[str, bytes]:
+def _files(request: StartScript, mounted: dict[str, Path]) -> dict[str, bytes]:
     files = decode_files(request.files, "files")
     script = clean_path(request.file, "file")
-    taken = {path.partition("/")[0] for path in (*files, script)} & shown.keys()
+    taken = {path.partition("/")[0] for path in (*files, script)} & mounted.keys()
     if taken:
         name = min(taken)
         raise Unprocessable(
-            f"folders: {name!r} is also the name of a file or folder of its own", param="folders"
+            f"folders: {name!r} collides with one of the script's own files", param="folders"
         )
     if script in files:
-        raise Unprocessable(f"files: {script!r} is where the code is written", param="files")
+        raise Unprocessable(f"files: {script!r} is reserved for the code", param="files")
     return {**files, script: request.code.encode()}
 
 
 def _destinations(request: StartScript, settings: SandboxSettings, tier: Tier) -> list[str]:
     if not request.network:
         return []
-    there = destination(settings, tier)
-    if there is None:
+    allowed = destination(settings, tier)
+    if allowed is None:
         raise Unprocessable(
-            f"network: this sandbox leads nowhere: it needs {NETWORK_SETTING} and the full tier",
+            f"network: this sandbox has no network: it needs {NETWORK_SETTING} and the full tier",
             param="network",
         )
-    return [there]
+    return [allowed]
