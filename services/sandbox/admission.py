@@ -1,8 +1,8 @@
 """Admission control: which programs run now, and a bounded queue for the others.
 
-A program that sleeps takes no place from others: beyond the first few, a program is admitted while
-the processors and the memory that the running ones use leave room. The queue rejects early: a
-request is refused when its expected wait exceeds its queue timeout.
+A sleeping program does not block others: beyond the first few, a program is admitted while the
+running ones leave enough processors and memory. The queue rejects early: a request is refused when
+its expected wait exceeds its queue timeout.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from typing import Protocol
 
 from services.contracts.errors import GatewayTimeout
 
-WATCHED_SECONDS = 5.0
+WINDOW_SECONDS = 5.0
 """Window of the throughput estimate: it covers one to two of these, once the first has passed."""
 LONGEST_RETRY_AFTER = 30.0
 SETTLE_SECONDS = 0.1
-"""A program admitted more recently counts as busy; later its processes tell."""
-LOOK_SECONDS = 0.05
-"""How often the load is looked at while requests wait."""
-CROWDED = 4
-"""So many times more programs share the processors before a request that waits is refused."""
+"""A program admitted more recently counts as busy; after that its processes are inspected."""
+SAMPLE_SECONDS = 0.05
+"""Interval at which the load is sampled while requests wait."""
+OVERSUBSCRIPTION = 4
+"""How far processors are oversubscribed before a waiting request is refused."""
 
 
 class QueueFull(GatewayTimeout):
-    """There is no room for a program, and none is expected before the queue timeout."""
+    """No capacity for a program, and none is expected before the queue timeout."""
 
     code = "queue_full"
 
@@ -45,20 +45,20 @@ class ThroughputEstimate:
 
     def grant(self, now: float) -> None:
         """Count a grant."""
-        if now - self._since > WATCHED_SECONDS:
+        if now - self._since > WINDOW_SECONDS:
             self._earlier, self._since = self._since, now
             self._turns_earlier, self._turns = self._turns, 0
         self._turns += 1
 
     def seconds_for(self, turns: int, now: float) -> float:
-        """Shortest plausible wait for ``turns`` grants at the recent rate; 0 until it was watched
-        long enough.
+        """Shortest plausible wait for ``turns`` grants at the recent rate; 0 until observed long
+        enough.
 
-        So that few grants, as while the first slots are made, are no reason to refuse many: their
-        number is taken as Poisson, two standard deviations above what was seen.
+        The count is taken as Poisson, two standard deviations above the observed one, so that few
+        grants, as while the first slots start, do not cause many refusals.
         """
         watched = now - self._earlier
-        if watched < WATCHED_SECONDS:
+        if watched < WINDOW_SECONDS:
             return 0.0
         seen = self._turns_earlier + self._turns + 1
         return turns * watched / (seen + 2 * math.sqrt(seen))
@@ -68,7 +68,7 @@ class ThroughputEstimate:
 class QueueStats:
     """How many requests the queue has refused."""
 
-    refused_at_once: int = 0
+    refused_immediately: int = 0
     refused_after_waiting: int = 0
 
 
@@ -76,10 +76,10 @@ class Load(Protocol):
     """What running programs leave of the machine."""
 
     def has_room(self, memory_bytes: int, recent: Sequence[int], max_busy: int) -> bool:
-        """Whether one more program can run, which may take ``memory_bytes``.
+        """Whether one more program that may use ``memory_bytes`` can run.
 
-        At most ``max_busy`` programs shall use processors with it. ``recent`` are the memory
-        limits of those just admitted, whose use does not show yet.
+        Including it, at most ``max_busy`` programs may compute. ``recent`` are the memory limits of
+        those just admitted, whose usage does not show yet.
         """
         ...
 
@@ -105,7 +105,7 @@ class _Waiter:
 class Admission:
     """Grants at most ``slots`` permits, in order of arrival. Belongs to one event loop.
 
-    The first ``busy_slots`` are granted whatever the ``load``, further ones only with room for
+    The first ``busy_slots`` are granted regardless of the ``load``, further ones only with room for
     them. Without a load, all are granted.
     """
 
@@ -118,7 +118,7 @@ class Admission:
         self._waiting: dict[_Waiter, None] = {}  # in order of arrival
         self._all_free = asyncio.Event()
         self._throughput = ThroughputEstimate()
-        self._look: asyncio.TimerHandle | None = None
+        self._next_sample: asyncio.TimerHandle | None = None
 
     @property
     def running(self) -> int:
@@ -154,7 +154,7 @@ class Admission:
         waiter = _Waiter(loop.create_future(), memory_bytes, now, queue_timeout)
         self._waiting[waiter] = None
         alarm = loop.call_later(queue_timeout, self._expire, waiter)
-        self._look_soon()
+        self._schedule_sample()
         try:
             return await waiter.grant
         except asyncio.CancelledError:
@@ -197,7 +197,7 @@ class Admission:
         return permit
 
     def _grant(self) -> None:
-        """Grant permits from the head of the queue, as far as there is room."""
+        """Grant permits from the head of the queue while there is room."""
         while self._waiting:
             first = next(iter(self._waiting))
             if first.grant.done():  # cancelled, and about to leave the queue
@@ -205,22 +205,22 @@ class Admission:
                 continue
             now = first.grant.get_loop().time()
             is_late = now - first.since >= first.queue_timeout / 2
-            max_busy = self.busy_slots * (CROWDED if is_late else 1)
+            max_busy = self.busy_slots * (OVERSUBSCRIPTION if is_late else 1)
             if not self._admits(first.memory_bytes, max_busy, now):
                 break
             del self._waiting[first]
             self._throughput.grant(now)
             first.grant.set_result(self._hold(first.memory_bytes, now))
-        self._look_soon()
+        self._schedule_sample()
 
-    def _look_soon(self) -> None:
-        """Look at the load again, unless only the end of a program can make room."""
-        if self._look is None and self._waiting and self.running < self.slots:
+    def _schedule_sample(self) -> None:
+        """Sample the load again, unless only the end of a program can make room."""
+        if self._next_sample is None and self._waiting and self.running < self.slots:
             loop = next(iter(self._waiting)).grant.get_loop()
-            self._look = loop.call_later(LOOK_SECONDS, self._look_again)
+            self._next_sample = loop.call_later(SAMPLE_SECONDS, self._sample_again)
 
-    def _look_again(self) -> None:
-        self._look = None
+    def _sample_again(self) -> None:
+        self._next_sample = None
         self._grant()
 
     def _leave(self, waiter: _Waiter) -> None:
@@ -234,7 +234,7 @@ class Admission:
             self._throughput.seconds_for(len(self._waiting) + 1, now) if self._waiting else 0.0
         )
         if expected > queue_timeout or queue_timeout <= 0:
-            self.stats.refused_at_once += 1
+            self.stats.refused_immediately += 1
             raise QueueFull(
                 f"{self.running} programs are running and {len(self._waiting)} requests are "
                 f"waiting: about {expected:.0f} s, longer than this request can wait",

@@ -112,7 +112,7 @@ class PoolCheck:
     """Health check that runs a trivial program.
 
     It never takes a request's slot: while all slots are taken, programs evidently run. A success is
-    cached for a moment.
+    cached briefly.
     """
 
     def __init__(self, runner: Runner, admission: Admission) -> None:

@@ -1,4 +1,4 @@
-"""Builds what runs programs from the settings, for the lifetime of the process."""
+"""Builds the pool and its dependencies from the settings, for the lifetime of the process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ CGROUP_PREFIX = "temper-sandbox"
 
 @dataclass(frozen=True)
 class SandboxEngine:
-    """A running pool, its isolation, the languages on top of it, and the rooms of scripts."""
+    """A running pool, its isolation, the languages that use it, and the rooms of scripts."""
 
     pool: Pool
     isolation: Isolation
@@ -36,7 +36,7 @@ class SandboxEngine:
 
 @asynccontextmanager
 async def running_engine(settings: SandboxSettings) -> AsyncIterator[SandboxEngine]:
-    """Start the pool, and close it with everything it runs.
+    """Start the pool; on exit close it and kill everything it runs.
 
     Raises `ConfigurationError` if programs cannot be isolated as configured, `RuntimeMissing`, and
     `SandboxFailure`.

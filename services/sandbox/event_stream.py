@@ -16,7 +16,7 @@ from services.core.web.disconnect import ClientGone, ServiceEnding, while_connec
 from services.core.web.errors import error_answer
 
 PING_SECONDS = 15.0
-# Neither caches nor proxies may hold back what has been sent.
+# Neither caches nor proxies may buffer events.
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -58,7 +58,7 @@ class Events:
         return True
 
     def finish(self) -> None:
-        """No more events will come; the next `drain` returns what was held back."""
+        """No more events will come; the next `drain` returns the remainder."""
 
     def drain(self) -> bytes:
         """Remove and return the buffered events."""

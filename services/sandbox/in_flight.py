@@ -43,7 +43,7 @@ class InFlightBytes:
         self._in_flight += count
 
     def add(self, count: int) -> None:
-        """Count bytes that are there in any case."""
+        """Count bytes that are already in memory."""
         self._in_flight += count
 
     def release(self, count: int) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from services.sandbox.admission import LOOK_SECONDS, SETTLE_SECONDS
+from services.sandbox.admission import SAMPLE_SECONDS, SETTLE_SECONDS
 from services.sandbox.isolation.hierarchy import Controller, own_cgroups
 from services.sandbox.pool.crowd import Occupant
 
@@ -70,7 +70,7 @@ class ProgramLoad:
         if len(recent) >= max_busy:
             return False
         now = time.monotonic()
-        if now - self._sampled_at >= LOOK_SECONDS:
+        if now - self._sampled_at >= SAMPLE_SECONDS:
             self._sample, self._sampled_at = self._take_sample(now), now
         # Not a sum: most young programs are recent ones, though a busy machine starts them later.
         young = self._sample.young
@@ -85,7 +85,7 @@ class ProgramLoad:
         asleep: dict[int, float] = {}
         young: list[int] = []
         for occupant in self._occupants():
-            if now - occupant.began < SETTLE_SECONDS:
+            if now - occupant.started_at < SETTLE_SECONDS:
                 young.append(occupant.memory_bytes)
                 continue
             if self._asleep_until.get(occupant.pid, 0.0) > now:

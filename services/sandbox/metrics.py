@@ -82,7 +82,7 @@ class QueueMetrics(Collector):
         refused = CounterMetricFamily(
             "temper_sandbox_refused", "Requests that got no slot in time", labels=["when"]
         )
-        refused.add_metric(["at_once"], admission.stats.refused_at_once)
+        refused.add_metric(["at_once"], admission.stats.refused_immediately)
         refused.add_metric(["after_waiting"], admission.stats.refused_after_waiting)
         yield refused
         compiled = CounterMetricFamily(
@@ -114,7 +114,7 @@ class SessionMetrics:
 
 
 class NetworkMetrics(Collector):
-    """Results of the connections that programs asked the proxy for, read at scrape time."""
+    """Results of the connections that programs requested from the proxy, read at scrape time."""
 
     def __init__(self, network: Network) -> None:
         self._network = network

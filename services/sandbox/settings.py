@@ -14,7 +14,7 @@ from services.core.web.auth import AccessSettings, KeyHash
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.network.destinations import parse_entry
 
-LEAST_MEMORY_MB = 16
+MIN_MEMORY_MB = 16
 
 
 def _destination(text: str) -> str:
@@ -51,11 +51,11 @@ class SandboxSettings(AccessSettings):
     )
     sandbox_memory_mb: int = Field(
         default=1024,
-        ge=LEAST_MEMORY_MB,
+        ge=MIN_MEMORY_MB,
         description="Memory limit of a program whose request sets none.",
     )
     sandbox_max_memory_mb: int = Field(
-        default=4096, ge=LEAST_MEMORY_MB, description="Highest memory limit that a request may set."
+        default=4096, ge=MIN_MEMORY_MB, description="Highest memory limit that a request may set."
     )
     sandbox_disk_mb: int = Field(
         default=512,
@@ -164,7 +164,7 @@ class SandboxSettings(AccessSettings):
 
     @property
     def busy_programs(self) -> int:
-        """Number of programs that are admitted whatever they do; more have to fit beside them."""
+        """Number of programs admitted unconditionally; more are admitted only with room."""
         busy = self.sandbox_busy_programs or max(4, 2 * (os.cpu_count() or 1))
         return min(busy, self.sandbox_concurrency)
 

@@ -19,8 +19,8 @@ from services.sandbox.settings import SandboxSettings
 class Program:
     """A checked program.
 
-    It must be started within ``queue_timeout`` seconds of its arrival, or its client may give up
-    before its time limits have passed.
+    It must start within ``queue_timeout`` seconds of its arrival, or the client may give up before
+    the time limits have passed.
     """
 
     source: ProgramSource
@@ -57,7 +57,7 @@ def check_program(request: CodeRequest, settings: SandboxSettings) -> Program:
 
 
 CLIENT_SLACK_SECONDS = 10.0
-"""Clients wait this much longer than the sum of their request's time limits."""
+"""How much longer clients wait than the sum of their request's time limits."""
 
 
 def check_seconds(seconds: float, param: str, settings: SandboxSettings) -> None:
@@ -71,17 +71,17 @@ def check_seconds(seconds: float, param: str, settings: SandboxSettings) -> None
         )
 
 
-def memory_bytes(asked_mb: int | None, param: str, settings: SandboxSettings) -> int:
+def memory_bytes(requested_mb: int | None, param: str, settings: SandboxSettings) -> int:
     """The requested memory limit, or the default; raises `Unprocessable`."""
     most = settings.sandbox_max_memory_mb
-    if asked_mb is None or asked_mb <= 0:
+    if requested_mb is None or requested_mb <= 0:
         return settings.sandbox_memory_mb << 20
-    if asked_mb > most:
+    if requested_mb > most:
         raise Unprocessable(
             f"{param}: is above {most}, the maximum of this service (TEMPER_SANDBOX_MAX_MEMORY_MB)",
             param=param,
         )
-    return asked_mb << 20
+    return requested_mb << 20
 
 
 MAX_NAME_BYTES = 255
@@ -134,7 +134,7 @@ def decode_content(content: str, path: str, param: str) -> bytes:
 
 
 def _decode_pieces(text: str) -> Iterator[bytes]:
-    """Decode piece by piece: a thread that decodes many bytes at once stops all others."""
+    """Decode piece by piece: decoding many bytes in one call would block all other threads."""
     for at in range(0, len(text), BASE64_PIECE):
         piece = text[at : at + BASE64_PIECE]
         if at + BASE64_PIECE < len(text) and "=" in piece:
@@ -143,7 +143,7 @@ def _decode_pieces(text: str) -> Iterator[bytes]:
 
 
 async def in_thread_if_large(work: Callable[[], Value], size: int) -> Value:
-    """The result of ``work`` on ``size`` bytes, which may not block the event loop for long."""
+    """Run ``work`` on ``size`` bytes without blocking the event loop for long."""
     return work() if size <= LARGE_BYTES else await asyncio.to_thread(work)
 
 
@@ -191,7 +191,7 @@ def command_result(outcome: Outcome) -> CommandResult:
 
 
 def failed_result(reason: str) -> CommandResult:
-    """The result of a program that the sandbox could not run or lost."""
+    """The result of a program that the sandbox lost or could not run."""
     return CommandResult(status=CommandStatus.ERROR, stdout="", stderr=reason)
 
 
@@ -205,9 +205,9 @@ def run_status(*results: CommandResult | None) -> RunStatus:
     return RunStatus.FAILED
 
 
-def encode_files(files: Mapping[str, bytes], asked: Mapping[str, str]) -> dict[str, str]:
+def encode_files(files: Mapping[str, bytes], spellings: Mapping[str, str]) -> dict[str, str]:
     """Fetched files in base64, under the paths as the request spelled them."""
-    return {asked.get(path, path): _encode(content) for path, content in files.items()}
+    return {spellings.get(path, path): _encode(content) for path, content in files.items()}
 
 
 def _encode(content: bytes) -> str:

@@ -58,7 +58,7 @@ DRILLS = (
     "tests/integration/sandbox/hostile/test_processes.py",
     "tests/integration/sandbox/pool/test_failures.py",
     "tests/integration/sandbox/sessions/test_cells.py",
-    "tests/integration/sandbox/sessions/test_lives.py",
+    "tests/integration/sandbox/sessions/test_lifecycle.py",
     "tests/integration/sandbox/sessions/test_stops.py",
     "tests/integration/sandbox/test_leaks.py",
     "tests/integration/sandbox/test_load.py",

@@ -1,4 +1,4 @@
-"""Accounting of what a run uses where no control group bounds it; sampled by its slot."""
+"""Resource accounting of a run that no control group bounds; sampled by its slot."""
 
 import contextlib
 import enum
@@ -14,7 +14,7 @@ LONGEST_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 4.0
 _LOOK_SECONDS = 0.1
 SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
-_GOING_SHARE = 1 / 32
+_SHRINK_SHARE = 1 / 32
 BLOCK = 512
 """Unit of st_blocks, in bytes."""
 _REMOVED = b" (deleted)"
@@ -36,7 +36,7 @@ class DiskUsage(NamedTuple):
 
 
 class UnlinkedFiles(NamedTuple):
-    """Bytes of files without a name: in memory, on disk, and those of the former in /dev/shm."""
+    """Bytes of unlinked files: in memory (of these, in /dev/shm) and on disk."""
 
     memory: int
     disk: int
@@ -44,7 +44,7 @@ class UnlinkedFiles(NamedTuple):
 
 
 class ForkBomb(Exception):
-    """So many processes of a run compute that others would wait for seconds."""
+    """A run has so many computing processes that others would wait for seconds."""
 
 
 class Resident(NamedTuple):
@@ -64,10 +64,10 @@ class Resident(NamedTuple):
 
 
 class ForkBombWatch:
-    """Tells a fork bomb from a program that starts or ends many processes.
+    """Distinguishes a fork bomb from a program that starts or ends many processes.
 
-    In a bomb more than half of the processes that it may have compute, and go on computing. Up to
-    64, or two for each processor, are nothing unusual.
+    In a fork bomb more than half of the allowed processes compute, and keep computing. Up to 64, or
+    two per processor, are normal.
     """
 
     def __init__(self, max_processes: int) -> None:
@@ -80,7 +80,7 @@ class ForkBombWatch:
         return self._since is not None
 
     def check(self, resident: Resident) -> None:
-        """Raise `ForkBomb` if too many compute at every check of a tenth of a second."""
+        """Raise `ForkBomb` if too many compute at every check for a tenth of a second."""
         if resident.computing <= self._most:
             self._since = None
         elif self._since is None:
@@ -90,7 +90,7 @@ class ForkBombWatch:
 
 
 def own_anonymous_memory() -> int:
-    """Bytes of this process that are no file's."""
+    """Bytes of this process's anonymous memory."""
     processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
         itself = find(processes, "self")
@@ -136,7 +136,7 @@ def _share(processes: int, place: str) -> int:
 
 
 def pause_after(seconds: float) -> float:
-    """How long to wait after a sample that took so long: the slower, the rarer, within bounds."""
+    """Pause after a sample that took ``seconds``: proportional, within bounds."""
     return min(_LONGEST_PAUSE, max(SHORTEST_PAUSE, 10 * seconds))
 
 
@@ -145,20 +145,20 @@ class SharedSpace:
 
     def __init__(self, folder: int) -> None:
         self._folder = folder
-        self._seen = self.left()
+        self._reference = self.left()
 
     def left(self) -> int:
         """Bytes that are free for programs."""
         system = os.fstatvfs(self._folder)
         return system.f_bavail * system.f_frsize
 
-    def is_going(self) -> bool:
-        """Whether much of it has gone since the last call that said so, or since it was most."""
+    def is_shrinking(self) -> bool:
+        """Whether much was used up since the last call that returned True, or since the maximum."""
         left = self.left()
-        is_going = left < self._seen * (1 - _GOING_SHARE)
-        if is_going or left > self._seen:
-            self._seen = left
-        return is_going
+        is_shrinking = left < self._reference * (1 - _SHRINK_SHARE)
+        if is_shrinking or left > self._reference:
+            self._reference = left
+        return is_shrinking
 
 
 class UnlinkedFileMonitor:
@@ -171,10 +171,10 @@ class UnlinkedFileMonitor:
 
     def found(self, *, afresh: bool = False) -> UnlinkedFiles:
         """The latest measurement, or one made now."""
-        began = time.monotonic()
-        if afresh or began >= self._next:
+        start = time.monotonic()
+        if afresh or start >= self._next:
             self.latest = self._find()
-            spent = time.monotonic() - began
+            spent = time.monotonic() - start
             self._next = time.monotonic() + max(_LOOK_SECONDS, pause_after(spent))
         return self.latest
 

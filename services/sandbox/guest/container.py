@@ -1,4 +1,4 @@
-"""Container tier: without namespaces, each slot has a user id of its own.
+"""Container tier: no namespaces, but a user id of its own for each slot.
 
 The slot stays root and unconfined. The program and everything it starts run as the slot's user, see
 only the run's folders through Landlock, and are killed by their user id.
@@ -25,11 +25,11 @@ _LOOK_SECONDS = 0.01
 _MAX_SHARED_FILES = 10_000
 _MAX_REAPED = 1000
 _LITTLE = 16
-"""This part of the disk limit is every run's own, however little space is left."""
+"""Share of the disk limit that every run may use, however little space is left."""
 
 
 def take_over(root: str, user: int) -> None:
-    """Make this process the slot of ``user``; end and remove what an earlier slot left behind."""
+    """Make this process the slot of ``user``; kill and remove what an earlier slot left behind."""
     syscalls.adopt_orphans()
     kill_all(user)
     folder = _folder(root, user)
@@ -87,17 +87,18 @@ class ContainedRun:
                     return
                 os.waitpid(dead.si_pid, 0)
 
-    def space_is_going(self) -> bool:
-        """Whether runs have used up much of what they share since the last call that said so."""
-        is_disk_going = self._disk_space.is_going()
-        return self._shared_memory_space.is_going() or is_disk_going
+    def disk_is_filling(self) -> bool:
+        """Whether runs have used up much of the shared space since the last call that returned
+        True."""
+        is_disk_going = self._disk_space.is_shrinking()
+        return self._shared_memory_space.is_shrinking() or is_disk_going
 
-    def takes_too_much(self, disk_bytes: int, inodes: int, *, afresh: bool) -> bool:
+    def exceeds_disk_limit(self, disk_bytes: int, inodes: int, *, afresh: bool) -> bool:
         """Whether it exceeds the limits, or holds more space than it leaves to all others.
 
-        Files of every kind count; unlinked ones as found some time ago unless ``afresh``.
+        Files of every kind count; the count of unlinked ones may be stale unless ``afresh``.
         """
-        little = disk_bytes // _LITTLE  # where others have left nothing, who holds little may stay
+        little = disk_bytes // _LITTLE  # when others have used everything, a small one may stay
         most = min(disk_bytes, max(little, self._disk_space.left()))
         size, number = accounting.disk_usage(self._opened_folder, inodes)
         if size > most or number > inodes:
@@ -107,7 +108,7 @@ class ContainedRun:
         return size + unlinked.disk > most or shared > max(little, self._shared_memory_space.left())
 
     def resident(self) -> accounting.Resident:
-        """What its processes hold; raises `ForkBomb`."""
+        """Memory of its processes; raises `ForkBomb`."""
         resident = accounting.resident_memory(self.processes, self.user)
         self.fork_bombs.check(resident)
         return resident
@@ -117,7 +118,7 @@ class ContainedRun:
         in_files = self._size_in_shared_memory() + self._unlinked.found().memory
         memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + in_files > limit:
-            found = self._ask(lambda: str(self._private_memory(limit)))
+            found = self._evaluate(lambda: str(self._private_memory(limit)))
             memory = None if found is None else int(found)
         return (resident.memory if memory is None else memory) + in_files
 
@@ -127,7 +128,7 @@ class ContainedRun:
         False if they do not die within so many seconds, although nothing of them can run any more.
         """
         if not kill_all(self.user):
-            return True  # they may still run: only `end` can tell
+            return True  # they may still run: only `end` knows
         deadline = time.monotonic() + seconds
         while accounting.has_processes(self.user):
             if time.monotonic() > deadline:
@@ -136,22 +137,25 @@ class ContainedRun:
         return True
 
     def end(self) -> program.Ended:
-        """Kill every process, wait until all have died, and remove what other runs could see."""
+        """Kill every process, wait until all have died, and remove everything visible to other
+        runs."""
         ended = self._end_processes()
         _sweep_shared_memory(self.user)
         return ended
 
     def _find_unlinked(self) -> accounting.UnlinkedFiles:
-        found = self._ask(
+        found = self._evaluate(
             lambda: "{} {} {}".format(*accounting.unlinked_files(self.processes, self.user))
         )
         if found is None:
             return self._unlinked.latest
         return accounting.UnlinkedFiles(*map(int, found.split()))
 
-    def _ask(self, tell: Callable[[], str]) -> str | None:
-        """As `_ask_as` its user; raises `ForkBomb` if it becomes one where no group bounds it."""
-        return _ask_as(self.user, tell, meanwhile=self.resident if self._samples_memory else None)
+    def _evaluate(self, task: Callable[[], str]) -> str | None:
+        """Evaluate as its user; raises `ForkBomb` where no group prevents one."""
+        return _evaluate_as(
+            self.user, task, meanwhile=self.resident if self._samples_memory else None
+        )
 
     def _size_in_shared_memory(self) -> int:
         return sum(_size(entry) for entry in _in_shared_memory(self.user))
@@ -234,7 +238,7 @@ def _sweep_shared_memory(user: int) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with all below it; raises OSError.
+    """Remove a folder recursively; raises OSError.
 
     By a program that handles trees of any depth, and that keeps their names out of this process,
     whose memory the next programs inherit.
@@ -254,9 +258,9 @@ def become(user: int) -> None:
 def kill_all(user: int) -> bool:
     """Kill every process of the user: only that user can reach them all with one call.
 
-    Returns whether all were certainly sent the signal.
+    Returns whether the signal certainly reached all of them.
     """
-    return _ask_as(user, _kill_own) is not None
+    return _evaluate_as(user, _kill_own) is not None
 
 
 def _kill_own() -> str:
@@ -265,8 +269,8 @@ def _kill_own() -> str:
     return "killed"
 
 
-def _ask_as(
-    user: int, tell: Callable[[], str], meanwhile: Callable[[], object] | None = None
+def _evaluate_as(
+    user: int, task: Callable[[], str], meanwhile: Callable[[], object] | None = None
 ) -> str | None:
     """Evaluate in a fork that runs as the user: no other may inspect or reach its processes.
 
@@ -278,7 +282,7 @@ def _ask_as(
     if child == 0:
         try:
             become(user)
-            os.write(write_end, tell().encode())
+            os.write(write_end, task().encode())
         finally:
             os._exit(0)
     os.close(write_end)
@@ -300,7 +304,7 @@ def _ask_as(
 
 
 def end_user(user: int) -> None:
-    """Kill what is left of a dead slot; raises TimeoutError."""
+    """Kill the remaining processes of a dead slot; raises TimeoutError."""
     deadline = time.monotonic() + _END_SECONDS
     while accounting.has_processes(user):
         if time.monotonic() > deadline:

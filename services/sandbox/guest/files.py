@@ -1,4 +1,4 @@
-"""The files of a run: those it is given, and those that are fetched from it.
+"""The input files of a run, and the files fetched from it.
 
 Fetching happens after every process of the run is dead. Only regular files below the work directory
 are read, and no link is followed.
@@ -24,10 +24,10 @@ from services.sandbox.guest import frames, syscalls
 MAX_BYTES = 64 << 20
 MAX_FILES = 1000
 MAX_DEPTH = 200
-"""Folders nested more deeply are not looked into."""
+"""More deeply nested folders are not searched."""
 SPACE_SECONDS = 2.0
-"""Longest wait of a run that has not begun for space on a full disk, which programs may share: one
-that takes too much of it is being killed."""
+"""How long a run that has not started waits for space on a shared disk that is full: a program that
+uses too much of it is being killed."""
 
 _MAX_SEEN = 100_000
 _CHUNK = 1 << 20
@@ -57,7 +57,7 @@ def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> N
             while left:
                 chunk = memoryview(frames.exactly(channel, min(left, _CHUNK)))
                 left -= len(chunk)
-                while chunk:  # a full disk takes a part before it fails
+                while chunk:  # a full disk accepts a part before it fails
                     chunk = chunk[_with_space(partial(file.write, chunk)) :]
         if executable:
             Path(name).chmod(0o755)
@@ -76,13 +76,13 @@ def _create(name: str) -> FileIO:
 
 
 def _with_space(step: Callable[[], Result]) -> Result:
-    """Repeat a step that finds the disk full, for `SPACE_SECONDS` at most."""
-    give_up = time.monotonic() + SPACE_SECONDS
+    """Retry a step while the disk is full, for at most `SPACE_SECONDS`."""
+    deadline = time.monotonic() + SPACE_SECONDS
     while True:
         try:
             return step()
         except OSError as error:
-            if error.errno != errno.ENOSPC or time.monotonic() >= give_up:
+            if error.errno != errno.ENOSPC or time.monotonic() >= deadline:
                 raise
         time.sleep(_SPACE_POLL_SECONDS)
 

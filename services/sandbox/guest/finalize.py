@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from services.sandbox.guest import stack
 
 INTERRUPTED = -2
-"""Instead of an exit status: the program ended by Ctrl-C, and so must its process."""
+"""In place of an exit status: the program was interrupted, so its process must die by SIGINT."""
 
 leave = os._exit
 """Ends the process even if the program has replaced `os._exit`."""
@@ -61,11 +61,11 @@ def end(status: int) -> NoReturn:
     except BaseException as error:
         _ignore(error, threading)
     atexit._run_exitfuncs()
-    flushed = _flush_streams(told=True)
+    flushed = _flush_streams(reported=True)
     gc.collect()
     with contextlib.suppress(Exception):  # a program may have put anything into sys
-        _let_go()
-    _flush_streams(told=False)
+        _release_modules()
+    _flush_streams(reported=False)
     if status == INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -83,7 +83,7 @@ def _exit_status(request: SystemExit) -> int:
     text = ""
     with contextlib.suppress(Exception):
         text = str(code)
-    _tell(f"{text}\n")
+    _write_error(f"{text}\n")
     return 1
 
 
@@ -95,7 +95,7 @@ def _report(error: BaseException) -> int:
     try:
         hook = sys.excepthook
     except AttributeError:
-        _tell("sys.excepthook is missing\n")
+        _write_error("sys.excepthook is missing\n")
         hook = sys.__excepthook__
     failure = None
     try:
@@ -105,31 +105,31 @@ def _report(error: BaseException) -> int:
     if isinstance(failure, SystemExit):
         return _exit_status(failure)
     if failure is not None:
-        _tell("Error in sys.excepthook:\n")
+        _write_error("Error in sys.excepthook:\n")
         sys.__excepthook__(type(failure), failure, failure.__traceback__)
-        _tell("\nOriginal exception was:\n")
+        _write_error("\nOriginal exception was:\n")
         sys.__excepthook__(type(error), error, trace)
     return 1
 
 
 @stack.hide_frames
-def _flush_streams(*, told: bool) -> bool:
+def _flush_streams(*, reported: bool) -> bool:
     """Flush sys.stdout and sys.stderr; return False if output was lost.
 
-    Failures are reported for stdout if ``told``.
+    Failures are reported for stdout if ``reported``.
     """
-    return all([_flush("stdout", told=told), _flush("stderr", told=False)])
+    return all([_flush("stdout", reported=reported), _flush("stderr", reported=False)])
 
 
 @stack.hide_frames
-def _flush(name: str, *, told: bool) -> bool:
+def _flush(name: str, *, reported: bool) -> bool:
     stream = getattr(sys, name, None)
     if stream is None or _is_closed(stream):
         return True
     try:
         stream.flush()
     except BaseException as error:
-        if told:
+        if reported:
             _ignore(error, stream)
         return False
     return True
@@ -160,12 +160,12 @@ def _ignore(error: BaseException, source: object) -> None:
     name = "<object repr() failed>"
     with contextlib.suppress(Exception):
         name = repr(source)
-    _tell(f"Exception ignored in: {name}\n")
+    _write_error(f"Exception ignored in: {name}\n")
     sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 @stack.hide_frames
-def _let_go() -> None:
+def _release_modules() -> None:
     """Release the program's modules, so that their objects are finalized and files closed."""
     for name in ("last_type", "last_value", "last_traceback"):
         setattr(sys, name, None)
@@ -176,7 +176,7 @@ def _let_go() -> None:
         del sys.modules[name]
     gc.collect()
     module = main_module()
-    if module is not None:  # something still refers to it
+    if module is not None:  # still referenced elsewhere
         names = vars(module)
         for private in (True, False):
             for name in [n for n in names if n.startswith("_") == private and n != "__builtins__"]:
@@ -188,7 +188,7 @@ def _is_new(module: str) -> bool:
 
 
 @stack.hide_frames
-def _tell(text: str) -> None:
+def _write_error(text: str) -> None:
     """Write to the program's stderr, or directly to descriptor 2 if that fails."""
     try:
         sys.stderr.write(text)

@@ -96,7 +96,7 @@ def exactly(channel: socket.socket, length: int) -> bytearray:
     return data
 
 
-class _NoticingReset:
+class _ResetAsClosed:
     """Raises `ChannelClosed` where the other end closed with unread data.
 
     Not a generator, whose every use would run, and copy, much more of the zygote's memory.
@@ -110,4 +110,4 @@ class _NoticingReset:
             raise ChannelClosed from None
 
 
-_noticing_reset = _NoticingReset()
+_noticing_reset = _ResetAsClosed()

@@ -40,7 +40,7 @@ _run_open_file.argtypes = (
 
 
 def prepare() -> None:
-    """Build in the zygote what programs will use, and hide what they must not find."""
+    """Build what programs share in the zygote, and hide what they must not find."""
     stack.find_depth()
     _streams[:] = _text_streams()
     for name in [name for name in sys.modules if name.partition(".")[0] == "services"]:
@@ -64,7 +64,7 @@ def use_streams() -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = _streams  # type: ignore[misc]
 
 
-def draw_new_random_numbers() -> None:
+def reseed() -> None:
     """Reseed every generator that was seeded in the zygote."""
     for generator in _generators:
         generator.seed()
@@ -78,7 +78,7 @@ def run_file(arguments: list[str]) -> NoReturn:
     sys.orig_argv[1:] = arguments
     sys.argv[:] = arguments
     # abspath, because Python does not resolve links here and pathlib would.
-    _be_python(_run_file, os.path.abspath(arguments[0]))  # noqa: PTH100
+    _run_as_python(_run_file, os.path.abspath(arguments[0]))  # noqa: PTH100
 
 
 @stack.hide_frames
@@ -86,14 +86,14 @@ def run_module(arguments: list[str]) -> NoReturn:
     """Behave like ``python -m MODULE ARGUMENT...``."""
     sys.orig_argv[1:] = ["-m", *arguments]
     sys.argv[:] = ["-m", *arguments[1:]]
-    _be_python(_run_module, arguments[0])
+    _run_as_python(_run_module, arguments[0])
 
 
 @stack.hide_frames
-def _be_python(run: Callable[[str], None], name: str) -> NoReturn:
+def _run_as_python(run: Callable[[str], None], name: str) -> NoReturn:
     try:
         use_streams()
-        draw_new_random_numbers()
+        reseed()
         threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
         finalize.end(finalize.status_of(run, name))
     finally:
@@ -112,7 +112,7 @@ def _run_file(path: str) -> None:
         reason = f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
         sys.stderr.write(f"{sys.orig_argv[0]}: {reason}\n")
         sys.exit(_CANNOT_OPEN)
-    _look_first_in(os.path.dirname(path))  # noqa: PTH120 - as above
+    _prepend_to_path(os.path.dirname(path))  # noqa: PTH120 - as above
     names = vars(main_module)
     stack.forget_depth(spare=1)  # for the call of a C function
     _run_open_file(
@@ -123,7 +123,7 @@ def _run_file(path: str) -> None:
 @stack.hide_frames
 def _run_module(module: str) -> None:
     _make_main_module()
-    _look_first_in(os.getcwd())  # noqa: PTH109 - a str, as Python has it there
+    _prepend_to_path(os.getcwd())  # noqa: PTH109 - a str, as Python has it there
     stack.forget_depth(spare=0)
     runpy._run_module_as_main(module)  # type: ignore[attr-defined]
 
@@ -137,7 +137,7 @@ def _make_main_module() -> Any:
     return main_module
 
 
-def _look_first_in(folder: str) -> None:
+def _prepend_to_path(folder: str) -> None:
     """Put ``folder`` first on sys.path, even for names that the zygote has already imported."""
     sys.path[0] = folder
     for entry in os.listdir(folder):  # noqa: PTH208 - names are enough

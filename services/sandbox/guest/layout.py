@@ -1,4 +1,4 @@
-"""What a zygote knows of the machine, and the folders of a run.
+"""What a zygote knows about the machine, and the folders of a run.
 
 The service sends it as JSON when it starts a zygote; nothing in it comes from a user.
 """
@@ -62,5 +62,5 @@ class Configuration(NamedTuple):
 
     @property
     def sampled(self) -> bool:
-        """Whether slots must sample usage, because the kernel does not bound all of it."""
+        """Whether slots must sample usage because the kernel does not bound all of it."""
         return self.sampled_memory or self.tier == "container"

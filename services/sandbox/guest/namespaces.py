@@ -79,7 +79,7 @@ class NamespacedRun:
         )
 
     def resident(self) -> accounting.Resident:
-        """What its processes hold; raises `ForkBomb`."""
+        """Memory of its processes; raises `ForkBomb`."""
         resident = accounting.resident_memory(self.processes, None)
         self.fork_bombs.check(resident)
         return resident
@@ -96,13 +96,13 @@ class NamespacedRun:
         return (resident.memory if memory is None else memory) + files
 
     def reap_orphans(self) -> None:
-        """Nothing: the namespace's init process adopts them, and the kernel reaps its children."""
+        """No-op: the namespace's init process adopts orphans, and the kernel reaps its children."""
 
-    def space_is_going(self) -> bool:
-        """Never: it shares no space."""
+    def disk_is_filling(self) -> bool:
+        """Never: it does not share space."""
         return False
 
-    def takes_too_much(self, _disk_bytes: int, _inodes: int, *, afresh: bool) -> bool:  # noqa: ARG002
+    def exceeds_disk_limit(self, _disk_bytes: int, _inodes: int, *, afresh: bool) -> bool:  # noqa: ARG002
         """Never: its tmpfs bounds its files."""
         return False
 
@@ -175,10 +175,10 @@ def _listen(port: int) -> int:
 
 
 ASIDE = "/.aside"
-"""Where runs find what their private mounts cover."""
+"""Where runs find the paths that their private mounts cover."""
 
 BUILD = "/run"
-"""A folder of the root on which a run builds its private folders."""
+"""The folder of the root where a run builds its private folders."""
 
 _WITHOUT_PEERS = CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID
 
@@ -232,7 +232,7 @@ def _build_root(configuration: Configuration) -> None:
         Path(root + path).write_text(text)
     executable = Path(root + reaper.PATH)
     executable.write_bytes(reaper.executable())
-    executable.chmod(0o111)  # the kernel lets nobody inspect what cannot be read
+    executable.chmod(0o111)  # nobody can inspect a process whose executable is not readable
     # Slots need this /proc for themselves; a run mounts its own over it.
     syscalls.mount("/proc", root + "/proc", "", MS_BIND | MS_REC)
     syscalls.pivot_root(root)
@@ -273,7 +273,7 @@ def _enter_user_namespace_as(host_user: int) -> None:
     ready, go = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(go)  # so that it does not wait for a parent that failed and exited
+        os.close(go)  # or it would wait for a parent that failed and exited
         if not os.read(ready, 1):
             os._exit(1)
         for kind in ("uid_map", "gid_map"):

@@ -1,8 +1,8 @@
-"""The network namespace of a slot's runs, kept until a run has used it.
+"""The network namespace of a slot's runs, reused until a run opens a socket in it.
 
 Creating and freeing one costs more than the rest of a small run. A namespace in which no run has
-opened an internet or netlink socket, and in which no local socket is left, is as new: counters,
-ports and addresses belong to such sockets.
+opened an internet or netlink socket, and in which no local socket is left, is as good as new:
+counters, ports and addresses belong to such sockets.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class SlotNetwork:
         self._used = False
 
     def prepare(self) -> None:
-        """Have a namespace that no run has used; raises OSError."""
+        """Ensure a namespace that no run has used; raises OSError."""
         if self._namespace is not None and self._is_used():
             os.close(self._namespace)
             os.close(self._local_sockets)
@@ -67,12 +67,12 @@ class SlotNetwork:
         self._used = True
 
     def admit_socket(self, watch: int) -> None:
-        """Let a program that waits in socket(), seen by `watch_sockets`, go on."""
+        """Resume a program blocked in socket() by `watch_sockets`."""
         self.mark_used()
-        asked = bytearray(_NOTIFICATION_BYTES)
+        notification = bytearray(_NOTIFICATION_BYTES)
         with contextlib.suppress(OSError):  # it was killed in the meantime
-            fcntl.ioctl(watch, _RECEIVE, asked)
-            (number,) = struct.unpack_from("=Q", asked)
+            fcntl.ioctl(watch, _RECEIVE, notification)
+            (number,) = struct.unpack_from("=Q", notification)
             fcntl.ioctl(watch, _ANSWER, bytearray(_REPLY.pack(number, 0, 0, _CONTINUE)))
 
     def _create(self) -> int:
@@ -92,7 +92,7 @@ class SlotNetwork:
 
 
 def watch_sockets() -> int | None:
-    """Make this process and its children ask before they open an internet or netlink socket.
+    """Make this process and its children ask permission to open an internet or netlink socket.
 
     Returns the descriptor that they ask, for `SlotNetwork.admit_socket`; None if the kernel does
     not offer it, as below another supervisor. Must come before the filter of system calls, which

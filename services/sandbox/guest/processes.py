@@ -1,4 +1,4 @@
-"""The processes of a run, as an open /proc shows them."""
+"""The processes of a run, read from an open /proc."""
 
 import os
 import signal
@@ -17,9 +17,9 @@ class Process(NamedTuple):
     """A living process: its folder in /proc, owner, and resident bytes (anonymous and shared
     memory, page tables and swap).
 
-    The folder is that of a thread where the first one has ended, whose own shows nothing any more.
-    It ``computes`` while that thread runs, is ready to run or waits in the kernel, unless it has
-    been killed and only waits for its turn to die.
+    The folder is that of another thread if the main one has ended, whose own is empty then. It
+    ``computes`` while that thread runs, is ready to run or waits in the kernel, unless it has been
+    killed and only waits for its turn to die.
     """
 
     place: str

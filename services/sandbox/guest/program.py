@@ -34,16 +34,16 @@ class Ended(NamedTuple):
 
 
 class RunParams(NamedTuple):
-    """What the slot needs to know of a started program.
+    """What the slot needs to know about a started program.
 
     From its request: seconds to run (None: no limit), bytes of memory, and whether files are to be
-    fetched, whose names are then in its pipe. ``began`` is its start by the monotonic clock, and
+    fetched, whose names are then in its pipe. ``started_at`` is a time of the monotonic clock, and
     ``spent_before`` the CPU seconds its process had used by then.
     """
 
     seconds: float | None
     memory_bytes: int
-    began: float
+    started_at: float
     spent_before: float
     fetches: bool
 
@@ -74,7 +74,7 @@ def main(
         files.make_links(request["links"])
         params = {"seconds": request["seconds"], "memory_bytes": request["memory_bytes"]}
         params["fetches"] = files.write_names(request["fetch"], names)
-        params |= {"began": time.monotonic(), "spent_before": time.process_time()}
+        params |= {"started_at": time.monotonic(), "spent_before": time.process_time()}
         frames.send(slot, params)
     except frames.ChannelClosed:
         os._exit(0)
@@ -86,8 +86,8 @@ def main(
     _execute_request(request["program"], streams)
 
 
-def let_begin(program: socket.socket) -> RunParams:
-    """Let the program take its request; return when it starts.
+def start_request(program: socket.socket) -> RunParams:
+    """Let the program read its request; return when it starts.
 
     Raises `RequestRejected`, and OSError if the program is dead.
     """
@@ -128,7 +128,7 @@ def _ended(status: int, spent: resource.struct_rusage) -> Ended:
 
 
 def killed(pid: int) -> Ended:
-    """What is known of a program that was sent SIGKILL and may still be dying."""
+    """The result of a program that was sent SIGKILL and may still be dying."""
     return Ended(-signal.SIGKILL, syscalls.cpu_seconds(pid), 0)
 
 
@@ -210,6 +210,7 @@ def confine(configuration: Configuration, layout: RunLayout, user: int | None) -
 
 
 def set_oom_score(score: int) -> None:
-    """Have this process and its future forks killed before others of a lower score."""
+    """Make the OOM killer choose this process and its future forks before those of a lower
+    score."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
         file.write(b"%d" % score)

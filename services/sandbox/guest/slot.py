@@ -29,7 +29,7 @@ from services.sandbox.guest.network import SlotNetwork
 Run = NamespacedRun | container.ContainedRun
 
 _DYING_SECONDS = 0.5
-"""A result waits this long for the last of the killed processes."""
+"""How long a result waits for the last killed processes."""
 
 
 @stack.hide_frames
@@ -46,8 +46,8 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
         if configuration.tier == "full" and user is not None:
             namespaces.become(user)
         if configuration.tier == "full":
-            syscalls.die_with_parent()  # else it has to end its run first, see `ZygoteDied`
-        syscalls.ask_for_short_slices()  # or hundreds of processes come before it at the time limit
+            syscalls.die_with_parent()  # otherwise it must end its run first, see `ZygoteDied`
+        syscalls.request_short_slices()  # or hundreds of processes come before it at the time limit
         frames.receive(channel)
         if configuration.tier == "container" and user is not None:
             container.take_over(configuration.root, user)
@@ -57,20 +57,20 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
     except frames.ChannelClosed:
         os._exit(0)
     except program.RequestRejected as refusal:
-        frames.send(channel, {"failure": str(refusal), "final": True, "begun": False})
+        frames.send(channel, {"failure": str(refusal), "final": True, "started": False})
     except BaseException as error:  # reported; the process exits either way
-        begun = slot is not None and slot.has_begun
-        frames.send(channel, {"failure": f"{type(error).__name__}: {error}", "begun": begun})
+        started = slot is not None and slot.has_started
+        frames.send(channel, {"failure": f"{type(error).__name__}: {error}", "started": started})
     finally:
         os._exit(1)
 
 
 class ZygoteDied(Exception):
-    """The slot's zygote is dead: nobody would end the run if the slot died too."""
+    """The slot's zygote is dead: nobody would kill the run if the slot died too."""
 
 
 class GuestSlot:
-    """Serves runs; see `main`. ``has_begun`` once the current run's program has started."""
+    """Serves runs; see `main`. ``has_started`` once the current run's program has started."""
 
     def __init__(
         self, channel: socket.socket, configuration: Configuration, user: int | None
@@ -82,23 +82,23 @@ class GuestSlot:
         self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._network = SlotNetwork()
         self._peak = 0
-        self.has_begun = False
+        self.has_started = False
 
     @stack.hide_frames
     def serve(self) -> None:
         """Prepare a run, report ready, let it take its request, wait for its end, answer."""
         run = self._prepare()
-        self._peak, self.has_begun = 0, False
+        self._peak, self.has_started = 0, False
         try:
             listeners = tuple(run.listeners)
             frames.send(self._channel, run.layout._asdict(), descriptors=listeners)
             for listener in listeners:
                 os.close(listener)
             self._await_request()
-            params = program.let_begin(run.control)
-            self.has_begun = True
+            params = program.start_request(run.control)
+            self.has_started = True
             ending = self._watch(run, params)
-            wall = time.monotonic() - params.began
+            wall = time.monotonic() - params.started_at
         except BaseException:
             run.end()
             run.close()
@@ -143,7 +143,7 @@ class GuestSlot:
             poll.register(descriptor, select.POLLIN)
         for sockets in run.sockets:
             poll.register(sockets, select.POLLIN)
-        end = None if params.seconds is None else params.began + params.seconds
+        end = None if params.seconds is None else params.started_at + params.seconds
         pause = accounting.SHORTEST_PAUSE if self._configuration.sampled else None
         due = 0.0
         try:
@@ -175,26 +175,26 @@ class GuestSlot:
                 poll.unregister(sockets)
 
     def _sample(self, run: Run, memory_bytes: int, due: float) -> tuple[str | None, float]:
-        """Look at the run if it is time; which limit it exceeds, and when the next look is due."""
+        """Sample the run if due; return the limit it exceeds, and when the next sample is due."""
         run.reap_orphans()
-        began = time.monotonic()
-        is_urgent = run.space_is_going()
-        if not is_urgent and began < due:
+        sampled_at = time.monotonic()
+        is_urgent = run.disk_is_filling()
+        if not is_urgent and sampled_at < due:
             return None, due
         exceeded = self._exceeded(run, memory_bytes, is_urgent=is_urgent)
         ended = time.monotonic()
         if run.fork_bombs.suspects:
             return exceeded, ended
-        return exceeded, ended + accounting.pause_after(ended - began)
+        return exceeded, ended + accounting.pause_after(ended - sampled_at)
 
     def _exceeded(self, run: Run, memory_bytes: int, *, is_urgent: bool) -> str | None:
-        """Which of the sampled limits the run exceeds; the faster to exceed first."""
+        """The sampled limit that the run exceeds, checking the fastest-growing first."""
         configuration = self._configuration
         limits = configuration.disk_bytes, configuration.inodes
         try:
-            # First: to look closer at the processes of a fork bomb takes seconds.
+            # First: inspecting the processes of a fork bomb closely takes seconds.
             resident = run.resident() if configuration.sampled_memory else None
-            if run.takes_too_much(*limits, afresh=is_urgent):
+            if run.exceeds_disk_limit(*limits, afresh=is_urgent):
                 return "out_of_disk"
             memory = 0 if resident is None else run.memory(memory_bytes, resident)
         except accounting.ForkBomb:

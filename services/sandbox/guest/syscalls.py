@@ -180,9 +180,9 @@ def install_filter(program: bytes) -> None:
 
 
 def install_asking_filter(program: bytes) -> int:
-    """Install a filter whose processes ask in some calls; return the descriptor they ask.
-
-    Once a question is received, only a deadly signal interrupts the call, where the kernel can.
+    """Install a filter that notifies a supervisor of some calls; return the notification
+    descriptor. Once a notification is received, only a fatal signal interrupts the call, where
+    supported.
     """
     try:
         return _install(program, _FILTER_NEW_LISTENER | _FILTER_WAIT_KILLABLE)
@@ -196,14 +196,13 @@ def _install(program: bytes, flags: int) -> int:
     return _checked(done, "seccomp")
 
 
-def ask_for_short_slices() -> None:
-    """Have this process, but not its forks, scheduled soon after it wakes up.
-
-    It gets no more time in all than others of its priority. Has no effect before Linux 6.12.
+def request_short_slices() -> None:
+    """Have this process, but not its forks, scheduled soon after it wakes up. Its total share of
+    time stays the same. Has no effect before Linux 6.12.
     """
     priority, size = os.getpriority(os.PRIO_PROCESS, 0), _SCHEDULING.size
-    asked = (size, os.SCHED_OTHER, _SCHED_RESET_ON_FORK, priority, 0)
-    attributes = _SCHEDULING.pack(*asked, _SHORTEST_SLICE_NANOSECONDS, 0, 0)
+    settings = (size, os.SCHED_OTHER, _SCHED_RESET_ON_FORK, priority, 0)
+    attributes = _SCHEDULING.pack(*settings, _SHORTEST_SLICE_NANOSECONDS, 0, 0)
     _checked(_libc.syscall(_CALLS["sched"], 0, attributes, 0), "sched_setattr")
 
 

@@ -43,7 +43,7 @@ def main(descriptor: int) -> NoReturn:
     """Warm up, then fork slots until the service closes the channel."""
     channel = socket.socket(fileno=descriptor)
     syscalls.die_with_parent()
-    with contextlib.suppress(frames.ChannelClosed):  # at any time, even while warming up
+    with contextlib.suppress(frames.ChannelClosed):  # possible even during warm-up
         configuration = _prepare(channel)
         while True:
             _serve(channel, configuration)
@@ -64,12 +64,12 @@ def _prepare(channel: socket.socket) -> Configuration:
     try:
         if configuration.tier == "full":
             namespaces.enter_root(configuration)
-        _leave_the_service(request["environment"])
+        _drop_service_state(request["environment"])
         missing += _warm_up(request["modules"], request["profile"])
     except OSError as error:
         frames.send(channel, {"failure": str(error)})
         sys.exit(1)
-    _settle()
+    _prepare_forks()
     frames.send(channel, {"ready": True, "missing": missing})
     return configuration
 
@@ -102,8 +102,8 @@ def _end_user(channel: socket.socket, user: int) -> None:
         frames.send(channel, {"failure": str(error)})
 
 
-def _leave_the_service(environment: dict[str, str]) -> None:
-    """Drop the environment, signals and path of the service; programs inherit what is left."""
+def _drop_service_state(environment: dict[str, str]) -> None:
+    """Drop the environment, signals and path of the service; programs inherit the rest."""
     os.environ.clear()
     os.environ.update(environment)
     for number in _IGNORED_BY_OTHERS:
@@ -140,7 +140,7 @@ def _import(modules: list[str]) -> list[str]:
     return missing
 
 
-def _settle() -> None:
+def _prepare_forks() -> None:
     """Make forks cheap: collect garbage, freeze the collector, use huge pages."""
     interpreter.prepare()
     gc.collect()

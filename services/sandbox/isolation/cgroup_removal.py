@@ -94,4 +94,4 @@ def _until(done: Callable[[], bool], what: str) -> Iterator[None]:
             raise TimeoutError(f"{what} within {_MAX_SECONDS:.0f} seconds")
         yield
         time.sleep(_PAUSE_SECONDS)
-        is_late = time.monotonic() > deadline  # before the check, which may itself be late
+        is_late = time.monotonic() > deadline  # before the check, which may itself be delayed

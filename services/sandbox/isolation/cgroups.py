@@ -51,14 +51,14 @@ def find_cgroups(prefix: str) -> Cgroups:
         try:
             hierarchies.append(claim(location, prefix))
         except OSError as refused:
-            reasons |= dict.fromkeys(location.controllers, _in_words(refused, location))
+            reasons |= dict.fromkeys(location.controllers, _describe(refused, location))
         else:
             for controller in location.controllers:
                 del reasons[controller]
     return Cgroups(hierarchies, reasons)
 
 
-def _in_words(refused: OSError, location: CgroupLocation) -> str:
+def _describe(refused: OSError, location: CgroupLocation) -> str:
     if refused.errno == errno.EROFS:
         return (
             f"{location.folder} is mounted read-only, Docker's default: with Docker 28 and cgroup "

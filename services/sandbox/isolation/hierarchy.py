@@ -136,7 +136,7 @@ def claim(location: CgroupLocation, prefix: str) -> Hierarchy:
     for abandoned in base.glob(f"{prefix}-*"):
         _remove_unlocked(abandoned)
     if location.version == 2:
-        _hand_down(base, location)
+        _delegate(base, location)
     for _ in range(_TRIES):
         folder = base / f"{prefix}-{uuid.uuid4().hex[:12]}"
         folder.mkdir()
@@ -173,7 +173,7 @@ def _remove_unlocked(folder: Path) -> None:
             os.close(lock)
 
 
-def _hand_down(base: Path, location: CgroupLocation) -> None:
+def _delegate(base: Path, location: CgroupLocation) -> None:
     try:
         _enable(base, location)
     except OSError as refused:

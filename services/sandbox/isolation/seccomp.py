@@ -62,7 +62,7 @@ def compile_filter(tier: Tier, *, memory_counted: bool, machine: str | None = No
     if not full:
         # Space is limited by sampling, which needs it to be taken no faster than it is written.
         rules["fallocate"] = Rule(error(errno.EOPNOTSUPP))
-        # An unlinked file whose only descriptor is on its way through a socket cannot be found.
+        # An unlinked file whose only descriptor is in transit through a socket cannot be found.
         rules |= dict.fromkeys(("sendmsg", "sendmmsg"), Rule(error(errno.EPERM)))
     return assemble(
         convention.architecture,

@@ -1,10 +1,10 @@
-"""Tries a tier: confines a process in the way that runs are, and tells how far that came.
+"""Tries a tier: confines a process the way runs are, and reports the step that failed.
 
     python -m services.sandbox.isolation.trial TIER FOLDER USER FILTER
 
 FOLDER is empty and may be written to. USER is the user id that programs have outside of the
-sandbox, ``own`` to keep this process's; FILTER is the seccomp program in hexadecimal. When it
-fails, what could not be done is printed.
+sandbox, ``own`` to keep this process's; FILTER is the seccomp program in hexadecimal. On failure,
+the failed step is printed.
 """
 
 import errno
@@ -81,7 +81,7 @@ def _as_child(task: Callable[[], None]) -> NoReturn:
     try:
         task()
     except OSError as error:
-        _tell(error)
+        _exit_with(error)
     os._exit(0)
 
 
@@ -90,10 +90,10 @@ def _join(pid: int) -> None:
     if os.WIFSIGNALED(status):
         raise OSError(errno.EPERM, f"a confined process was killed by signal {os.WTERMSIG(status)}")
     if status:
-        os._exit(1)  # it has printed the reason
+        os._exit(1)  # the child has printed the reason
 
 
-def _tell(error: OSError) -> NoReturn:
+def _exit_with(error: OSError) -> NoReturn:
     # Import nothing here: the file system may be out of reach.
     os.write(1, str(error).encode())
     os._exit(1)
@@ -109,7 +109,7 @@ def _main(tier: str, folder: str, user: str, seccomp: str) -> None:
         else:
             raise PermissionError(errno.EPERM, "only root can give every slot a user id")
     except OSError as error:
-        _tell(error)
+        _exit_with(error)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from services.sandbox.languages.declaration import LanguageSpec, fill, fill_comm
 _LIMITS = Limits(seconds=30.0, memory_bytes=1 << 30, output_bytes=64 * 1024)
 _CONCURRENT = 2
 _RETRY_SECONDS = 60.0
-"""A failed probe is repeated after this long: the machine may have been overloaded."""
+"""Retry interval of a failed probe: the machine may have been overloaded."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+(?:[-+~]?\w+)?")
 _SHOWN = 300
@@ -60,8 +60,8 @@ class Probes:
 
     async def all(self) -> tuple[Availability, ...]:
         """All languages, in catalog order."""
-        asked = (self._of(language) for language in LANGUAGES.values())
-        return tuple(await asyncio.gather(*asked))
+        probes = (self._of(language) for language in LANGUAGES.values())
+        return tuple(await asyncio.gather(*probes))
 
     async def _of(self, language: LanguageSpec) -> Availability:
         try:

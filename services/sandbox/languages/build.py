@@ -1,4 +1,4 @@
-"""Compiles and runs code in any of the languages: from declaration and toolchain to executions."""
+"""Compiles and runs code in any language: turns declarations and toolchains into executions."""
 
 import asyncio
 import hashlib
@@ -130,7 +130,7 @@ class Languages:
         return toolchain
 
     async def available(self) -> tuple[Availability, ...]:
-        """What works here and what does not. The first call probes every toolchain."""
+        """Availability of every language. The first call probes every toolchain."""
         return await self._probes.all()
 
 
@@ -144,7 +144,7 @@ def _facts(language: LanguageSpec, code: bytes) -> Facts:
 
 
 _HEAP_SHARE = 0.65
-_LEAST_HEAP_MB = 16
+_MIN_HEAP_MB = 16
 _MEBIBYTE = 1 << 20
 
 
@@ -224,7 +224,7 @@ class Plan:
 
     def _with_heap(self, limits: Limits) -> Mapping[str, str]:
         heap = int(limits.memory_bytes * _HEAP_SHARE) // _MEBIBYTE
-        return {**self._values, "heap": str(max(_LEAST_HEAP_MB, heap))}
+        return {**self._values, "heap": str(max(_MIN_HEAP_MB, heap))}
 
     def _environment(self, values: Mapping[str, str]) -> dict[str, str]:
         filled = {name: fill(text, values) for name, text in self._language.environment.items()}

@@ -1,6 +1,6 @@
 """Compile cache: successful compilations are kept, concurrent ones shared (single-flight).
 
-A failure may be due to a limit or to the machine, so it only reaches those who waited for it.
+A failure may be due to a limit or to the machine, so it reaches its waiters only.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class CompileCache:
                 self._remember(key, outcome)
                 return outcome
             finally:
-                self._land((key, limits), flight)
+                self._stop_sharing((key, limits), flight)
 
         flight = _Flight(asyncio.create_task(compile_and_remember()))
         self._flights[key, limits] = flight
@@ -90,12 +90,12 @@ class CompileCache:
         finally:
             flight.waiting -= 1
             if not flight.waiting and not flight.task.done():
-                self._land(key, flight)
+                self._stop_sharing(key, flight)
                 flight.task.cancel()
                 await asyncio.gather(flight.task, return_exceptions=True)
 
-    def _land(self, key: Hashable, flight: _Flight) -> None:
-        """Let nobody join; a newer compilation may already have the key."""
+    def _stop_sharing(self, key: Hashable, flight: _Flight) -> None:
+        """Stop sharing it; a newer compilation may already have the key."""
         if self._flights.get(key) is flight:
             del self._flights[key]
 
@@ -103,7 +103,7 @@ class CompileCache:
         size = _size(outcome)
         succeeded = outcome.exit_reason is ExitReason.EXITED and outcome.return_code == 0
         whole = bool(outcome.files) and not outcome.left_out
-        # The same may have been compiled under other limits in the meantime.
+        # The same key may have been compiled under other limits meanwhile.
         if not succeeded or not whole or size > self.capacity or key in self._held:
             return
         self.held_bytes += size

@@ -1,4 +1,4 @@
-"""The little that must be parsed of a source to compile and run it.
+"""Parses as much of a source as compiling and running it needs.
 
 Parsing is bounded to the beginning of the source and takes linear time. A source that cannot be
 parsed gets default names, and its compiler reports what is wrong.
@@ -148,7 +148,7 @@ def go_names(code: bytes) -> Mapping[str, str]:
 
 
 def with_implicit_usings(code: bytes) -> bytes:
-    """C# source with the implicit usings of .NET's SDK, behind what must come first."""
+    """C# source with the implicit usings of .NET's SDK, after anything that must come first."""
     start = _CSHARP_START.match(code)
     at = start.end() if start else 0
     return code[:at] + _IMPLICIT_USINGS + code[at:]

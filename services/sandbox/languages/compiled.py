@@ -59,7 +59,7 @@ RUST = LanguageSpec(
     debian=("rustc",),
 )
 
-# By default a failed Debug.Assert shows a message to nobody, and the program goes on.
+# By default a failed Debug.Assert prints nothing, and the program continues.
 _FAILING_ASSERT = """\
 public sealed class SandboxAssertions : System.Diagnostics.DefaultTraceListener {
   public override void Fail(string message, string detail) {

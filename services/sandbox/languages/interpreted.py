@@ -1,11 +1,11 @@
-"""Languages whose interpreter takes the source as it is."""
+"""Languages whose interpreter runs the source directly."""
 
 from services.sandbox.execution import Executable, PythonFile, PythonModule
 from services.sandbox.languages.code import with_php_tag
 from services.sandbox.languages.declaration import LanguageSpec
 
 _VERSION = "import platform\nprint(platform.python_version())\n"
-# A device is of use only if the driver lists it inside the sandbox.
+# A device is usable only if the driver lists it inside the sandbox.
 _DEVICES = """\
 import ctypes, platform, sys
 try:

@@ -1,10 +1,10 @@
-"""Precompiled inputs of compilers: headers, class archives and caches, made once.
+"""Precompiled compiler inputs: headers, class archives and caches, built once.
 
     python -m services.sandbox.languages.preparation FOLDER [--lowest-priority]
 
-They are kept in a folder that programs can read, under a name that changes with the compiler. They
-are made at installation; a service that misses some makes them in the background. Without them
-everything works the same, but slower.
+They live in a folder that programs can read, under a name that changes with the compiler.
+Installation builds them, and a service builds missing ones in the background. Without them
+everything works the same, only slower.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ def prepared_folder(root: Path | None, language: LanguageSpec, toolchain: Toolch
 
 def folder_name(preparation: PreparationSpec, toolchain: Toolchain) -> str:
     """The folder's name; it changes with the compiler and the command."""
-    told = repr((preparation, toolchain.compiler))
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    identity = repr((preparation, toolchain.compiler))
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 _LOWEST_PRIORITY = "--lowest-priority"
@@ -142,8 +142,8 @@ def _environment(preparation: PreparationSpec, scratch: str, work: str) -> dict[
     return own | {name: text for name, text in extra.items() if text}
 
 
-def _give_way() -> None:
-    """Run only while nothing else wants to, for this process and its children."""
+def _lower_priority() -> None:
+    """Run at idle priority: this process and its children."""
     os.nice(_LOWEST)
     # The scheduler may weigh whole sessions, whatever the priorities in them.
     with suppress(OSError):
@@ -155,7 +155,7 @@ _LOWEST = 19
 
 if __name__ == "__main__":
     if _LOWEST_PRIORITY in sys.argv[2:]:
-        _give_way()
+        _lower_priority()
     os.umask(0o022)
     try:
         prepare(Path(sys.argv[1]).absolute())

@@ -70,7 +70,7 @@ class ProxyExchange:
             server = HttpPeer(ByteStream(connection, self.spend), h11.CLIENT)
             if await _exchange(rewritten, client, server):
                 await client.close_gently()
-            elif not client.has_begun:
+            elif not client.has_started:
                 await _answer(client, request, 502, f"{destination} did not answer a request")
 
 

@@ -62,7 +62,7 @@ class HttpPeer:
         await self.stream.send(self._http.send(event) or b"")
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether a response head was sent."""
         return self._http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}
 

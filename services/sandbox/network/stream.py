@@ -48,7 +48,7 @@ async def relay(one: ByteStream, other: ByteStream) -> None:
             directions.create_task(_pass(one, other))
             directions.create_task(_pass(other, one))
     except* OSError:
-        pass  # both sides see it themselves
+        pass  # both sides notice it themselves
 
 
 async def _pass(source: ByteStream, target: ByteStream) -> None:

@@ -1,4 +1,4 @@
-"""Builds a pool: what programs see of the machine, and how they are confined."""
+"""Builds a pool: which paths programs see, and how they are confined."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ from services.sandbox.pool.zygote import ALL, Profile
 
 _BYTES_OF_A_FILE = 8 << 10
 _MAX_FILES = 1 << 15
-_MAX_SAMPLED_FILES = 1 << 14  # so that all of them can be looked at before the space has gone
-_DISK_SHARE = 0.8  # the rest is for what is written between two samples
+_MAX_SAMPLED_FILES = 1 << 14  # so that all can be sampled before the space is used up
+_DISK_SHARE = 0.8  # the rest absorbs what is written between two samples
 
 
 def create_pool(
@@ -32,9 +32,9 @@ def create_pool(
 ) -> Pool:
     """Create a pool that runs ``python``.
 
-    Programs can also read ``toolchains`` and use ``devices``; ``network`` is their way out in the
+    Programs can also read ``toolchains`` and use ``devices``; ``network`` is their access in the
     full tier; ``first_number`` and ``profiles`` are those of `Pool`. Raises `ConfigurationError` if
-    programs could not reach what they are shown.
+    programs could not reach the visible paths.
     """
     full = isolation.tier is Tier.FULL
     first_user = USER if full else isolation.first_user
@@ -77,7 +77,7 @@ def create_pool(
 
 
 def _disk_share(folder: Path, capacity: Capacity) -> int:
-    """A program's disk limit where all share one file system: none can take another's space."""
+    """A program's disk limit on a shared file system, so that none can use up another's space."""
     system = os.statvfs(folder)
     share = system.f_bavail * system.f_frsize // (capacity.busy or capacity.programs)
     return min(capacity.disk_bytes, int(share * _DISK_SHARE))
@@ -94,7 +94,7 @@ def _check_reachable(paths: Iterable[str]) -> None:
 
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-"""System folders; some are links into /usr."""
+"""System folders; some are symbolic links into /usr."""
 
 CONFIGURATION = (
     *("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
@@ -129,7 +129,7 @@ PROCESS_INFORMATION = (
 
 
 def visible_paths(python: Path, toolchains: Iterable[str]) -> list[str]:
-    """The existing paths to show: the system's, the interpreter's, and ``toolchains``."""
+    """The existing paths that programs see: the system's, the interpreter's, and ``toolchains``."""
     paths = (*SYSTEM, *CONFIGURATION, *_interpreter(python), *toolchains)
     shown: list[str] = []
     for path in sorted({path for path in paths if os.path.exists(path)}):  # noqa: PTH110

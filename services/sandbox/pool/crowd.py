@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from services.sandbox.isolation.cgroup import Cgroup
 
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _MAX_PROCESSES = 64
 _OVERDUE_SECONDS = 1.0
 _WEIGHT = 1 / 4
@@ -21,7 +21,7 @@ class Occupant:
     """
 
     pid: int
-    began: float
+    started_at: float
     memory_bytes: int
     yields: bool = False
 
@@ -41,7 +41,7 @@ class CrowdWatch:
         self._end = end
         self._overdue_at = 0.0
         self._occupant: Occupant | None = None
-        self._next_look: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
 
     def start(self, occupant: Occupant) -> None:
         """Start watching: the program is starting."""
@@ -49,21 +49,21 @@ class CrowdWatch:
         if self._seconds is not None:
             now = asyncio.get_running_loop().time()
             self._overdue_at = now + self._seconds + _OVERDUE_SECONDS
-        self._look_later()
+        self._schedule_check()
 
     def stop(self) -> None:
         """Stop watching; any remaining processes no longer yield."""
-        if self._next_look is not None:
-            self._next_look.cancel()
+        if self._next_check is not None:
+            self._next_check.cancel()
         if self._occupant is not None and self._occupant.yields:
             with suppress(OSError):  # the group is being removed
                 self._cgroup.set_cpu_weight(1.0)
 
-    def _look_later(self) -> None:
-        self._next_look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+    def _schedule_check(self) -> None:
+        self._next_check = asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check)
 
-    def _look(self) -> None:
-        self._look_later()
+    def _check(self) -> None:
+        self._schedule_check()
         with suppress(OSError):  # the group is being removed
             if (self._cgroup.process_count() or 0) <= _MAX_PROCESSES:
                 return

@@ -54,10 +54,10 @@ _NOT_STARTED = Outcome(
 class Capacity:
     """Bounds of a pool, and of one program's use of everything but memory.
 
-    ``busy`` of the programs, by default all, share the disk where they have none of their own;
-    more are admitted only with room left. The processes of one program share the time of ``cores``
-    processors; of busy ones it gets ``cpu_weight`` times the share of an ordinary program. Slots
-    that wait longer than ``idle_seconds`` for a program are retired.
+    ``busy`` of the programs, by default all, share the disk where they have none of their own; more
+    are admitted only with room left. The processes of one program share ``cores`` processors; when
+    they are contended, it gets ``cpu_weight`` times the share of an ordinary program. Slots that
+    wait longer than ``idle_seconds`` for a program are retired.
     """
 
     programs: int
@@ -72,7 +72,7 @@ class Capacity:
 
 
 def slot_numbers(capacity: Capacity, profiles: Sequence[Profile] = ALL) -> int:
-    """How many numbers the slots of a pool may have."""
+    """How many slot numbers a pool uses."""
     return len(profiles) * (capacity.programs + _SPARE_SLOTS) + capacity.sessions
 
 
@@ -80,8 +80,8 @@ class Pool:
     """Runs programs in slots of warm processes; a `Runner`.
 
     ``first_user`` is the user id of slot 0 as its zygote sees it, None if slots have no user ids of
-    their own. Its slots have numbers from ``first_number`` on, `slot_numbers` of them: pools of one
-    service share none. It has the zygotes of ``profiles``, `BASE` among them. ``network`` is what
+    their own. Its slots use `slot_numbers` numbers from ``first_number`` on; pools of one service
+    must not share any. It has the zygotes of ``profiles``, `BASE` among them. ``network`` is what
     programs can reach, if anything; the pool closes it.
     """
 
@@ -103,7 +103,7 @@ class Pool:
         self._first_user = first_user
         self._capacity = capacity
         max_slots = capacity.programs + _SPARE_SLOTS
-        self._attempts = max_slots + 1  # all that wait may have been killed
+        self._attempts = max_slots + 1  # all waiting slots may have been killed
         end = first_number + slot_numbers(capacity, profiles)
         self._free_numbers = list(range(first_number, end))
         self._zygotes = {profile: Zygote(profile, python, configuration) for profile in profiles}
@@ -158,14 +158,14 @@ class Pool:
                 return await run.outcome()
             except SlotLost as lost:
                 logger.warning("a run was lost (attempt %d): %s", attempt, lost)
-                if lost.begun or attempt == self._attempts:
+                if lost.started or attempt == self._attempts:
                     raise SandboxFailure(f"the sandbox failed: {lost}") from lost
             finally:
                 warm_pool.release(slot)
         raise AssertionError("unreachable")
 
     def occupants(self) -> list[Occupant]:
-        """The programs that run now."""
+        """The running programs."""
         pools = self._warm_pools.values()
         return [occupant for warm_pool in pools for occupant in warm_pool.occupants()]
 
@@ -221,7 +221,7 @@ class Pool:
         return slot
 
     async def _free(self, number: int) -> None:
-        """Return the number of a closed slot once nothing of it is left."""
+        """Return the number of a closed slot once all its processes are gone."""
         user = self._user(number)
         if user is not None and self._configuration.tier == "container":
             await self._zygotes[BASE].end_user(user)
@@ -231,7 +231,7 @@ class Pool:
         return None if self._first_user is None else self._first_user + number
 
     async def _warm_up_others(self) -> None:
-        """Warm all zygotes up, and those that fail again later: memory may have been short."""
+        """Warm up all zygotes, and retry failed ones later: memory may have been short."""
         pending, delay = list(self._zygotes), _REWARM_SECONDS
         while pending:
             pending = [profile for profile in pending if not await self._warm_up(profile)]
@@ -270,7 +270,7 @@ def make_folder() -> Path:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with everything in it, as far as possible."""
+    """Remove a folder recursively, as far as possible."""
     # Programs can nest folders deeper than shutil.rmtree can recurse.
     command = ["/bin/rm", "-rf", "--one-file-system", "--", str(folder)]
     subprocess.run(command, stderr=subprocess.DEVNULL, check=False)

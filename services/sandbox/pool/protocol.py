@@ -133,7 +133,7 @@ class Channel:
             await waiting
         finally:
             self._waiting = None
-            if self._socket.fileno() >= 0:  # otherwise `close` has done it
+            if self._socket.fileno() >= 0:  # otherwise `close` did it
                 loop.remove_reader(self._socket)
 
 
@@ -152,7 +152,7 @@ BASIC_ENVIRONMENT = {
     "NUMEXPR_NUM_THREADS": "1",
     "MPLBACKEND": "Agg",
 }
-"""The environment of every program; nothing of the service's leaks into it."""
+"""The environment of every program; the service's own never leaks into it."""
 
 _PROXY = f"http://127.0.0.1:{PROXY_PORT}"
 _PROXY_ENVIRONMENT = {

@@ -44,7 +44,7 @@ class SessionProcess:
     async def close(self) -> Outcome:
         """Kill the driver and everything it started, and release its slot; call once.
 
-        The outcome holds the files that the execution asked for. Raises `SandboxFailure`.
+        The outcome holds the files that the execution requested. Raises `SandboxFailure`.
         """
         self.channel.close()
         try:

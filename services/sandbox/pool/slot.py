@@ -44,11 +44,11 @@ _SETTLE_BYTES = 32 << 20
 
 
 class SlotLost(Exception):
-    """The slot's processes died or hang; ``begun`` unless the program certainly has not started."""
+    """The slot's processes died or hang; ``started`` unless the program certainly did not start."""
 
-    def __init__(self, reason: str, *, begun: bool = False) -> None:
+    def __init__(self, reason: str, *, started: bool = False) -> None:
         super().__init__(reason)
-        self.begun = begun
+        self.started = started
 
 
 class Slot:
@@ -122,7 +122,7 @@ class Slot:
             self.broken = True
             run.discard()
             if isinstance(error, SlotLost):
-                error.begun = False  # a program starts once it has the whole message
+                error.started = False  # a program starts once it has the whole message
             raise
         limit = execution.limits.memory_bytes
         self.occupant = Occupant(self._process.pid, time.monotonic(), limit)
@@ -135,15 +135,15 @@ class Slot:
             async with asyncio.timeout(seconds):
                 header, body = await self._process.channel.receive()
         except TimeoutError:
-            raise self._lost(f"no answer within {seconds:.0f} s", begun=True) from None
+            raise self._lost(f"no answer within {seconds:.0f} s", started=True) from None
         except ChannelClosed as closed:
-            begun = not isinstance(closed, MessageUnread)
-            raise self._lost("its process died", begun=begun) from None
+            started = not isinstance(closed, MessageUnread)
+            raise self._lost("its process died", started=started) from None
         except BaseException:
             self.broken = True
             raise
         if "failure" in header:
-            lost = self._lost(header["failure"], begun=header["begun"])
+            lost = self._lost(header["failure"], started=header["started"])
             raise SandboxFailure(str(lost)) if header.get("final") else lost
         return header, body
 
@@ -156,12 +156,12 @@ class Slot:
         return answer
 
     def abandon(self) -> None:
-        """Kill whatever runs here; a pending `answer` raises `SlotLost`.
+        """Kill everything in the slot; a pending `answer` raises `SlotLost`.
 
-        Nothing of it runs on, but hundreds of processes die slowly: `close` waits for them.
+        Nothing keeps running, but hundreds of processes die slowly: `close` waits for them.
         """
         self.broken = True
-        with contextlib.suppress(OSError):  # whatever it missed, `close` ends
+        with contextlib.suppress(OSError):  # `close` kills what it missed
             self._cgroup.signal_all()
         self._process.channel.close()
 
@@ -172,7 +172,7 @@ class Slot:
         return not self.broken and not poll.poll(0)
 
     async def close(self) -> None:
-        """Kill whatever runs here; afterwards the slot's number is free.
+        """Kill everything in the slot; afterwards its number is free.
 
         Raises TimeoutError and OSError.
         """
@@ -224,7 +224,7 @@ class Slot:
         if limit != self._memory_limit:
             try:
                 self._cgroup.set_memory_limit(limit + (self._idle_usage or 0))
-            except OSError as error:  # earlier runs have left more than that
+            except OSError as error:  # earlier runs have left more in use
                 raise self._lost(f"its memory cannot be limited: {error.strerror}") from error
             self._memory_limit = limit
         self._cgroup.reset_peak()
@@ -238,12 +238,12 @@ class Slot:
         except TimeoutError:
             raise self._lost("its process accepts no message") from None
         except ChannelClosed:
-            await self.answer(_LAST_WORD_SECONDS)  # the reason, if it could still be sent
+            await self.answer(_LAST_WORD_SECONDS)  # the reason, if it was still sent
             raise self._lost("its process accepts no message") from None
 
-    def _lost(self, reason: str, *, begun: bool = False) -> SlotLost:
+    def _lost(self, reason: str, *, started: bool = False) -> SlotLost:
         self.broken = True
-        return SlotLost(reason, begun=begun)
+        return SlotLost(reason, started=started)
 
 
 class SlotRun:
@@ -284,7 +284,7 @@ class SlotRun:
         self._is_overdue = False
         self._usage = cgroup.usage() or 0
         self._memory_kills = cgroup.oom_kills()
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
 
     @property
     def ends(self) -> list[int]:
@@ -310,7 +310,7 @@ class SlotRun:
         except SlotLost as lost:
             header, body = self._result_despite(lost), b""
         except asyncio.CancelledError:
-            with contextlib.suppress(SlotLost):  # then everything in the slot dies
+            with contextlib.suppress(SlotLost):  # which kills everything in the slot
                 await self._slot.cancel()
             raise
         finally:
@@ -334,7 +334,7 @@ class SlotRun:
 
     @property
     def memory_kills(self) -> int:
-        """Number of its processes killed at the memory limit, as far as it is known."""
+        """Number of its processes killed at the memory limit, as far as known."""
         return self._cgroup.oom_kills() - self._memory_kills
 
     def _memory_ran_out(self) -> bool:
@@ -345,8 +345,8 @@ class SlotRun:
         self._slot.abandon()
 
     def _result_despite(self, lost: SlotLost) -> Header:
-        """The result if it is known why the slot was lost; raises ``lost`` otherwise."""
-        wall_seconds = time.monotonic() - self._began
+        """The result if the cause of the loss is known; raises ``lost`` otherwise."""
+        wall_seconds = time.monotonic() - self._started_at
         if self._memory_ran_out():
             return killed_result("out_of_memory", wall_seconds)
         if self._is_overdue:

@@ -11,7 +11,7 @@ _PIPE_HOLDS = 1 << 16
 _WRITABLE, _READABLE = 0o622, 0o644
 """The program runs as another user, and may open /dev/stdout or /dev/stdin by name."""
 _MAX_LEFT = 256
-"""A pipe holds no more pieces than this, whatever size a program gives it."""
+"""Most pieces that a pipe holds, whatever size a program gives it."""
 
 
 class ProgramOutput:
@@ -33,7 +33,7 @@ class ProgramOutput:
 
     @property
     def kept(self) -> bytes:
-        """What was kept so far."""
+        """The output kept so far."""
         return bytes(self._kept)
 
     def started(self) -> None:
@@ -42,7 +42,7 @@ class ProgramOutput:
         asyncio.get_running_loop().add_reader(self._read_end, self._read)
 
     def finish(self) -> None:
-        """Read what is left and close; a lost program may even still be writing."""
+        """Read the rest and close; a lost program may even still be writing."""
         for _ in range(_MAX_LEFT):
             if not self._open or not self._read():
                 break
@@ -72,7 +72,7 @@ class ProgramOutput:
         return True
 
     def _drop(self) -> bool:
-        # Inside the kernel: a program that floods its output costs the service no time.
+        # Inside the kernel, so that a flood of output costs the service no time.
         dropped = os.splice(self._read_end, _nowhere(), _PIECE, flags=os.SPLICE_F_NONBLOCK)
         self.cut = self.cut or dropped > 0
         if not dropped:

@@ -83,7 +83,7 @@ class WarmPool:
         failure: Exception | None = None
         try:
             slot = await self._make()
-        except Exception as error:  # whatever the failure, waiters must hear of it
+        except Exception as error:  # waiters must learn of any failure
             failure = error
         finally:
             self._starting -= 1
@@ -106,7 +106,7 @@ class WarmPool:
             self._dispatch(slot)
 
     async def _replace(self, slot: Slot) -> None:
-        """Close a slot, and start another one if somebody waits."""
+        """Close a slot, and start another one if there are waiters."""
         await self._end(slot)
         self._start_missing()
 

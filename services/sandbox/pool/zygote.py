@@ -36,7 +36,7 @@ COMMON = (
     *("struct", "subprocess", "tempfile", "textwrap", "threading", "time", "traceback", "typing"),
     *("unicodedata", "urllib.parse", "uuid", "warnings"),
 )
-"""The standard-library modules that programs of models import most; each makes a fork slower."""
+"""The standard-library modules that model-written programs import most; each slows down a fork."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Zygote:
             await self._stop()
 
     async def _ask(self, ask: Callable[[Channel], Awaitable[Answer]], seconds: float) -> Answer:
-        """Ask the process; if it was killed or hangs, restart it and ask once more."""
+        """Send the process a request; if it was killed or hangs, restart it and retry once."""
         async with self._lock:
             for _ in range(2):
                 channel = await self._ensure_started()
@@ -156,7 +156,7 @@ class Zygote:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
-                start_new_session=True,  # Ctrl-C is for the service, which closes this
+                start_new_session=True,  # Ctrl-C goes to the service, which closes this
                 env={**BASIC_ENVIRONMENT, "PYTHONPATH": str(REPOSITORY)},
             )
         channel = self._channel = Channel(own_end)

@@ -19,7 +19,7 @@ from services.sandbox.wire import Program, check_program, command_result, failed
 
 STREAMS_ANSWERED = 4
 """A response holds at most this many full output streams; the cases share them equally."""
-LEAST_SHARE_BYTES = 1024
+MIN_SHARE_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _status(outcome: Outcome, matched: bool | None) -> CaseStatus:
 
 
 def _share(output_bytes: int, cases: int) -> int:
-    return min(output_bytes, max(LEAST_SHARE_BYTES, STREAMS_ANSWERED * output_bytes // cases))
+    return min(output_bytes, max(MIN_SHARE_BYTES, STREAMS_ANSWERED * output_bytes // cases))
 
 
 def _cut(outcome: Outcome, share: int) -> Outcome:

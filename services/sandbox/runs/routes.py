@@ -64,8 +64,8 @@ async def stream_code(request: Request, sandbox: Sandbox, _principal: ToolPrinci
 )
 async def cases(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
     """Compile once, run with every input, and compare the output with what is expected."""
-    asked = await _checked(request, RunCasesRequest, partial(check_cases, sandbox.runs))
-    return await answer_to(request, run_cases(sandbox.runs, asked))
+    run = await _checked(request, RunCasesRequest, partial(check_cases, sandbox.runs))
+    return await answer_to(request, run_cases(sandbox.runs, run))
 
 
 async def _run(runs: Runs, run: CodeRun) -> RunCodeResponse:

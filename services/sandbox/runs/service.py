@@ -70,9 +70,9 @@ class Runs:
         Raises `QueueFull`.
         """
         loop = asyncio.get_running_loop()
-        asked = loop.time()
+        arrived = loop.time()
         async with self.admission.permit(queue_timeout, program.running.memory_bytes):
-            self.metrics.waited(loop.time() - asked)
+            self.metrics.waited(loop.time() - arrived)
             yield
 
     async def execute(

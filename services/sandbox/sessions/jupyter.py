@@ -87,13 +87,13 @@ async def run_jupyter(
     """Run the cells in one slot; raises `QueueFull`. Cancelling this kills them."""
     queue_timeout = min(CLIENT_SLACK_SECONDS, notebooks.settings.sandbox_queue_seconds)
     async with admission.permit(queue_timeout, run.memory_bytes):
-        began = time.monotonic()
+        start = time.monotonic()
         try:
             notebook = await notebooks.open(run.files, run.memory_bytes, tuple(run.fetch))
         except NotEnoughMemory as error:
             driver = CommandResult(
                 status=CommandStatus.FINISHED,
-                execution_time=time.monotonic() - began,
+                execution_time=time.monotonic() - start,
                 return_code=KILLED,
                 stdout="",
                 stderr="",
@@ -102,19 +102,19 @@ async def run_jupyter(
             return RunJupyterResponse(status=RunStatus.FAILED, message=error.message, driver=driver)
         except SandboxFailure as failure:
             return RunJupyterResponse(status=RunStatus.SANDBOX_ERROR, message=failure.message)
-        began = time.monotonic()  # kernel start-up does not count toward the cells' limit
+        start = time.monotonic()  # kernel start-up does not count toward the cells' limit
         try:
-            results = await _run_cells(notebook, notebooks.budget(), run, began)
+            results = await _run_cells(notebook, notebooks.budget(), run, start)
         finally:
             await notebook.end("its cells were run")
-    return _response(run, results, notebook, time.monotonic() - began)
+    return _response(run, results, notebook, time.monotonic() - start)
 
 
 async def _run_cells(
-    notebook: Notebook, budget: OutputBudget, run: CellsRun, began: float
+    notebook: Notebook, budget: OutputBudget, run: CellsRun, start: float
 ) -> list[CellResult]:
     """The results of all cells that were run."""
-    end = began + run.request.total_timeout
+    end = start + run.request.total_timeout
     results: list[CellResult] = []
     for code in run.request.cells:
         seconds = min(run.cell_seconds, end - time.monotonic())

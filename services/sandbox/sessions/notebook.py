@@ -177,7 +177,7 @@ class Notebook:
             case Died():
                 self._on_kernel_exit(message)
             case FileAnswer():
-                self._file_requests.answered(message, body)
+                self._file_requests.deliver(message, body)
             case CellDone() if self._cell is not None and not self._cell.done():
                 self._cell.set_result(CellOutcome(done=message, interrupted=self._interrupted))
             case Printed() | CellDisplay() | Raised() if self._outputs is not None:
@@ -220,7 +220,7 @@ class Notebook:
         finally:
             self.ended_at = time.monotonic()
             self._ready.set()
-            self._file_requests.give_up()
+            self._file_requests.fail_pending()
             if self._cell is not None and not self._cell.done():
                 self._cell.set_result(CellOutcome())
 
@@ -262,13 +262,13 @@ class FileRequests:
         # The answer arrives even if the client disconnects, so the lock is held until then.
         return await asyncio.shield(asyncio.ensure_future(self._ask(header, body)))
 
-    def answered(self, message: FileAnswer, body: bytes) -> None:
+    def deliver(self, message: FileAnswer, body: bytes) -> None:
         """Deliver an answer; raises `ProtocolBroken` if none is expected."""
         if self._answer is None or self._answer.done():
             raise ProtocolBroken("an unexpected answer")
         self._answer.set_result((message, body))
 
-    def give_up(self) -> None:
+    def fail_pending(self) -> None:
         """Fail the pending request: the driver is gone."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(NotebookEnded())

@@ -57,7 +57,7 @@ async def post(
 
 
 def success(stdout: str) -> Check:
-    """It exited with 0 and printed this."""
+    """The program exited with 0 and printed this."""
 
     def check(answer: Answer) -> bool:
         return answer["status"] == "Success" and bool(answer["run_result"]["stdout"] == stdout)

@@ -1,4 +1,4 @@
-"""What a running service uses of the machine."""
+"""The resources a running service uses."""
 
 import os
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ GONE = (FileNotFoundError, ProcessLookupError)
 
 @dataclass(frozen=True)
 class Footprint:
-    """What must be equal before and after any number of programs.
+    """What must be the same before and after any number of programs.
 
     The tuples have an entry for each process or cgroup folder, in ascending order.
     """
@@ -35,7 +35,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that are no files': of all processes, and charged to the programs' control groups."""
+    """Bytes of anonymous memory: of all processes, and charged to the programs' control groups."""
 
     processes: int
     groups: int

@@ -1,4 +1,4 @@
-"""Sessions of every kind: ended in order, abandoned, and with dying kernels."""
+"""Sessions of every kind: closed, abandoned, and with dying kernels."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""After any number of programs the service uses what it used before."""
+"""A service uses no more after any number of programs than before."""
 
 import asyncio
 import os

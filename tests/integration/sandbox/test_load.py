@@ -1,4 +1,4 @@
-"""Programs that sleep take no place from others."""
+"""Sleeping programs do not block others."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     assert "Traceback" not in (folder / "sandbox.log").read_text()
 
 
-def test_sleepers_make_nobody_wait(small: Sandbox) -> None:
+def test_sleeping_programs_delay_nobody(small: Sandbox) -> None:
     with ExitStack() as sleepers:
         for _ in range(SLEEPERS):
             sleepers.enter_context(ask(small, "/run_code", SLEEP))

@@ -1,4 +1,4 @@
-"""A Python program ends in the sandbox like under Python itself."""
+"""A Python program exits in the sandbox as it does under Python itself."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Scripts in services of other settings: who asks for none, a second start, one destination."""
+"""Scripts under other settings: unattended ones, a restarted service, one destination."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_a_script_reaches_the_one_destination_and_no_program_does(
             assert asked["network"] == listed.place
 
 
-def test_a_script_that_nobody_asks_for_is_ended(tmp_path: Path) -> None:
+def test_an_unattended_script_is_killed(tmp_path: Path) -> None:
     settings = {**SETTINGS, "TEMPER_SANDBOX_SCRIPT_UNATTENDED_SECONDS": "1"}
     with running_sandbox(tmp_path, **settings) as sandbox:
         scripts = ScriptClient(sandbox)
@@ -78,7 +78,7 @@ def test_a_script_that_nobody_asks_for_is_ended(tmp_path: Path) -> None:
         wait_for(lambda: not scripts.is_known(script_id), "that it is forgotten")
 
 
-def test_a_sandbox_that_was_started_again_says_that_it_lost_a_script(tmp_path: Path) -> None:
+def test_a_restarted_sandbox_reports_a_lost_script(tmp_path: Path) -> None:
     with running_sandbox(tmp_path, **SETTINGS) as sandbox:
         scripts = ScriptClient(sandbox)
         script_id = scripts.start("while True: pass", seconds=3600)

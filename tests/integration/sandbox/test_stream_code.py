@@ -1,4 +1,4 @@
-"""The output of a program as it comes."""
+"""Streaming the output of a program."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Fixtures of several of these tests."""
+"""Shared fixtures of the sandbox's unit tests."""
 
 import os
 import subprocess

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from services.sandbox.admission import CROWDED, SETTLE_SECONDS, Admission, QueueFull
+from services.sandbox.admission import OVERSUBSCRIPTION, SETTLE_SECONDS, Admission, QueueFull
 from tests.support.virtual_time import VirtualLoop, run_in_virtual_time
 
 PLACES = 2
@@ -227,7 +227,7 @@ class Spinning:
         return self.admission.running < max_busy
 
 
-def test_programs_that_sleep_take_no_place() -> None:
+def test_sleeping_programs_do_not_block_others() -> None:
     async def crowd() -> list[float | None]:
         admission = Admission(100, 4, FakeLoad())
         return await asyncio.gather(*(visit(admission, 60.0, 20.0) for _ in range(100)))
@@ -253,12 +253,14 @@ def test_processors_are_shared_by_more_programs_rather_than_refusing_a_request()
     async def crowd() -> list[float | None]:
         load = Spinning()
         admission = load.admission = Admission(100, 4, load)
-        return await asyncio.gather(*(visit(admission, 60.0, 20.0) for _ in range(4 * CROWDED + 1)))
+        return await asyncio.gather(
+            *(visit(admission, 60.0, 20.0) for _ in range(4 * OVERSUBSCRIPTION + 1))
+        )
 
     waited = run_in_virtual_time(crowd())
 
     assert waited[:4] == [0.0] * 4
-    assert [each and round(each) for each in waited[4:-1]] == [10] * (4 * CROWDED - 4)
+    assert [each and round(each) for each in waited[4:-1]] == [10] * (4 * OVERSUBSCRIPTION - 4)
     assert waited[-1] is None
 
 

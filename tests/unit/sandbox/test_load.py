@@ -1,4 +1,4 @@
-"""What running programs use, and what they leave."""
+"""The load of running programs, and the resources they leave."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ PROGRAMS = {
 
 @contextmanager
 def below_a_slot(code: str) -> Iterator[int]:
-    """A process whose child runs a program; everything that it started is killed at the end."""
+    """A process whose child runs a program; its whole group is killed at the end."""
     slot = f"import subprocess, sys\nsubprocess.run([sys.executable, '-I', '-S', '-c', {code!r}])"
     command = [sys.executable, "-I", "-S", "-c", slot]
     with subprocess.Popen(command, start_new_session=True) as process:
@@ -56,13 +56,13 @@ def test_a_program_computes_if_any_of_its_threads_and_processes_does(kind: str) 
         wait_for(has_started_and_is_seen, "its activity")
 
 
-def test_what_cannot_be_seen_computes() -> None:
+def test_unreadable_processes_count_as_computing() -> None:
     assert activity(1 << 30) == ProgramActivity(True, 0)
 
 
 def occupants(*limits: int) -> list[Occupant]:
-    began = time.monotonic() - 60
-    return [Occupant(pid, began, limit) for pid, limit in enumerate(limits)]
+    started_at = time.monotonic() - 60
+    return [Occupant(pid, started_at, limit) for pid, limit in enumerate(limits)]
 
 
 def test_memory_is_kept_for_programs_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_programs_that_compute_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert not of_programs.has_room(1, [], max_busy=3)
 
 
-def test_programs_that_began_long_after_their_admission_count() -> None:
+def test_programs_started_long_after_their_admission_count() -> None:
     young = [Occupant(1, time.monotonic() + 60, 100)]
     of_programs = ProgramLoad(lambda: young, lambda: 200)
 

@@ -26,8 +26,8 @@ class Cell:
     """A cell, from its request to its end.
 
     ``budget`` holds the bytes to send of stdout, of stderr, and of all displays; the rest is
-    dropped, and the last message says so. Output is gathered for a moment, so that many small
-    writes do not become as many messages.
+    dropped, and the last message says so. Output is buffered briefly, so that small writes do not
+    become a message each.
     """
 
     def __init__(self, send: Send, request: str, budget: dict[str, int]) -> None:
@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def seconds_to_flush(self) -> float | None:
-        """Seconds until `flush` is due; None while nothing is gathered."""
+        """Seconds until `flush` is due; None while nothing is buffered."""
         if self._gathered_since is None:
             return None
         return max(0.0, self._gathered_since + GATHERING_SECONDS - time.monotonic())
@@ -63,7 +63,7 @@ class Cell:
             self._gathered_since = time.monotonic()
 
     def flush(self) -> None:
-        """Send what was gathered."""
+        """Send the buffered output."""
         self._gathered_since = None
         for stream, gathered in self._gathered.items():
             if gathered:

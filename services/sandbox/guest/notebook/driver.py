@@ -86,7 +86,7 @@ class Driver:
 
     def run(self) -> None:
         """Serve until the service closes the channel, which raises `ChannelClosed`."""
-        self._selector.register(self._channel, selectors.EVENT_READ, self._obey)
+        self._selector.register(self._channel, selectors.EVENT_READ, self._handle_requests)
         while True:
             due = None if self._cell is None else self._cell.seconds_to_flush
             for key, _ in self._selector.select(due):
@@ -97,16 +97,16 @@ class Driver:
 
     def _start_kernel(self) -> None:
         self._kernel = KernelProcess(self._workspace)
-        self._news = messages.Inbox(self._kernel.channel)
+        self._messages = messages.Inbox(self._kernel.channel)
         for output in self._kernel.outputs:
-            self._selector.register(output, selectors.EVENT_READ, self._pass_on_output)
-        self._selector.register(self._kernel.channel, selectors.EVENT_READ, self._pass_on_news)
+            self._selector.register(output, selectors.EVENT_READ, self._relay_output)
+        self._selector.register(self._kernel.channel, selectors.EVENT_READ, self._relay_messages)
         self._selector.register(self._kernel.pidfd, selectors.EVENT_READ, self._replace_kernel)
 
     def _replace_kernel(self) -> None:
         kernel = self._kernel
-        self._pass_on_news()
-        self._pass_on_output()
+        self._relay_messages()
+        self._relay_output()
         for key in list(self._selector.get_map().values()):
             if key.fileobj is not self._channel:
                 self._selector.unregister(key.fileobj)
@@ -119,34 +119,34 @@ class Driver:
         process_group.await_end(kernel.pid)
         self._start_kernel()
 
-    def _pass_on_output(self) -> None:
+    def _relay_output(self) -> None:
         for stream, piece in self._kernel.printed():
             if self._cell is not None:
                 self._cell.printed(stream, piece)
             elif not self._kernel.ready:
                 os.write(2, piece)  # why it does not start
 
-    def _pass_on_news(self) -> None:
+    def _relay_messages(self) -> None:
         try:
-            for header, body in self._news.take():
-                self._pass_on_output()  # first, because it was written first
-                self._pass_on(*self._kernel.news(header, body))
+            for header, body in self._messages.take():
+                self._relay_output()  # first, because it was written first
+                self._relay(*self._kernel.parse(header, body))
         except (ChannelClosed, messages.MalformedMessage) as end:
             if isinstance(end, messages.MalformedMessage):  # a cell can write to this channel
                 self._kernel.kill()
             with suppress(KeyError):  # it may be unregistered already
                 self._selector.unregister(self._kernel.channel)
 
-    def _pass_on(self, kind: str, content: dict[str, Any], request: str | None) -> None:
+    def _relay(self, kind: str, content: dict[str, Any], request: str | None) -> None:
         cell = self._cell
         if kind == "iopub_welcome" and not self._kernel.ready:
             self._kernel.ready = True
             self._send({"type": "ready"})
         elif cell is not None:
             with suppress(KeyError, TypeError):  # a cell can publish anything
-                self._pass_on_of_cell(cell, kind, content, request)
+                self._relay_to_cell(cell, kind, content, request)
 
-    def _pass_on_of_cell(
+    def _relay_to_cell(
         self, cell: Cell, kind: str, content: dict[str, Any], request: str | None
     ) -> None:
         if kind in ("display_data", "execute_result", "update_display_data"):
@@ -163,7 +163,7 @@ class Driver:
             self._cell = None
             cell.ended()
 
-    def _obey(self) -> None:
+    def _handle_requests(self) -> None:
         for header, body in self._inbox.take():
             match header["type"]:
                 case "execute":
@@ -177,9 +177,9 @@ class Driver:
                     self._kernel.reap()  # its usage then counts as this process's
                     os._exit(0)
                 case "write" | "read" | "list":
-                    self._answer_about_files(header, body)
+                    self._handle_file_request(header, body)
 
-    def _answer_about_files(self, header: Header, body: bytes) -> None:
+    def _handle_file_request(self, header: Header, body: bytes) -> None:
         answer: Header = {"type": "file", "error": None, "entries": []}
         content = b""
         try:

@@ -1,4 +1,4 @@
-"""IPython's kernel with ZeroMQ channels that stay within its process.
+"""IPython's kernel with in-process ZeroMQ channels.
 
 Two threads relay their messages unchanged to and from a socket: the kernel needs neither ports nor
 paths. Output goes directly to stdout and stderr.
@@ -41,8 +41,8 @@ class Publisher(IOPubThread):  # type: ignore[misc]
             self._events.append(work)
             self._event_pipe.send(b"")
 
-    def fall_silent(self) -> None:
-        """Publish nothing more: a fork lacks the thread."""
+    def stop_publishing(self) -> None:
+        """Stop publishing: a fork lacks the thread."""
         self._silent = True
 
 
@@ -73,7 +73,7 @@ class Kernel(IPKernelApp):  # type: ignore[misc]
         publisher = self.iopub_thread = Publisher(published, pipe=False, session=self.session)
         publisher.start()
         self.iopub_socket = publisher.background_socket
-        os.register_at_fork(after_in_child=publisher.fall_silent)
+        os.register_at_fork(after_in_child=publisher.stop_publishing)
 
     def _bind_socket(self, channel: "zmq.Socket[bytes]", _port: int) -> int:
         self.channels += 1
@@ -102,7 +102,7 @@ def serve(driver: socket.socket) -> None:
     kernel.shell.system = kernel.shell.system_raw  # the default needs a terminal
     for name in [name for name in sys.modules if name.split(".")[0] == "services"]:
         del sys.modules[name]
-    for carry in (_carry_requests, _carry_news):
+    for carry in (_relay_requests, _relay_published):
         threading.Thread(target=carry, args=(kernel, driver), daemon=True).start()
     kernel.start()
 
@@ -129,7 +129,7 @@ def _stream(number: int) -> IO[str]:
     return open(number, mode, encoding="utf-8", errors=errors, buffering=1, closefd=False)
 
 
-def _carry_requests(kernel: Kernel, driver: socket.socket) -> None:
+def _relay_requests(kernel: Kernel, driver: socket.socket) -> None:
     """Relay requests; replies are discarded because published messages carry the same."""
     shell = kernel.context.socket(zmq.DEALER)
     shell.connect(address(kernel.shell_port))
@@ -141,7 +141,7 @@ def _carry_requests(kernel: Kernel, driver: socket.socket) -> None:
             shell.recv_multipart()
 
 
-def _carry_news(kernel: Kernel, driver: socket.socket) -> None:
+def _relay_published(kernel: Kernel, driver: socket.socket) -> None:
     """Relay what the kernel publishes."""
     published = kernel.context.socket(zmq.SUB)
     published.rcvhwm = 0

@@ -1,6 +1,6 @@
 """Framed messages between the service, the driver and the kernel, and their limits.
 
-They have the form of `services.sandbox.guest.frames`: a header and a body of bytes. The driver
+The framing is that of `services.sandbox.guest.frames`: a header and a body of bytes. The driver
 truncates to the limits, and the service rejects what exceeds them.
 """
 

@@ -21,7 +21,7 @@ _MAX_PIECES = 16
 _CHANNEL = 3
 
 
-class News(NamedTuple):
+class PublishedMessage(NamedTuple):
     """A message that the kernel published: type, content, and the request it belongs to."""
 
     kind: str
@@ -72,13 +72,13 @@ class KernelProcess:
             },
         )
 
-    def news(self, header: Header, body: bytes) -> News:
+    def parse(self, header: Header, body: bytes) -> PublishedMessage:
         """Decode a message of the channel; raises `MalformedMessage`."""
         try:
             _, parts = self._session.feed_identities(messages.split(body, header["sizes"]))
             message = self._session.deserialize(parts)
             request = message["parent_header"].get("msg_id")
-            return News(message["msg_type"], message["content"], request)
+            return PublishedMessage(message["msg_type"], message["content"], request)
         except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
             raise messages.MalformedMessage from None
 

@@ -10,11 +10,11 @@ _PAUSE = 0.005
 
 
 def await_end(leader: int) -> None:
-    """Kill what is left of the group of ``leader``, which has been reaped, and wait for its end.
+    """Kill the rest of the group of ``leader``, which has been reaped, and wait for its end.
 
-    Processes that die, and those that nobody has reaped yet, still count against the limit of
-    processes: beside hundreds of them a new kernel may get no thread. The wait has a limit, after
-    which the next kernel has to take its chance.
+    Dying and unreaped processes still count against the process limit: with hundreds of them a new
+    kernel may fail to start a thread. The wait is bounded; after that the next kernel is started
+    regardless.
     """
     deadline = time.monotonic() + _LONGEST_WAIT
     with suppress(ProcessLookupError):

@@ -36,7 +36,7 @@ def sandbox(
 
 @pytest.fixture(autouse=True)
 def still_serves(sandbox: Sandbox) -> Iterator[None]:
-    """Whatever a program did, the next one runs."""
+    """The next program runs, whatever the last one did."""
     yield
     assert sandbox.output("print(1 + 1)") == "2\n"
 

@@ -1,4 +1,4 @@
-"""Programs that run at the same time and try to signal to each other."""
+"""Concurrent programs that try to signal to each other."""
 
 import json
 

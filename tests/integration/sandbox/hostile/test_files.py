@@ -1,4 +1,4 @@
-"""Requests and programs that try to reach files of others."""
+"""Requests and programs that try to reach other runs' files."""
 
 import base64
 import os

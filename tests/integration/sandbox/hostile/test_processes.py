@@ -54,7 +54,7 @@ except RuntimeError as error: print(error, started < 100)
 
 
 def zombies_of(user: str) -> list[Path]:
-    """Processes with these user ids that have died and that nobody has reaped."""
+    """Zombie processes with these user ids."""
     found = []
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):

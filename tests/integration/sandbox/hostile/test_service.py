@@ -21,7 +21,7 @@ def zygotes(sandbox: Sandbox) -> list[int]:
 
 
 def send(number: signal.Signals, pids: list[int]) -> None:
-    """Signal these processes, as far as they still exist."""
+    """Signal those of these processes that still exist."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

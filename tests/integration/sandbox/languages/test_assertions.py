@@ -1,4 +1,4 @@
-"""A failed assertion fails the program, and what test suites expect to be there is there."""
+"""Failed assertions fail the program, and the libraries that test suites expect are installed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A program in each installed language runs as its users expect."""
+"""Programs in each installed language behave as its users expect."""
 
 import base64
 from typing import Any

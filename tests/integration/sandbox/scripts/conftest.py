@@ -1,4 +1,4 @@
-"""A service in both tiers that takes scripts and has folders for them."""
+"""A service in both tiers with scripts enabled, and folders for them."""
 
 import json
 import os
@@ -25,7 +25,7 @@ LIMITS = {
 
 @pytest.fixture(scope="session")
 def datasets() -> Iterator[Path]:
-    """A folder that all users can reach, with two data sets and links out of it."""
+    """A folder that all users can read, with two data sets and links out of it."""
     with tempfile.TemporaryDirectory(prefix="datasets-") as name:
         top = Path(name)
         top.chmod(0o755)
@@ -70,7 +70,7 @@ def scripts(sandbox: Sandbox) -> ScriptClient:
 
 @pytest.fixture(autouse=True)
 def programs_still_run(sandbox: Sandbox) -> Iterator[None]:
-    """Whatever a script did, ordinary programs run."""
+    """Ordinary programs still run, whatever a script did."""
     yield
     assert sandbox.output("print(1 + 1)") == "2\n"
 

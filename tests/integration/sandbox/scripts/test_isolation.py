@@ -1,4 +1,4 @@
-"""Hostile scripts, and clients that are not allowed any."""
+"""Hostile scripts, and clients without access to scripts."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_a_folder_hides_no_file(scripts: ScriptClient) -> None:
     assert "datasets" in scripts.refusal(folders=FOLDERS, files={"datasets/x": "eA=="})
 
 
-def test_nothing_beside_its_folders_can_be_read(
+def test_only_its_own_folders_can_be_read(
     scripts: ScriptClient, sandbox: Sandbox, datasets: Path
 ) -> None:
     """Neither another data set, nor what links in its own lead to, nor the service's files."""
@@ -180,7 +180,7 @@ for place in (("127.0.0.1", 3128), ("127.0.0.1", 8081), ("192.0.2.1", 80)):
     assert "has no network" in scripts.refusal(network=True)
 
 
-def test_scripts_do_not_meet(scripts: ScriptClient) -> None:
+def test_scripts_are_isolated_from_each_other(scripts: ScriptClient) -> None:
     """Not by files in shared places, nor by signals."""
     waiting = scripts.start(
         "import os, tempfile, time\n"

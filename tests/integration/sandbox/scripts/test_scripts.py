@@ -1,4 +1,4 @@
-"""Scripts: started, asked for, fetched from, ended."""
+"""Scripts are started, polled, fetched from and killed."""
 
 import secrets
 
@@ -45,7 +45,7 @@ def test_a_script_is_followed_while_it_runs_and_is_started_once(scripts: ScriptC
     scripts.delete(script_id)
 
 
-def test_a_failure_of_the_script_is_told_with_the_end_of_its_output(scripts: ScriptClient) -> None:
+def test_a_failed_script_reports_the_tail_of_its_output(scripts: ScriptClient) -> None:
     script = scripts.run("print('x' * 100_000)\nraise ValueError('no rows')")
 
     assert script["state"] == "ended"

@@ -1,4 +1,4 @@
-"""The little that tests ask of a session, in few words."""
+"""A minimal client of a session."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.support.waiting import wait_for
 
 Answer = dict[str, Any]
 CREATE_SECONDS = 120.0
-"""Longer than the service itself lets anyone wait for a session."""
+"""Longer than the service's own timeout for opening a session."""
 
 
 class SessionClient:

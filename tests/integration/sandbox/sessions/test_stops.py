@@ -1,4 +1,4 @@
-"""Every cell can be stopped, and its session reports what is left."""
+"""Every cell can be stopped, and its session reports what remains."""
 
 import json
 import threading

@@ -144,14 +144,14 @@ def test_a_socket_counts_with_what_it_can_buffer(processes: int) -> None:
     assert after - before >= 10 * 2 * 212_992
 
 
-def test_space_that_goes_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shrinking_space_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     left = [1000]
     monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_bavail=left[0], f_frsize=1))
     space = accounting.SharedSpace(0)
 
     noticed = []
     for left[0] in (990, 980, 900, 890, 1000, 950):
-        noticed.append(space.is_going())
+        noticed.append(space.is_shrinking())
 
     assert noticed == [False, False, True, False, False, True]
 
@@ -279,7 +279,7 @@ def many(computing: int) -> accounting.Resident:
 @pytest.mark.parametrize(
     ("processors", "limit", "computing"), [(2, 256, 129), (2, 64, 65), (128, 256, 257)]
 )
-def test_a_fork_bomb_has_many_processes_that_go_on_computing(
+def test_a_fork_bomb_has_many_processes_that_keep_computing(
     monkeypatch: pytest.MonkeyPatch, processors: int, limit: int, computing: int
 ) -> None:
     monkeypatch.setattr(accounting, "_PROCESSORS", processors)
@@ -295,7 +295,9 @@ def test_a_fork_bomb_has_many_processes_that_go_on_computing(
             now[0] += 0.08
 
 
-def test_many_that_compute_now_and_then_are_no_fork_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intermittently_computing_processes_are_no_fork_bomb(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     watch = accounting.ForkBombWatch(256)

@@ -1,4 +1,4 @@
-"""A slot answers for a program that it has killed, however slowly the processes die."""
+"""A slot reports the result of a killed program, however slowly its processes die."""
 
 import contextlib
 import socket
@@ -61,7 +61,7 @@ def serve(
     params = program.RunParams(1.0, 1 << 20, 0.0, 0.0, fetches=False)
     monkeypatch.setattr(slot.GuestSlot, "_prepare", lambda _self: run)
     monkeypatch.setattr(slot.GuestSlot, "_watch", lambda *_: ending)
-    monkeypatch.setattr(program, "let_begin", lambda _control: params)
+    monkeypatch.setattr(program, "start_request", lambda _control: params)
     monkeypatch.setattr(program, "killed", lambda _pid: KILLED)
 
     def sent(_self: Any, answer: frames.Header, *_: Any, **_of: bool) -> None:

@@ -1,4 +1,4 @@
-"""The assembled program decides every system call like the table."""
+"""The assembled program decides every system call as the table does."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Code is compiled when needed, and run as often as wanted."""
+"""Code is compiled when needed, and run any number of times."""
 
 import asyncio
 from dataclasses import replace

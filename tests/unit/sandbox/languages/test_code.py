@@ -1,4 +1,4 @@
-"""The few names needed from a source are found in typical programs of models."""
+"""The names needed from a source are found in typical model-written programs."""
 
 import pytest
 from hypothesis import given

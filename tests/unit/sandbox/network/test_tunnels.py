@@ -1,4 +1,4 @@
-"""Tunnels through the proxy: what they carry, refuse, and how they end."""
+"""Tunnels through the proxy: data, refusals, and endings."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Files are reached by their own path only, whatever a cell puts in the way."""
+"""Files are reachable by their own path only, whatever a cell puts in the way."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""A new kernel starts when nothing of the former one counts any more."""
+"""A new kernel starts once no process of the previous one is left."""
 
 import os
 import signal

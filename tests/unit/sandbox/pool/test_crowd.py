@@ -49,7 +49,7 @@ def is_ended(group: Group, seconds: float | None) -> bool:
 
 @pytest.fixture(autouse=True)
 def frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowd, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(crowd, "_CHECK_SECONDS", 0.001)
     monkeypatch.setattr(crowd, "_OVERDUE_SECONDS", 0.0)
 
 

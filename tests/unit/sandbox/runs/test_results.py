@@ -1,4 +1,4 @@
-"""How results combine to a status."""
+"""How results combine into a status."""
 
 import pytest
 

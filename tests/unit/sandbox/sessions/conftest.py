@@ -1,4 +1,4 @@
-"""Nobody waits long for a scripted driver to end by itself: it does not."""
+"""Shortens the grace period of scripted drivers, which never exit by themselves."""
 
 import pytest
 

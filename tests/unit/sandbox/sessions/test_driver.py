@@ -10,7 +10,7 @@ from services.sandbox.guest.frames import ChannelClosed
 from services.sandbox.sessions.driver import DriverChannel
 
 
-def test_a_message_over_a_closed_channel_tells_so() -> None:
+def test_sending_over_a_closed_channel_raises_channel_closed() -> None:
     async def run() -> None:
         own, driver = socket.socketpair()
         with driver:

@@ -111,7 +111,7 @@ def test_a_response_beyond_the_limit_becomes_an_error() -> None:
     assert b"too_busy" in sent[1]["body"]
 
 
-def test_unread_responses_count_and_are_passed_on_in_pieces() -> None:
+def test_unread_responses_count_and_are_sent_in_pieces() -> None:
     async def run() -> None:
         size = 5 * PIECE_BYTES + 1
         app = InFlightBytes(Answering(size), limit=size + LIMIT)
@@ -136,7 +136,7 @@ def test_unread_responses_count_and_are_passed_on_in_pieces() -> None:
     asyncio.run(run())
 
 
-def test_a_body_that_stalls_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stalled_body_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_flight, "BODY_SECONDS", 0.01)
 
     async def stall() -> Message:
