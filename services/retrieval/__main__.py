@@ -1,12 +1,10 @@
 """Run the retrieval service: ``python -m services.retrieval --host 127.0.0.1 --port 8082``."""
 
-import signal
 import sys
-from types import FrameType
 
 from services.core.web.serving import Address, bind, start_service
-from services.retrieval.server.server import serve_alone
-from services.retrieval.server.supervisor import serve_by_many
+from services.retrieval.server.server import exit_on_signals, serve_alone
+from services.retrieval.server.supervisor import serve_with_processes
 from services.retrieval.settings import RetrievalSettings
 
 
@@ -17,16 +15,11 @@ def main() -> int:
 
 def _serve(settings: RetrievalSettings, address: Address) -> None:
     # uvicorn re-raises the signal once it has shut down; encoders still have to be stopped then.
-    for ending in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(ending, _leave)
+    exit_on_signals()
     if settings.retrieval_processes == 1:
         serve_alone(settings, bind(address))
     else:
-        serve_by_many(settings, address)
-
-
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
+        serve_with_processes(settings, address)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class RetrievalSettings(IndexSettings, AccessSettings):
         description="The default index: its name, or the folder of one.",
     )
     retrieval_processes: int = Field(
-        default=1, ge=1, le=64, description="Server processes; they share the port and the indexes."
+        default=1, ge=1, le=64, description="Server processes that share the port and the indexes."
     )
     retrieval_threads: int | None = Field(
         default=None,

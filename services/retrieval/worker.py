@@ -83,7 +83,7 @@ class IndexingHandler:
         weights = locate_model(session, name, root, self._artifacts).weights
         if weights.revision is not None:
             raise InvalidRequest(
-                f"model {name!r} is registered with a revision, which encoders do not take: "
+                f"model {name!r} is registered with a revision, which encoders do not support: "
                 "register the revision's folder",
                 param="encoder",
             )

@@ -32,8 +32,7 @@ class ProgramActivity(NamedTuple):
 
 class _Sample(NamedTuple):
     """``busy`` programs compete for processors; ``free_bytes`` of memory remain beyond what they
-    may still allocate; ``young`` are the memory limits of those that started too recently to judge.
-    """
+    may still allocate; ``young`` are the memory limits of those too recent to judge."""
 
     busy: int
     free_bytes: int

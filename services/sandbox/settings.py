@@ -24,7 +24,7 @@ def _destination(text: str) -> str:
 
 def _one_destination(text: str) -> str:
     if parse_entry(text)[1]:
-        raise ValueError(f"{text!r} stands for more than one destination")
+        raise ValueError(f"{text!r} means more than one destination")
     return text
 
 
@@ -100,7 +100,7 @@ class SandboxSettings(AccessSettings):
         description="Folder of precompiled headers and the like; null: home/sandbox/prepared.",
     )
     sandbox_max_sessions: int = Field(
-        default=32, ge=0, le=4096, description="Stateful sessions that may be open at once."
+        default=32, ge=0, le=4096, description="Stateful sessions that may be open concurrently."
     )
     sandbox_session_idle_seconds: float = Field(
         default=600.0, ge=1.0, description="Idle time after which a session ends."
@@ -124,7 +124,7 @@ class SandboxSettings(AccessSettings):
         Field(
             default=[],
             repr=False,
-            description="SHA-256 of each key for scripts, comma-separated; empty: none may run.",
+            description="SHA-256 of each key for scripts, comma-separated; empty disables scripts.",
         )
     )
     sandbox_scripts: int = Field(
@@ -137,23 +137,21 @@ class SandboxSettings(AccessSettings):
         default=1024,
         ge=1,
         le=1 << 20,
-        description="Most space for the files of a script; in the full tier it counts as memory, "
-        "too.",
+        description="Disk quota of a script; in the full tier it counts as memory, too.",
     )
     sandbox_script_folders: dict[FolderName, Folder] = Field(
         default={},
-        description="JSON object: folders that scripts may read, and those below, by names.",
+        description="JSON object: names and paths of the folders that scripts may read.",
     )
     sandbox_script_network: Annotated[str, AfterValidator(_one_destination)] | None = Field(
         default=None,
-        description="HOST:PORT, the one destination of scripts, as the campaigns' LLM proxy; null: "
-        "none.",
+        description="HOST:PORT, only destination of scripts (campaigns' LLM proxy); null: none.",
     )
     sandbox_script_unattended_seconds: float = Field(
         default=900.0,
         ge=1.0,
         le=86400.0,
-        description="A script that its client does not ask for is ended after so long.",
+        description="Time after which a script that its client does not poll is killed.",
     )
 
     @model_validator(mode="after")

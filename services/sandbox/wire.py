@@ -5,7 +5,9 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from fastapi import Response
 
 from services.contracts.errors import Unprocessable
 from services.contracts.sandbox import CodeRequest, CommandResult, CommandStatus, RunStatus
@@ -215,3 +217,14 @@ def _encode(content: bytes) -> str:
     size = 3 * LARGE_BYTES
     pieces = (content[at : at + size] for at in range(0, len(content), size))
     return b"".join(map(base64.b64encode, pieces)).decode()
+
+
+FILE_CONTENT = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+DOWNLOAD: dict[int | str, dict[str, Any]] = {200: {"content": FILE_CONTENT}}
+"""OpenAPI declaration of a route that responds with `file_response`."""
+
+
+def file_response(content: bytes) -> Response:
+    """A file as the response body."""
+    headers = {"x-content-type-options": "nosniff"}
+    return Response(content, media_type="application/octet-stream", headers=headers)

@@ -43,7 +43,7 @@ ENCODER_LOG = "encoder.log"
 LOCK_SECONDS = 30.0
 
 
-def carry_out(request: IndexMessage, folder: Path, reporter: Reporter) -> BaseModel:
+def execute(request: IndexMessage, folder: Path, reporter: Reporter) -> BaseModel:
     """Execute a message; ``folder`` holds it and receives logs. Raises `TemperError`."""
     settings = IndexSettings()
     store = IndexStore(settings.indexes_folder)
@@ -105,7 +105,7 @@ def main(folder: Path) -> None:
     reporter = Reporter(folder)
     request = _MESSAGE.validate_json((folder / MESSAGE_FILE).read_bytes())
     try:
-        outcome = carry_out(request, folder, reporter)
+        outcome = execute(request, folder, reporter)
     except InvalidCorpus as error:
         error.announce(reporter)
         reporter.fail(error.code, error.message, error.param)

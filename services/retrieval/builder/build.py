@@ -1,4 +1,4 @@
-"""Building an index aside, and switching to it."""
+"""Builds a new version of an index, and switches to it."""
 
 import errno
 import time
@@ -49,26 +49,26 @@ class BuildAttempt:
         context: BuildContext,
         progress: BuildProgress,
     ) -> None:
-        self._order = request
-        self._around = context
+        self._request = request
+        self._context = context
         self._progress = progress
         self._version = writing.building
         self.is_resumed = False
-        self._state = self._taken_up(writing)
+        self._state = self._resume_or_start(writing)
 
     def run(self) -> None:
         """Complete the pending version."""
-        specification = self._order.specification
-        with self._encoder() as encoder:  # first: an unusable one must not cost hours of indexing
+        specification = self._request.specification
+        with self._encoder() as encoder:  # first: fail before hours of indexing
             published = self._published(encoder)
             if self._state.passages is None:
                 passages = write_text(self._version, specification, self._checked(), self._progress)
-                self._keep(passages=passages)
+                self._save(passages=passages)
             dense = None if encoder is None else self._write_vectors(encoder, published)
-        if not BuildState.of(self._order).is_of_same_index(self._state):
+        if not BuildState.of(self._request).is_of_same_index(self._state):
             raise InvalidRequest("the corpus changed while it was being read", param="file")
         manifest = Manifest(
-            name=self._order.index,
+            name=self._request.index,
             mode=specification.mode,
             language=specification.language,
             documents=self._state.passages or 0,
@@ -76,9 +76,9 @@ class BuildAttempt:
         )
         finish_version(self._version, manifest)
 
-    def _taken_up(self, writing: PendingVersion) -> BuildState:
+    def _resume_or_start(self, writing: PendingVersion) -> BuildState:
         """Adopt the state an earlier attempt left for the same index; discard anything else."""
-        wanted = BuildState.of(self._order)
+        wanted = BuildState.of(self._request)
         left = read_state(self._version)
         if left is not None and wanted.is_of_same_index(left):
             wanted = left.model_copy(update={"build": wanted.build})
@@ -90,47 +90,47 @@ class BuildAttempt:
         wanted.write(self._version)
         return wanted
 
-    def _keep(self, **changes: object) -> None:
+    def _save(self, **changes: object) -> None:
         self._state = self._state.model_copy(update=changes)
         self._state.write(self._version)
 
     def _checked(self) -> CheckedCorpus:
-        return CheckedCorpus(open_corpus(self._order.corpus), self._order.corpus_name)
+        return CheckedCorpus(open_corpus(self._request.corpus), self._request.corpus_name)
 
     @contextmanager
     def _encoder(self) -> Iterator[PassageEncoder | None]:
         """Run the encoder, unless the index has no vectors."""
-        if self._order.specification.mode is IndexMode.BM25:
+        if self._request.specification.mode is IndexMode.BM25:
             yield None
             return
-        wanted = EncoderSpecification(model=self._order.specification.encoder or DEFAULT_MODEL)
+        wanted = EncoderSpecification(model=self._request.specification.encoder or DEFAULT_MODEL)
         self._progress.begin("starting_encoder")
-        with self._around.start_encoder(wanted) as encoder:
+        with self._context.start_encoder(wanted) as encoder:
             yield encoder
 
     def _published(self, encoder: PassageEncoder | None) -> PublishedVectors | None:
-        """The vectors to import, if any, which must be the encoder's."""
-        if self._order.vectors is None or encoder is None:
+        """The vectors to import, if any; they must be the encoder's."""
+        if self._request.vectors is None or encoder is None:
             return None
-        published = PublishedVectors(self._order.vectors)
-        check_vectors(published, encoder, open_corpus(self._order.corpus))
+        published = PublishedVectors(self._request.vectors)
+        check_vectors(published, encoder, open_corpus(self._request.corpus))
         return published
 
     def _write_vectors(
         self, encoder: PassageEncoder, published: PublishedVectors | None
     ) -> DenseManifest:
-        self._settle_encoder(encoder.description)
+        self._adopt_encoder(encoder.description)
         passages = self._state.passages or 0
 
         def fill(builder: DenseBuilder) -> None:
             if published is not None:
                 import_vectors(builder, published, passages, self._progress)
                 return
-            corpus = open_corpus(self._order.corpus)
+            corpus = open_corpus(self._request.corpus)
             encode_passages(builder, corpus, passages, encoder, self._progress)
 
         parameters = DenseParameters(
-            dimension=encoder.description.dimension, kind=self._order.specification.dense
+            dimension=encoder.description.dimension, kind=self._request.specification.dense
         )
         kind = write_vectors(self._version, parameters, passages, fill, self._progress)
         return DenseManifest(
@@ -139,13 +139,13 @@ class BuildAttempt:
             encoder=encoder.description.model_dump(mode="json"),
         )
 
-    def _settle_encoder(self, encoder: EncoderDescription) -> None:
+    def _adopt_encoder(self, encoder: EncoderDescription) -> None:
         """Keep earlier vectors only if the same encoder made them."""
         earlier = self._state.encoder
         if earlier is not None and earlier.fingerprint != encoder.fingerprint:
             self._progress.message("the encoder has changed; re-encoding all passages")
             _remove_vectors(self._version)
-        self._keep(encoder=encoder)
+        self._save(encoder=encoder)
 
 
 def _remove_vectors(version: VersionFolder) -> None:
@@ -164,15 +164,15 @@ def build_index(request: BuildIndex, context: BuildContext, progress: BuildProgr
     The index of that name keeps serving its current version until the new one is complete. Raises
     `InvalidCorpus`, `StorageFull`, `IndexBusy` and encoder errors; the index is then unchanged.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     analyzer_for(request.specification)
     with context.store.writing(request.index, LOCK_SECONDS) as writing:
-        version = _made_before(request, context.store)
+        version = _already_published(request, context.store)
         if version is None:
-            with _undone_when_useless(writing, request):
+            with _discard_unless_resumable(writing, request):
                 _make_version(request, writing, context, progress)
                 version = writing.publish()
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     summary = context.store.summary(request.index)
     metrics = IndexBuildMetrics(
         documents=summary.documents,
@@ -198,7 +198,7 @@ def _make_version(
         BuildAttempt(request, writing, context, progress).run()
 
 
-def _made_before(request: BuildIndex, store: IndexStore) -> str | None:
+def _already_published(request: BuildIndex, store: IndexStore) -> str | None:
     """The version published by an earlier attempt of this build that died before reporting it."""
     version = store.version(request.index)
     if version is None:
@@ -208,7 +208,7 @@ def _made_before(request: BuildIndex, store: IndexStore) -> str | None:
 
 
 @contextmanager
-def _undone_when_useless(writing: PendingVersion, request: BuildIndex) -> Iterator[None]:
+def _discard_unless_resumable(writing: PendingVersion, request: BuildIndex) -> Iterator[None]:
     """Discard the pending version when the corpus is invalid or the disk is full (others need the
     space); after any other failure a later attempt resumes it."""
     try:
@@ -223,6 +223,6 @@ def _undone_when_useless(writing: PendingVersion, request: BuildIndex) -> Iterat
         reason = error.message if isinstance(error, StorageFull) else "the disk is full"
         raise StorageFull(
             f"{reason}; index {request.index!r} is unchanged, the partial build removed: "
-            f"make room where {writing.building.path} is (or set TEMPER_RETRIEVAL_INDEXES to a "
-            "larger disk) and build it again"
+            f"free space on the disk of {writing.building.path} (or set TEMPER_RETRIEVAL_INDEXES "
+            "to a larger disk) and rebuild it"
         ) from error

@@ -24,7 +24,7 @@ def put_documents(
     """Add the passages of a corpus, replacing those with the same ids.
 
     The whole corpus is validated first: an invalid one changes nothing. If the process is killed
-    later, the reported number of passages is in; rerunning is safe. Raises `InvalidCorpus`,
+    later, the reported number of passages is stored; rerunning is safe. Raises `InvalidCorpus`,
     `UnknownIndex`, `IndexBusy`, `IndexFull`, `StorageFull` and encoder errors.
     """
     checked = CheckedCorpus(open_corpus(request.corpus, ids_required=True), request.corpus_name)
@@ -37,7 +37,7 @@ def put_documents(
         documents = (passage.document for passage in checked)
         while batch := list(islice(documents, PUT_CHUNK)):
             changed += changes.put(batch, _vectors(batch, encoder))
-            progress.tell(changed, total)
+            progress.report(changed, total)
     return PassagesChanged(index=request.index, changed=changed, documents=index.count)
 
 

@@ -41,7 +41,7 @@ class PassageEncoder(Protocol):
 
 
 StartEncoder = Callable[[EncoderSpecification], AbstractContextManager[PassageEncoder]]
-"""Runs an encoder for the length of a block. Raises `RuntimeMissing`, `EncoderUnusable` and
+"""Runs an encoder for the duration of a block. Raises `RuntimeMissing`, `EncoderUnusable` and
 `EncoderUnavailable`."""
 
 

@@ -1,4 +1,4 @@
-"""Vectors that are imported from a file, in the order of the corpus, instead of computed."""
+"""Imports vectors from a file, in the order of the corpus, instead of computing them."""
 
 from itertools import islice, takewhile
 
@@ -14,15 +14,15 @@ from services.retrieval.vectors.published import PublishedVectors
 
 IMPORT_CHUNK = 8192
 COMPARED = 16
-"""Passages that are encoded to see whether the file has the encoder's vectors of them."""
+"""Passages that are encoded to check that the file holds the encoder's vectors."""
 
-_LEAST_COSINE = 0.95
-"""Their least mean cosine. Unrelated texts reach 0.85 with some encoders; the same text, in another
-precision or cut at another length, 0.97 and more."""
+_MIN_COSINE = 0.95
+"""Their minimum mean cosine. Unrelated texts reach 0.85 with some encoders; the same text, at
+another precision or truncation, 0.97 and more."""
 
 
 def check_vectors(published: PublishedVectors, encoder: PassageEncoder, corpus: Corpus) -> None:
-    """Raise `VectorFileUnusable` unless the file can have been made by the encoder.
+    """Raise `VectorFileUnusable` if another encoder made the file.
 
     Compares dimensions, and the vectors of the first passages.
     """
@@ -38,7 +38,7 @@ def check_vectors(published: PublishedVectors, encoder: PassageEncoder, corpus: 
         return
     given = normalized(next(published.read(0, len(texts))), dimension)
     cosine = float(np.einsum("ij,ij->i", given, encoder.encode(texts)).mean())
-    if not cosine >= _LEAST_COSINE:
+    if not cosine >= _MIN_COSINE:
         raise VectorFileUnusable(
             published.path,
             f"does not have the vectors that {model} makes of the first {len(texts)} passages "
@@ -47,8 +47,8 @@ def check_vectors(published: PublishedVectors, encoder: PassageEncoder, corpus: 
 
 
 def _first_texts(corpus: Corpus, most: int) -> list[str]:
-    """The first passages, up to a bad row: those behind it have no longer the vector of their
-    number, and reading the whole corpus reports it."""
+    """The first passages, up to a bad row: after it, numbers and vectors no longer match, and
+    reading the whole corpus reports it."""
     good = takewhile(lambda item: isinstance(item, Passage), corpus)
     return [item.document.contents for item in islice(good, most) if isinstance(item, Passage)]
 
@@ -56,7 +56,7 @@ def _first_texts(corpus: Corpus, most: int) -> list[str]:
 def import_vectors(
     builder: DenseBuilder, published: PublishedVectors, passages: int, progress: BuildProgress
 ) -> None:
-    """Append the vectors that earlier attempts have not; raises `VectorFileUnusable`."""
+    """Append the vectors missing from earlier attempts; raises `VectorFileUnusable`."""
     if published.rows != passages:
         raise VectorFileUnusable(
             published.path, f"has {published.rows:,} vectors, but the corpus {passages:,} passages"
@@ -64,4 +64,4 @@ def import_vectors(
     progress.begin("importing_vectors", builder.rows)
     for vectors in published.read(builder.rows, IMPORT_CHUNK):
         builder.append(vectors)
-        progress.tell(builder.rows, passages)
+        progress.report(builder.rows, passages)

@@ -26,7 +26,7 @@ class BuildProgress:
         self._next_report = 0.0
         self._next_metrics = self._started + METRICS_SECONDS
 
-    def tell(self, done: int, total: float) -> None:
+    def report(self, done: int, total: float) -> None:
         """Report ``done`` of about ``total`` passages; the end of a phase is always reported."""
         now = time.monotonic()
         if now < self._next_report and done < total:

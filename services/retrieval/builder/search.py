@@ -1,4 +1,4 @@
-"""Searching an index without the service."""
+"""Searches an index without the service."""
 
 import json
 

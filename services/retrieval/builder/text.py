@@ -31,7 +31,7 @@ def write_text(
     corpus: CheckedCorpus,
     progress: BuildProgress,
 ) -> int:
-    """Write the passages that earlier attempts have not written; return the total number.
+    """Write the passages missing from earlier attempts; return the total number.
 
     Raises `InvalidCorpus` with all problems, duplicate ids included, and `StorageFull`.
     """
@@ -69,10 +69,10 @@ class _Text:
             if len(self._batch) == _ADD_CHUNK:
                 self._add()
                 done = number + 1
-                self._progress.tell(done, done / max(corpus.share_read, 1e-9))
+                self._progress.report(done, done / max(corpus.share_read, 1e-9))
         self._add()
         self._writer.commit()
-        self._progress.tell(corpus.passages, corpus.passages)
+        self._progress.report(corpus.passages, corpus.passages)
 
     def _add(self) -> None:
         self._writer.add(self._batch)

@@ -24,7 +24,7 @@ def write_vectors(
     fill: Callable[[DenseBuilder], None],
     progress: BuildProgress,
 ) -> DenseKind:
-    """Have ``fill`` append what earlier attempts have not, then build the vector index.
+    """Have ``fill`` append the vectors missing from earlier attempts, then build the vector index.
 
     ``passages`` is the number in the corpus. Returns the resolved kind. Raises `StorageFull` and
     what ``fill`` does.
@@ -35,7 +35,7 @@ def write_vectors(
         _check_room(version, (passages - builder.rows) * parameters.dimension * _FLOAT_BYTES)
         fill(builder)
         progress.begin("arranging_vectors")
-        builder.finish(lambda share: progress.tell(int(share * passages), passages))
+        builder.finish(lambda share: progress.report(int(share * passages), passages))
         return builder.kind
 
 
@@ -46,13 +46,13 @@ def encode_passages(
     encoder: PassageEncoder,
     progress: BuildProgress,
 ) -> None:
-    """Encode the passages that earlier attempts have not; raises encoder errors."""
+    """Encode the passages missing from earlier attempts; raises encoder errors."""
     progress.begin("encoding", builder.rows)
     texts = (item.document.contents for item in corpus if isinstance(item, Passage))
     waiting = islice(texts, builder.rows, None)
     while batch := list(islice(waiting, ENCODE_CHUNK)):
         builder.append(encoder.encode(batch))
-        progress.tell(builder.rows, passages)
+        progress.report(builder.rows, passages)
     if builder.rows != passages:
         raise InvalidRequest(
             f"the corpus had {passages:,} passages when it was first read, and has "

@@ -1,1 +1,1 @@
-"""Passages, and the files they come in."""
+"""Passages and corpus files."""

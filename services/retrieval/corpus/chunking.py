@@ -1,11 +1,11 @@
-"""Splits long texts into passages of a size that an encoder can read."""
+"""Splits long texts into passages that fit an encoder's input."""
 
 import re
 from collections.abc import Iterator
 
 PASSAGE_BYTES = 1000
-"""About what an encoder reads of a text. Bytes, because tokens of non-Latin scripts hold fewer
-characters."""
+"""Approximately the length of text an encoder reads. Bytes, because tokens of non-Latin scripts
+hold fewer characters."""
 
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
 _BREAKS = (re.compile(r"\n"), re.compile(r"[.!?。!?…][\"')\]]?(?=\s)|[。!?]"), re.compile(r"\s"))

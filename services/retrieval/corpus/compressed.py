@@ -1,4 +1,4 @@
-"""Gzip-compressed JSONL, decompressed while it is read."""
+"""Gzip-compressed JSONL, decompressed on the fly."""
 
 import os
 import zlib
@@ -24,7 +24,7 @@ def is_gzip(path: Path) -> bool:
 
 
 class GzipJsonlReader(JsonlReader):
-    """Rows of a gzip file that holds JSONL; raises `UnreadableFile` where it is damaged."""
+    """Rows of a gzip-compressed JSONL file; raises `UnreadableFile` where it is damaged."""
 
     def __init__(self, path: Path) -> None:
         """Raises `UnreadableFile` when it holds something else."""
@@ -40,7 +40,7 @@ class GzipJsonlReader(JsonlReader):
 
     @property
     def share_read(self) -> float:
-        """How much of the compressed file was read, from 0 to 1."""
+        """Fraction of the compressed file read so far, from 0 to 1."""
         return self._share
 
     def __iter__(self) -> Iterator[Record | Problem]:

@@ -45,8 +45,8 @@ class Corpus(Protocol):
 class RowCorpus:
     """A JSONL, JSON or Parquet file, or a gzip-compressed JSONL file.
 
-    A row without an id gets its number, unless ``ids_required``. With a ``name``, which tells the
-    file from others of the corpus, ids and places begin with it.
+    A row without an id gets its number, unless ``ids_required``. With a ``name``, which identifies
+    the file within the corpus, ids and places begin with it.
     """
 
     def __init__(self, path: Path, *, name: str | None = None, ids_required: bool = False) -> None:

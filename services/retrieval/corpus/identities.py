@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 _HASH_BYTES = 8
 _CHUNK = 1 << 22
-"""Hashes processed at once: 32 MB, and as much again for sorting."""
+"""Hashes per chunk: 32 MB, and as much again for sorting."""
 
 Hashes = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]

@@ -57,13 +57,13 @@ class CheckedCorpus:
                 if isinstance(item, Passage):
                     self.passages += 1
                     yield item
-                elif not self._keep(item):
+                elif not self._record(item):
                     return
         except UnreadableFile as error:
-            self._keep(error.problem)
+            self._record(error.problem)
             return
         if not self.passages and not self.problems:
-            self._keep(Problem(None, "holds no passages"))
+            self._record(Problem(None, "holds no passages"))
 
     def check_ids(self, log: IdLog) -> None:
         """Check for duplicate ids; ``log`` holds the ids of all passages, in order."""
@@ -82,7 +82,7 @@ class CheckedCorpus:
             if earlier != passage.place:
                 message = f"id {passage.document.id!r} is also that of {earlier}"
                 place = "" if passage.row is not None else f"{passage.place}: "
-                if not self._keep(Problem(passage.row, place + message)):
+                if not self._record(Problem(passage.row, place + message)):
                     return
 
     def raise_problems(self) -> None:
@@ -91,7 +91,7 @@ class CheckedCorpus:
             problems = sorted(self.problems, key=lambda problem: problem.row or 0)
             raise InvalidCorpus(self._name, problems, complete=self._complete)
 
-    def _keep(self, problem: Problem) -> bool:
+    def _record(self, problem: Problem) -> bool:
         """Record a problem; False once there are too many to record."""
         if len(self.problems) < self._most:
             self.problems.append(problem)
@@ -105,7 +105,7 @@ _PASSAGES_PER_PROGRESS = 500
 
 
 def check_corpus(spec: CorpusFileSpec, file: FileValidation) -> JsonObject:
-    """Read the corpus to its end; passage ids are kept in a scratch file, to bound memory."""
+    """Read the whole corpus; passage ids go to a scratch file, to bound memory."""
     try:
         Analyzer(spec.language)
     except ValueError as error:

@@ -16,11 +16,10 @@ from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
 from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.progress import BuildProgress
+from services.retrieval.default_index.building import DEFAULT_INDEX
 from services.retrieval.default_index.documentation import rows
 from services.retrieval.encoder.specification import EncoderSpecification
 from services.retrieval.store.store import IndexStore
-
-DEFAULT_INDEX = "python"
 
 
 def ensure_default_index(root: Path) -> None:

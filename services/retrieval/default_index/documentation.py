@@ -1,4 +1,4 @@
-"""Python's own documentation as passages.
+"""Python's documentation as passages.
 
 Modules are parsed, never imported, so none of their code runs.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.retrieval.corpus.chunking import cut
 
-_PASSED_OVER = frozenset(
+_EXCLUDED = frozenset(
     {"test", "tests", "idlelib", "lib2to3", "distutils", "site-packages", "dist-packages"}
 )
 _TOPICS = Path("pydoc_data") / "topics.py"
@@ -43,7 +43,7 @@ def _texts() -> Iterator[tuple[str, str, str]]:
         yield "reference", topic, text
     for path in sorted(library.rglob("*.py")):
         parts = path.relative_to(library).with_suffix("").parts
-        if not _PASSED_OVER.isdisjoint(parts) or any(_is_private(part) for part in parts):
+        if not _EXCLUDED.isdisjoint(parts) or any(_is_private(part) for part in parts):
             continue
         tree = _parsed(path)
         if tree is not None:

@@ -44,7 +44,7 @@ class EncoderClient:
         """
         response, _ = await self._ask(Operation.DESCRIBE, deadline=deadline)
         if response.description is None:
-            raise EncoderUnavailable("the encoder did not say what it is")
+            raise EncoderUnavailable("the encoder sent no description")
         return response.description
 
     async def busy_seconds(self, *, deadline: float) -> float:
@@ -76,9 +76,9 @@ class EncoderClient:
         """
         if not passages:
             return np.empty(0, np.float32)
-        asked = list(encoded_texts([query]))
+        encoded = list(encoded_texts([query]))
         split = parts(encoded_texts(passages), PART_TEXTS)
-        scores = await self._in_parts(Operation.SCORE, (asked + part for part in split), deadline)
+        scores = await self._in_parts(Operation.SCORE, (encoded + part for part in split), deadline)
         return scores.reshape(-1)
 
     @property

@@ -23,7 +23,7 @@ MAX_HEADER_BYTES = 8 << 20
 MAX_BODY_BYTES = 64 << 20
 MAX_TEXTS = 1024
 MAX_TEXT_CHARACTERS = 32_768
-"""Texts are truncated to this; no encoder reads as much."""
+"""Texts are truncated to this; no encoder reads that much."""
 
 PART_BYTES = 1 << 20
 _PREFIX = struct.Struct(">II")
@@ -41,7 +41,7 @@ class Operation(StrEnum):
     HEALTH = "health"  # age of the current batch
     ENCODE = "encode"  # vectors of texts
     SCORE = "score"  # relevance of texts to the first one
-    CANCEL = "cancel"  # abandon the request of this id; has no answer
+    CANCEL = "cancel"  # cancel the request with this id; has no answer
 
 
 class EncoderRequest(BaseModel):

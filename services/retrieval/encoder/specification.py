@@ -1,4 +1,4 @@
-"""What encoder is requested, and what a running encoder is."""
+"""The specification of an encoder, and the description of a running one."""
 
 from enum import StrEnum
 from typing import Annotated, Self

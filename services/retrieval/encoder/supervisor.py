@@ -95,7 +95,7 @@ ENVIRONMENT = {
 
 
 class EncoderSupervisor(threading.Thread):
-    """Keeps ``command``, which listens on ``socket``, running and ``state`` up to date."""
+    """Keeps ``command``, which listens on ``socket``, running, and ``state`` up to date."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class EncoderSupervisor(threading.Thread):
             client.close()
             process.end()
             while not process.wait(1.0):
-                pass  # its socket must be free for the next one
+                pass  # the socket must be free for the next process
         return True
 
     def _start(self) -> SupervisedProcess:

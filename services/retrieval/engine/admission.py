@@ -10,7 +10,7 @@ from services.contracts.errors import Unavailable
 WATCHED_SECONDS = 2.0
 WATCHED_QUERIES = 50
 """The throughput is measured over busy periods of at least this much time and this many queries,
-and forgotten when idle: what slowed it, such as a starting encoder, may be over."""
+and reset when idle: what slowed it down, such as a starting encoder, may be over."""
 LONGEST_RETRY_AFTER = 30.0
 
 
@@ -37,7 +37,7 @@ class QueryAdmission:
         self._pace = 0.0  # queries per second; 0 while unknown
 
     @contextmanager
-    def place(self, queries: int, seconds: float) -> Iterator[None]:
+    def permits(self, queries: int, seconds: float) -> Iterator[None]:
         """Hold permits for a request that times out in ``seconds``; raises `Overloaded`."""
         now = self._clock()
         self._check(queries, seconds)

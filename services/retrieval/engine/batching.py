@@ -33,7 +33,7 @@ class _Waiting(Generic[Item, Result]):
 class Batcher(Generic[Item, Result]):
     """Batches one kind of work; belongs to one event loop.
 
-    At most ``parallel`` batches run at once. While a slot is free, items start immediately;
+    At most ``parallel`` batches run concurrently. While a slot is free, items start immediately;
     otherwise they are merged and shared out when slots free up. While something runs, a batch
     smaller than ``largest`` waits up to ``max_wait`` seconds for more items. A batch weighs at most
     ``largest``, unless a single item weighs more. Cancelled items are never started.

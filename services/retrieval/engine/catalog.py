@@ -82,7 +82,7 @@ class IndexLocator:
         return self._elsewhere is None and self._store.was_dropped(self.default)
 
     def note_default(self, *, is_dropped: bool) -> None:
-        """Note for later processes whether the default index was deleted."""
+        """Record for later processes whether the default index was deleted."""
         if self._elsewhere is not None:
             return
         try:
@@ -91,7 +91,7 @@ class IndexLocator:
             else:
                 self._store.forget_dropped(self.default)
         except OSError as error:  # such as a folder that is mounted read-only
-            logger.warning("cannot note that the default index was deleted: %s", error)
+            logger.warning("cannot record that the default index was deleted: %s", error)
 
     def _folder(self, name: str) -> IndexFolder:
         if self._elsewhere is not None and name == self.default:
@@ -119,7 +119,7 @@ def _folder_of(store: IndexStore, default: str) -> Path | None:
 MAX_OPEN = 64
 LOCK_SECONDS = 5.0
 """How long dropping an index waits for a running build or change."""
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """Polling interval for new versions."""
 
 
@@ -130,9 +130,8 @@ class IndexBeingBuilt(Unavailable):
 
 
 class Catalog:
-    """Opens indexes on demand, follows their versions, and replaces damaged ones.
-
-    ``is_building`` tells whether the default index is being built right now.
+    """Opens indexes on demand, follows their versions, and replaces damaged ones. ``is_building``
+    returns whether the default index is being built.
     """
 
     def __init__(
@@ -198,7 +197,7 @@ class Catalog:
         return summary.model_copy(update={"name": name, "problem": problem})
 
     def check(self, name: str | None, served: ServedIndex) -> None:
-        """Verify all files of an open index in background, and replace it if it is damaged."""
+        """Verify all files of an open index in the background, and replace it if it is damaged."""
         task = asyncio.create_task(self._check(name or self.default, served))
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
@@ -222,10 +221,10 @@ class Catalog:
                 if self.default not in self._open:
                     await self._try_default()
                 for name in tuple(self._open):
-                    await self._look(name)
+                    await self._check_version(name)
             except Exception:  # keep following newer versions after any error
                 logger.exception("polling the indexes failed")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _try_default(self) -> None:
         try:
@@ -235,7 +234,7 @@ class Catalog:
                 self._seen[self.default] = error.message
                 logger.warning("the default index cannot be served: %s", error.message)
 
-    async def _look(self, name: str) -> None:
+    async def _check_version(self, name: str) -> None:
         """Switch to a newer version; keep the old one if the new one is broken."""
         mark = await asyncio.to_thread(self._locator.mark, name)
         if mark == self._seen.get(name):

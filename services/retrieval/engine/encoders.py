@@ -65,8 +65,8 @@ class EncoderClients:
 
         Raises `Unavailable` when the encoder cannot be started.
         """
-        asked = description.specification() if description else EncoderSpecification()
-        specification = asked.model_copy(
+        requested = description.specification() if description else EncoderSpecification()
+        specification = requested.model_copy(
             update={"device": self._device, "reranker": self._reranker}
         )
         async with self._lock:

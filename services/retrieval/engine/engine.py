@@ -56,7 +56,7 @@ class SearchEngine:
         find_socket: FindSocket,
         is_building: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``is_building`` tells whether the default index is being built right now."""
+        """``is_building`` returns whether the default index is being built."""
         self.settings = settings
         self.cache = HitCache(settings.retrieval_cache_mb << 20)
         self.admission = QueryAdmission(settings.retrieval_max_queries)
@@ -74,7 +74,7 @@ class SearchEngine:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Follow the indexes within the block; close everything at its end."""
+        """Follow the indexes within the block; close everything on exit."""
         try:
             async with self.catalog.following():
                 yield
@@ -96,13 +96,13 @@ class SearchEngine:
         """
         _check_size(search)
         deadline = time.monotonic() + seconds
-        with self.admission.place(len(search.queries), seconds):
+        with self.admission.permits(len(search.queries), seconds):
             try:
                 async with asyncio.timeout(seconds):
                     served = self.catalog.get_open(name) or await self.catalog.get(name)
                     with served.used():
                         found = await self._found(served, search, deadline)
-                        return await _written(found, search, write)
+                        return await _serialize(found, search, write)
             except IndexUnusable:
                 if (damaged := self.catalog.get_open(name)) is not None:
                     self.catalog.check(name, damaged)
@@ -128,14 +128,14 @@ class SearchEngine:
     ) -> Sequence[Sequence[Hit]]:
         """Hits of each query: cached ones, and a search for the rest."""
         if not self.cache.is_on:
-            return await _searched(served, search, search.queries, mode, deadline)
+            return await _search(served, search, search.queries, mode, deadline)
         state = self._state(served, search, mode)
         keys = [(*state, query) for query in search.queries]
         known = [self.cache.get(key) for key in keys]
         missing = [n for n, hits in enumerate(known) if hits is None]
         if missing:
             queries = [search.queries[n] for n in missing]
-            found = await _searched(served, search, queries, mode, deadline)
+            found = await _search(served, search, queries, mode, deadline)
             for n, hits in zip(missing, found, strict=True):
                 known[n] = hits
                 self.cache.put(keys[n], search.queries[n], hits)
@@ -148,18 +148,18 @@ class SearchEngine:
 
 
 def _check_size(search: Search) -> None:
-    most = MAX_WORKED_HITS if search.rerank or search.highlights else MAX_HITS
+    limit = MAX_WORKED_HITS if search.rerank or search.highlights else MAX_HITS
     hits = len(search.queries) * search.topk
-    if hits > most:
-        kind = "reranked or highlighted" if most == MAX_WORKED_HITS else "returned"
+    if hits > limit:
+        kind = "reranked or highlighted" if limit == MAX_WORKED_HITS else "returned"
         raise Unprocessable(
             f"{len(search.queries)} queries with topk {search.topk} ask for {hits} passages; "
-            f"{most} can be {kind} per request",
+            f"{limit} can be {kind} per request",
             param="topk",
         )
 
 
-async def _written(
+async def _serialize(
     found: SearchResults, search: Search, write: Callable[[SearchResults], bytes]
 ) -> bytes:
     size = sum(len(hit.document) for hits in found.hits for hit in hits)
@@ -173,7 +173,7 @@ async def _written(
     return write(found)
 
 
-async def _searched(
+async def _search(
     served: ServedIndex,
     search: Search,
     queries: Sequence[str],

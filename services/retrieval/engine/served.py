@@ -95,15 +95,15 @@ class ServedIndex:
         self._is_retired = True
         self._close_if_done()
 
-    def mode_for(self, asked: IndexMode | None) -> IndexMode:
+    def mode_for(self, requested: IndexMode | None) -> IndexMode:
         """Resolve the mode of a search; raises `InvalidRequest` for one the index lacks."""
-        if asked is None and self._usual_mode is not None:
+        if requested is None and self._usual_mode is not None:
             is_possible = self.mode in (self._usual_mode, IndexMode.HYBRID)
             return self._usual_mode if is_possible else self.mode
-        if asked is None or asked is self.mode or self.mode is IndexMode.HYBRID:
-            return asked or self.mode
+        if requested is None or requested is self.mode or self.mode is IndexMode.HYBRID:
+            return requested or self.mode
         raise InvalidRequest(
-            f"index {self.index.name!r} is searched by {self.mode.value}, not by {asked.value}",
+            f"index {self.index.name!r} is searched by {self.mode.value}, not by {requested.value}",
             param="mode",
         )
 

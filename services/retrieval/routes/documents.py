@@ -55,22 +55,22 @@ async def list_documents(
 
 @router.post("", summary="Add or replace documents")
 async def put_many(
-    name: Name, asked: PutDocuments, retrieval: Retrieval, _principal: ToolPrincipal
+    name: Name, body: PutDocuments, retrieval: Retrieval, _principal: ToolPrincipal
 ) -> DocumentsChanged:
     """Add documents, replacing those with the same ids.
 
     Durable when answered: all of them or none.
     """
-    put = await put_documents(retrieval.engine, name, asked.documents)
+    put = await put_documents(retrieval.engine, name, body.documents)
     return DocumentsChanged(index=name, put=put)
 
 
 @router.post("/delete", summary="Delete documents")
 async def delete_many(
-    name: Name, asked: DeleteDocuments, retrieval: Retrieval, _principal: ToolPrincipal
+    name: Name, body: DeleteDocuments, retrieval: Retrieval, _principal: ToolPrincipal
 ) -> DocumentsChanged:
     """Delete documents by id; unknown ids are ignored."""
-    deleted = await delete_documents(retrieval.engine, name, asked.ids)
+    deleted = await delete_documents(retrieval.engine, name, body.ids)
     return DocumentsChanged(index=name, deleted=deleted)
 
 

@@ -1,4 +1,4 @@
-"""What both search routes share: the router, and limits on the queries of a request."""
+"""Shared by both search routes: the router, and limits on the queries of a request."""
 
 import json
 from collections.abc import Sequence
@@ -37,9 +37,9 @@ def search_router(tag: str) -> APIRouter:
 def checked_queries(
     queries: Sequence[str], settings: RetrievalSettings, param: str
 ) -> tuple[Sequence[str], list[str]]:
-    """Queries cut to `MAX_QUERY_CHARACTERS`, with notes that say which were cut.
+    """Queries truncated to `MAX_QUERY_CHARACTERS`, with notes that say which were truncated.
 
-    Raises `Unprocessable` when a request brings more queries than the settings allow.
+    Raises `Unprocessable` when a request has more queries than the settings allow.
     """
     most = settings.retrieval_request_queries
     if len(queries) > most:

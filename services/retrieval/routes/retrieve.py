@@ -36,16 +36,16 @@ router = search_router("retrieve")
 )
 async def retrieve(request: Request, retrieval: Retrieval, _principal: ToolPrincipal) -> Response:
     """Search the index for each query. Lists are shorter than topk when there are fewer hits."""
-    asked = await read_body(request, RetrieveRequest)
-    return await answer_to(request, _retrieved(retrieval, asked))
+    body = await read_body(request, RetrieveRequest)
+    return await answer_to(request, _retrieve(retrieval, body))
 
 
-async def _retrieved(retrieval: RetrievalContext, asked: RetrieveRequest) -> bytes:
+async def _retrieve(retrieval: RetrievalContext, body: RetrieveRequest) -> bytes:
     settings = retrieval.settings
-    queries, notes = checked_queries(asked.queries, settings, "queries")
-    search = Search(queries, asked.topk or settings.retrieval_topk)
-    write = partial(scored_answer if asked.return_scores else plain_answer, notes=notes)
-    return await retrieval.engine.answer(asked.index, search, settings.retrieval_seconds, write)
+    queries, notes = checked_queries(body.queries, settings, "queries")
+    search = Search(queries, body.topk or settings.retrieval_topk)
+    write = partial(scored_answer if body.return_scores else plain_answer, notes=notes)
+    return await retrieval.engine.answer(body.index, search, settings.retrieval_seconds, write)
 
 
 def plain_answer(found: SearchResults, notes: Sequence[str] = ()) -> bytes:

@@ -45,25 +45,25 @@ router = search_router("search")
 )
 async def search(request: Request, retrieval: Retrieval, _principal: ToolPrincipal) -> Response:
     """Search one index by words, vectors or both, with one query or many."""
-    asked = await read_body(request, SearchRequest)
-    return await answer_to(request, _searched(retrieval, asked))
+    body = await read_body(request, SearchRequest)
+    return await answer_to(request, _search(retrieval, body))
 
 
-async def _searched(retrieval: RetrievalContext, asked: SearchRequest) -> bytes:
+async def _search(retrieval: RetrievalContext, body: SearchRequest) -> bytes:
     settings = retrieval.settings
-    given = [asked.query] if isinstance(asked.query, str) else asked.query
+    given = [body.query] if isinstance(body.query, str) else body.query
     queries, notes = checked_queries(given, settings, "query")
     search = Search(
         queries,
-        asked.topk or settings.retrieval_topk,
-        asked.mode,
-        asked.filter,
-        asked.rerank,
-        asked.highlights,
+        body.topk or settings.retrieval_topk,
+        body.mode,
+        body.filter,
+        body.rerank,
+        body.highlights,
     )
-    seconds = asked.timeout or settings.retrieval_seconds
+    seconds = body.timeout or settings.retrieval_seconds
     write = partial(search_answer, search=search, notes=notes)
-    return await retrieval.engine.answer(asked.index, search, seconds, write)
+    return await retrieval.engine.answer(body.index, search, seconds, write)
 
 
 def search_answer(found: SearchResults, search: Search, notes: Sequence[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Communication between the server processes of one service, in a private folder.
+"""IPC between the processes of one service, through a private folder.
 
 The parent owns the encoders; a server asks it for their sockets. Requests and answers are single
 lines of JSON.
@@ -26,7 +26,7 @@ class _Answer(BaseModel):
 
 
 class BuiltFlag:
-    """Set once there is nothing left to build: by the parent, visible to all."""
+    """Set by the parent once there is nothing left to build; visible to all processes."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "built"
@@ -58,21 +58,21 @@ async def ask_for_encoder(folder: Path, specification: EncoderSpecification) -> 
 
 
 @asynccontextmanager
-async def encoder_lookup_served(folder: Path, find_socket: FindSocket) -> AsyncIterator[None]:
-    """Answer servers that look up encoders, within the block."""
+async def serve_encoder_lookups(folder: Path, find_socket: FindSocket) -> AsyncIterator[None]:
+    """Serve the encoder lookups of the servers, within the block."""
 
-    async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 answer = await _answer(await reader.readline(), find_socket)
                 writer.write(answer.model_dump_json().encode() + b"\n")
                 await writer.drain()
-        except (OSError, ValueError, TimeoutError):  # the peer is gone or sent garbage
+        except (OSError, ValueError, TimeoutError):  # the peer disconnected or sent garbage
             return
         finally:
             writer.close()
 
-    listening = await asyncio.start_unix_server(tell, _encoders(folder), limit=MAX_LINE_BYTES)
+    listening = await asyncio.start_unix_server(respond, _encoders(folder), limit=MAX_LINE_BYTES)
     try:
         yield
     finally:

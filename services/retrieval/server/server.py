@@ -15,7 +15,6 @@ import sys
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import uvloop
 from prometheus_client import CollectorRegistry
@@ -28,17 +27,17 @@ from services.retrieval.engine.encoders import EncoderPool
 from services.retrieval.engine.engine import SearchEngine
 from services.retrieval.parent import die_with_parent
 from services.retrieval.server.ipc import BuiltFlag, ask_for_encoder
-from services.retrieval.server.shared_metrics import SharedRegistry, metrics_served
+from services.retrieval.server.shared_metrics import SharedRegistry, serve_metrics
 from services.retrieval.settings import RetrievalSettings
 
 
 def serve_alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> None:
-    """Serve as the only process until a signal."""
-    _run(_alone(settings, sockets))
+    """Serve as the only process, until a signal."""
+    _run(_serve_alone(settings, sockets))
 
 
 def main() -> int:
-    """Serve as one of several until the parent stops it or dies."""
+    """Serve as one of several processes, until the parent stops it or dies."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--number", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
@@ -46,20 +45,19 @@ def main() -> int:
     parser.add_argument("--sockets", type=int, nargs="+", required=True)
     arguments = parser.parse_args()
     die_with_parent(arguments.parent)
-    for ending in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(ending, _leave)
+    exit_on_signals()
     settings = RetrievalSettings()
     configure_logging(settings.log_level, settings.log_json)
     sockets = [socket.socket(fileno=each) for each in arguments.sockets]
     try:
-        _run(_one_of_many(settings, sockets, arguments.folder, arguments.number))
+        _run(_serve_among_others(settings, sockets, arguments.folder, arguments.number))
     finally:
         if os.getppid() != arguments.parent:  # the parent was killed and could not clean up
             shutil.rmtree(arguments.folder, ignore_errors=True)
     return 0
 
 
-async def _alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> None:
+async def _serve_alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> None:
     built = asyncio.Event()
     folder, default = settings.indexes_folder, settings.retrieval_index
     pool = EncoderPool(settings.runtimes_folder, settings.home / "logs")
@@ -70,14 +68,14 @@ async def _alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> N
             await create_server(app).serve(sockets)
 
 
-async def _one_of_many(
+async def _serve_among_others(
     settings: RetrievalSettings, sockets: list[socket.socket], folder: Path, number: int
 ) -> None:
     registry = SharedRegistry(folder, number)
     built = BuiltFlag(folder)
     engine = SearchEngine(settings, partial(ask_for_encoder, folder), lambda: not built.is_set())
     app = create_retrieval(settings, engine, registry)
-    async with metrics_served(folder, number, registry):
+    async with serve_metrics(folder, number, registry):
         await create_server(app).serve(sockets)
 
 
@@ -86,8 +84,10 @@ def _run(serving: Coroutine[None, None, None]) -> None:
         runner.run(serving)
 
 
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
+def exit_on_signals() -> None:
+    """Raise SystemExit on SIGTERM and SIGINT."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _signal, _frame: sys.exit(0))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One set of metrics for several processes, whichever is scraped."""
+"""The metrics of several processes, complete from whichever is scraped."""
 
 import asyncio
 import socket
@@ -28,7 +28,7 @@ class SharedRegistry(CollectorRegistry):
     def collect(self) -> Iterator[Metric]:
         """Collect from all processes."""
         families: dict[str, Metric] = {}
-        for number, text in self._told():
+        for number, text in self._texts():
             for family in text_string_to_metric_families(text):
                 known = families.setdefault(
                     family.name, Metric(family.name, family.documentation, family.type)
@@ -45,7 +45,7 @@ class SharedRegistry(CollectorRegistry):
             alone.register(_Collected(family))
         return generate_latest(alone)
 
-    def _told(self) -> Iterator[tuple[int, str]]:
+    def _texts(self) -> Iterator[tuple[int, str]]:
         yield self._number, self.own().decode()
         for path in sorted(self._folder.glob("metrics-*")):
             number = int(path.name.rpartition("-")[2])
@@ -63,12 +63,10 @@ class _Collected:
 
 
 @asynccontextmanager
-async def metrics_served(
-    folder: Path, number: int, registry: SharedRegistry
-) -> AsyncIterator[None]:
+async def serve_metrics(folder: Path, number: int, registry: SharedRegistry) -> AsyncIterator[None]:
     """Serve this process's metrics to its siblings, within the block."""
 
-    async def tell(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             writer.write(registry.own())
             async with asyncio.timeout(SIBLING_SECONDS):
@@ -79,8 +77,8 @@ async def metrics_served(
             writer.close()
 
     path = folder / f"metrics-{number}"
-    path.unlink(missing_ok=True)  # left by a killed predecessor
-    listening = await asyncio.start_unix_server(tell, path)
+    path.unlink(missing_ok=True)  # left behind by a killed predecessor
+    listening = await asyncio.start_unix_server(respond, path)
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ from services.contracts.errors import ConfigurationError
 from services.core.web.serving import SHUTDOWN_SECONDS, Address, bind
 from services.retrieval.default_index.building import building_default_index
 from services.retrieval.engine.encoders import EncoderPool
-from services.retrieval.server.ipc import BuiltFlag, encoder_lookup_served
+from services.retrieval.server.ipc import BuiltFlag, serve_encoder_lookups
 from services.retrieval.settings import RetrievalSettings
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ END_SECONDS = SHUTDOWN_SECONDS + 10
 Sockets = Sequence[socket.socket]
 
 
-def serve_by_many(settings: RetrievalSettings, address: Address) -> None:
+def serve_with_processes(settings: RetrievalSettings, address: Address) -> None:
     """Serve with the configured number of processes until a signal.
 
     Raises `ConfigurationError` when servers keep crashing.
@@ -53,11 +53,11 @@ async def _parent(
         asyncio.get_running_loop().add_signal_handler(ending, stop.set)
     built = BuiltFlag(folder)
     async with (
-        encoder_lookup_served(folder, pool.socket_of),
+        serve_encoder_lookups(folder, pool.socket_of),
         building_default_index(settings.indexes_folder, settings.retrieval_index, built),
     ):
         numbers = range(settings.retrieval_processes)
-        await _until(stop, [_kept_running(number, sockets, folder) for number in numbers])
+        await _until(stop, [_keep_running(number, sockets, folder) for number in numbers])
 
 
 async def _until(stop: asyncio.Event, work: Sequence[Coroutine[None, None, None]]) -> None:
@@ -74,9 +74,8 @@ async def _until(stop: asyncio.Event, work: Sequence[Coroutine[None, None, None]
         await asyncio.gather(stopping, *tasks, return_exceptions=True)
 
 
-async def _kept_running(number: int, sockets: Sockets, folder: Path) -> None:
-    """Run a server and restart it when it dies; raises `ConfigurationError` after too many
-    deaths."""
+async def _keep_running(number: int, sockets: Sockets, folder: Path) -> None:
+    """Run a server and restart it when it dies; raises `ConfigurationError` if it keeps dying."""
     deaths: deque[float] = deque(maxlen=MAX_DEATHS)
     while True:
         server = await _start(number, sockets, folder)
@@ -106,7 +105,7 @@ async def _start(number: int, sockets: Sockets, folder: Path) -> Process:
 
 
 async def _end(server: Process) -> None:
-    """Terminate a running server, and kill it if that does not help."""
+    """Terminate a running server, and kill it if it does not exit in time."""
     if server.returncode is not None:
         return
     server.terminate()

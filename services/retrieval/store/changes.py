@@ -31,7 +31,7 @@ MAX_ADDED = 100_000
 """Limit of passages added or replaced since the build; an index without vectors takes at least as
 many as it was built with."""
 
-_LEAST_FREE = 1 << 20  # bytes
+_MIN_FREE = 1 << 20  # bytes
 
 
 class Changes:
@@ -57,10 +57,10 @@ class Changes:
         rebuilt.
         """
         self._check_vectors(documents, vectors)
-        kept = list({one.id: place for place, one in enumerate(documents)}.values())
-        if not kept:
+        last = list({one.id: place for place, one in enumerate(documents)}.values())
+        if not last:
             return 0
-        chosen = [documents[place] for place in kept]
+        chosen = [documents[place] for place in last]
         with self._locked():
             self._check_room(len(chosen))
             contents = [document.to_json() for document in chosen]
@@ -68,7 +68,7 @@ class Changes:
             numbers = self._store(contents)
             if self._index.dense is not None and vectors is not None:
                 self._index.dense.refresh()
-                self._index.dense.add(np.array(numbers, dtype=np.int64), vectors[kept])
+                self._index.dense.add(np.array(numbers, dtype=np.int64), vectors[last])
             entries = [
                 text_entry(number, document, self._index.words)
                 for number, document in zip(numbers, chosen, strict=True)
@@ -116,7 +116,7 @@ class Changes:
 
     def _check_disk(self, size: int) -> None:
         """Refuse a change likely to fail halfway for lack of space."""
-        if shutil.disk_usage(self._folder.path).free < _LEAST_FREE + 4 * size:
+        if shutil.disk_usage(self._folder.path).free < _MIN_FREE + 4 * size:
             raise OutOfDisk(f"the disk of {self._folder.path} is full; the index is unchanged")
 
     def _store(self, documents: Sequence[bytes]) -> range:
@@ -127,29 +127,29 @@ class Changes:
             writer.sync()
         return numbers
 
-    def _write(self, gone: Sequence[str], entries: Sequence[tantivy.Document]) -> None:
+    def _write(self, deleted: Sequence[str], entries: Sequence[tantivy.Document]) -> None:
         """Apply the change; the commit makes it visible."""
         check_seal(self._folder.commit, required=self._index.manifest.sealed)
         with writing_to(self._folder.text):
             unseal(self._folder.commit)
             writer = self._index.text_writer()
             try:
-                for term in gone:
+                for term in deleted:
                     writer.delete_documents_by_term(ID, term)
                 for entry in entries:
                     writer.add_document(entry)
                 writer.commit()
                 sync_folder(self._folder.text)
-                _settle(writer, self._folder.commit)
+                _merge_and_seal(writer, self._folder.commit)
             finally:
                 del writer  # Releases tantivy's lock even if a traceback keeps this frame alive.
 
 
-def _settle(writer: tantivy.IndexWriter, commit: Path) -> None:
+def _merge_and_seal(writer: tantivy.IndexWriter, commit: Path) -> None:
     """Merge small segments and seal the result. The change is already durable, so failures are only
     logged."""
     try:
         writer.wait_merging_threads()
         seal(commit)
     except (OSError, ValueError) as error:
-        logger.warning("pieces of an index could not be merged: %s", error)
+        logger.warning("segments of an index could not be merged: %s", error)

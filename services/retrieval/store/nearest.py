@@ -23,7 +23,7 @@ _MAX_KNOWN = 1_000_000
 
 @dataclass(frozen=True)
 class Nearest:
-    """A state of the vectors with the text index that knows which passages exist.
+    """The vectors together with the text index, which knows which passages exist.
 
     Vectors of replaced and deleted passages remain in the vector index and are filtered out here.
     """
@@ -42,7 +42,7 @@ class Nearest:
         allowed = self.text.matching(wanted, LISTED) if wanted is not None else None
         if allowed is None:
             for widening in _WIDENINGS:
-                rankings = self._looked_through(vectors, topk, topk * widening, wanted)
+                rankings = self._post_filtered(vectors, topk, topk * widening, wanted)
                 if all(len(ranking) == topk for ranking in rankings):
                     return rankings
             allowed = self.text.matching(wanted)
@@ -55,11 +55,11 @@ class Nearest:
         """
         return self.dense.count == self.text.count
 
-    def _looked_through(
-        self, vectors: np.ndarray, topk: int, asked: int, wanted: tantivy.Query | None
+    def _post_filtered(
+        self, vectors: np.ndarray, topk: int, k: int, wanted: tantivy.Query | None
     ) -> list[Ranking]:
-        """The existing, matching passages among the ``asked`` nearest."""
-        rankings = self._found(vectors, asked)
+        """The existing, matching passages among the ``k`` nearest."""
+        rankings = self._found(vectors, k)
         numbers = {number for ranking in rankings for number, _ in ranking}
         present = self._present(numbers) if wanted is None else self.text.present(numbers, wanted)
         return [[one for one in ranking if one[0] in present][:topk] for ranking in rankings]

@@ -18,7 +18,7 @@ def seal(path: Path, content: bytes | None = None) -> None:
 
 
 def unseal(path: Path) -> None:
-    """Note, durably, that the file is about to be replaced: it is not checked until it is sealed
+    """Record, durably, that the file is about to be replaced: it is not checked until it is sealed
     again. A kill in between therefore never makes a good file look damaged."""
     _write(path, _BEING_REPLACED)
 

@@ -14,7 +14,7 @@ from services.retrieval.store.text import Ranked, TextSearcher
 from services.retrieval.store.tokens import Analyzer
 
 _PAGE = 512
-_LEAST_PART = 4  # minimum queries per thread
+_MIN_PART = 4  # minimum queries per thread
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ class IndexState:
             yield from sorted(self.text.present(page))
 
     def _by_words(self, queries: Sequence[Query], threads: Threads) -> dict[int, Ranking]:
-        asked = {place: one for place, one in enumerate(queries) if one.mode is not IndexMode.DENSE}
-        found = self._ranked_by(list(asked.values()), threads)
+        texts = {place: one for place, one in enumerate(queries) if one.mode is not IndexMode.DENSE}
+        found = self._ranked_by(list(texts.values()), threads)
         addresses = [address for ranked in found for _, address in ranked]
         numbers = iter(self.text.numbers(addresses) if addresses else [])
         return {
             place: [(next(numbers), score) for score, _ in ranked]
-            for place, ranked in zip(asked, found, strict=True)
+            for place, ranked in zip(texts, found, strict=True)
         }
 
     def _ranked_by(self, queries: Sequence[Query], threads: Threads) -> list[Ranked]:
         """One part per core, including this thread; one thread per query would cost more."""
-        size = max(_LEAST_PART, -(-len(queries) // threads.count))
+        size = max(_MIN_PART, -(-len(queries) // threads.count))
         parts = [queries[start : start + size] for start in range(size, len(queries), size)]
         others = [threads.pool.submit(self._each_ranked, part) for part in parts]
         found = self._each_ranked(queries[:size])

@@ -55,15 +55,15 @@ class PendingVersion:
         if self.building.path.exists():
             remove_atomically(self.building.path, self._folder.path)
 
-    def tidy(self) -> None:
-        """Complete a switch or deletion interrupted by a kill."""
+    def recover(self) -> None:
+        """Complete a switch or deletion that a kill interrupted."""
         complete = [one for one in self._folder.versions if self._folder.version(one).is_complete]
         if complete and complete[-1] != self._folder.served:
             self._serve(complete[-1])
         remove_leftovers(self._folder.path)
         remove_leftovers(self._folder.path.parent)
 
-    def leave(self) -> None:
+    def remove_unpublished(self) -> None:
         """Remove the folder of an index that was never published."""
         if self._folder.served is None and not self.building.path.exists():
             remove_atomically(self._folder.path, self._folder.path.parent)
@@ -81,7 +81,7 @@ def remove_atomically(path: Path, place: Path) -> None:
 
 
 def remove_leftovers(place: Path) -> None:
-    """Delete what a killed `remove_atomically` left."""
+    """Delete what a killed `remove_atomically` left behind."""
     for doomed in place.glob(f"{_SWEPT}*"):
         shutil.rmtree(doomed, ignore_errors=True)
 
@@ -141,11 +141,11 @@ class IndexStore:
         folder = self._folder(name)
         with locked(folder.lock, timeout, make_folder=True):
             writing = PendingVersion(folder)
-            writing.tidy()
+            writing.recover()
             try:
                 yield writing
             finally:
-                writing.leave()
+                writing.remove_unpublished()
 
     def drop(self, name: str, timeout: float = 10.0) -> None:
         """Delete an index with all its versions; raises UnknownIndex or IndexBusy.
@@ -162,11 +162,11 @@ class IndexStore:
         return folder.served is None and folder.dropped.exists()
 
     def remember_dropped(self, name: str) -> None:
-        """Note, beyond this process, that an index is missing because it was deleted."""
+        """Record, beyond this process, that an index is missing because it was deleted."""
         self._folder(name).dropped.touch()
 
     def forget_dropped(self, name: str) -> None:
-        """Remove the note."""
+        """Remove that record."""
         self._folder(name).dropped.unlink(missing_ok=True)
 
     def _known(self, name: str) -> IndexFolder:

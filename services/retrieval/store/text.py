@@ -91,7 +91,7 @@ class TextSearcher:
         return hits
 
     def numbers(self, addresses: list[tantivy.DocAddress]) -> list[int]:
-        """The numbers of passages that were found; asked for many at once, it costs little."""
+        """The numbers of passages that were found; cheap for many at once."""
         with reading_from(self.folder):
             return [int(number or 0) for number in self.state.fast_field_values(NUMBER, addresses)]
 
@@ -103,9 +103,9 @@ class TextSearcher:
     def present(self, numbers: Iterable[int], wanted: tantivy.Query | None = None) -> set[int]:
         """Those of the numbers whose passages there are, and that meet the conditions."""
         present: set[int] = set()
-        asked = sorted(set(numbers))
-        for start in range(0, len(asked), _LOOKUP_CHUNK):
-            part = asked[start : start + _LOOKUP_CHUNK]
+        lookups = sorted(set(numbers))
+        for start in range(0, len(lookups), _LOOKUP_CHUNK):
+            part = lookups[start : start + _LOOKUP_CHUNK]
             any_of = [(tantivy.Occur.Should, self._term(NUMBER, number)) for number in part]
             query = tantivy.Query.boolean_query(any_of)
             if wanted is not None:

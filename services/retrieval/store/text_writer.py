@@ -1,4 +1,4 @@
-"""Writes the passages of a new version, in pieces that outlive the process."""
+"""Writes the passages of a new version, in commits that outlive the process."""
 
 from collections.abc import Sequence
 from typing import Self

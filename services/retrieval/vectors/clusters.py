@@ -28,7 +28,7 @@ _ROUNDS = 10
 _SAMPLES_A_CLUSTER = 40
 _MAX_SAMPLES = 262_144
 _MAX_CLUSTERS = 8192
-_LEAST_IN_A_CLUSTER = 100
+_MIN_CLUSTER_SIZE = 100
 """Average list size: the centroids then take at most a hundredth of the vectors' space."""
 
 _TRAINED, _FILLED = 0.25, 0.95
@@ -36,29 +36,29 @@ _TRAINED, _FILLED = 0.25, 0.95
 
 
 def build_clusters(
-    folder: DenseFolder, vectors: Vectors, codes: str, tell: Progress
+    folder: DenseFolder, vectors: Vectors, codes: str, report: Progress
 ) -> Iterable[Path]:
     """Build an IVF index over ``vectors`` with faiss's factory name ``codes`` for the quantizer."""
     if not folder.trained.exists():
         write_index(_trained(vectors, codes), folder.trained)
-    tell(_TRAINED)
+    report(_TRAINED)
     into = read_index(folder.trained)
     length = max(_CHUNK, BLOCK_BYTES // (into.code_size + 8))
     blocks = []
     for number, rows in enumerate(chunks(0, len(vectors), length)):
         path = folder.block(number)
         if not path.exists():
-            write_index(_filled(read_index(folder.trained), vectors, rows, tell), path)
+            write_index(_filled(read_index(folder.trained), vectors, rows, report), path)
         blocks.append(path)
     write_lists([read_block(path) for path in blocks], folder.lists, into)
     write_index(into, folder.base)
-    tell(1.0)
+    report(1.0)
     return [folder.base, folder.lists]
 
 
 def _trained(vectors: Vectors, codes: str) -> Any:
     rows, dimension = vectors.shape
-    clusters = min(round(2 * sqrt(rows)), rows // _LEAST_IN_A_CLUSTER, _MAX_CLUSTERS)
+    clusters = min(round(2 * sqrt(rows)), rows // _MIN_CLUSTER_SIZE, _MAX_CLUSTERS)
     index = faiss.index_factory(dimension, f"IVF{clusters},{codes}", INNER_PRODUCT)
     index.cp.niter = _ROUNDS
     index.cp.max_points_per_centroid = _SAMPLES_A_CLUSTER
@@ -73,11 +73,11 @@ def _trained(vectors: Vectors, codes: str) -> Any:
     return index
 
 
-def _filled(index: Any, vectors: Vectors, rows: slice, tell: Progress) -> Any:
+def _filled(index: Any, vectors: Vectors, rows: slice, report: Progress) -> Any:
     for part in chunks(rows.start, rows.stop, _CHUNK):
         numbers = np.arange(part.start, part.stop, dtype=np.int64)
         index.add_with_ids(np.ascontiguousarray(vectors[part]), numbers)
-        tell(_TRAINED + (_FILLED - _TRAINED) * part.stop / len(vectors))
+        report(_TRAINED + (_FILLED - _TRAINED) * part.stop / len(vectors))
     return index
 
 
@@ -87,7 +87,7 @@ Neighbors of short queries are spread over many lists: in half of them recall@10
 26,000 passages, queries of 4 to 8 words), in three quarters 0.987, in all 0.990."""
 
 _CANDIDATES = 200
-_LEAST_FACTOR = 4
+_MIN_FACTOR = 4
 _PLACE_BYTES, _NUMBER_BYTES = 24, 8
 
 
@@ -126,6 +126,6 @@ class ClusteredBase:
         parameters = faiss.SearchParametersIVF(nprobe=probes, **chosen)
         if self._again is not None:
             parameters = faiss.IndexRefineSearchParameters(
-                k_factor=max(_LEAST_FACTOR, _CANDIDATES / k), base_index_params=parameters
+                k_factor=max(_MIN_FACTOR, _CANDIDATES / k), base_index_params=parameters
             )
         return Neighbors(*self._index.search(queries, k, params=parameters))

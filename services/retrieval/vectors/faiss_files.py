@@ -1,6 +1,6 @@
-"""What depends on the inside of faiss: indexes over files that are mapped into memory.
+"""Everything that depends on faiss's internals: indexes over memory-mapped files.
 
-Holds for faiss 1.15; tests/unit/retrieval/vectors/test_faiss_files.py tells when it no longer does.
+Holds for faiss 1.15; tests/unit/retrieval/vectors/test_faiss_files.py fails when it no longer does.
 """
 
 import os

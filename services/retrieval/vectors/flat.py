@@ -40,10 +40,10 @@ class PlainBase:
         return Neighbors(*self.index.search(queries, k, params=parameters))
 
 
-def build_flat(folder: DenseFolder, vectors: Vectors, tell: Progress) -> Iterable[Path]:
+def build_flat(folder: DenseFolder, vectors: Vectors, report: Progress) -> Iterable[Path]:
     """Nothing to build: the vectors file is searched directly."""
     del vectors
-    tell(1.0)
+    report(1.0)
     return [folder.vectors]
 
 
@@ -54,7 +54,7 @@ def open_flat(folder: DenseFolder, description: Description) -> PlainBase:
     return PlainBase(faiss.IndexFlatIP(dimension), rows)
 
 
-def build_bytes(folder: DenseFolder, vectors: Vectors, tell: Progress) -> Iterable[Path]:
+def build_bytes(folder: DenseFolder, vectors: Vectors, report: Progress) -> Iterable[Path]:
     """Quantize to 8 bits per dimension; resumes an earlier build."""
     if not folder.quantizer.exists():
         trained = faiss.IndexScalarQuantizer(
@@ -67,7 +67,7 @@ def build_bytes(folder: DenseFolder, vectors: Vectors, tell: Progress) -> Iterab
     try:
         for rows in chunks(codes.rows, len(vectors), _CHUNK):
             codes.append(quantizer.sa_encode(np.ascontiguousarray(vectors[rows])))
-            tell(codes.rows / len(vectors))
+            report(codes.rows / len(vectors))
     finally:
         codes.close()
     return [folder.quantizer, folder.codes]

@@ -45,14 +45,14 @@ class GraphBase:
         return Neighbors(*self._index.search(queries, k, params=parameters))
 
 
-def build_graph(folder: DenseFolder, vectors: Vectors, tell: Progress) -> Iterable[Path]:
+def build_graph(folder: DenseFolder, vectors: Vectors, report: Progress) -> Iterable[Path]:
     """Build the graph in memory; restarts from scratch after a kill."""
     index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_8bit, _M, INNER_PRODUCT)
     index.hnsw.efConstruction = _EF_CONSTRUCTION
     index.train(sample(vectors, _SAMPLE))
     for rows in chunks(0, len(vectors), _CHUNK):
         index.add(np.ascontiguousarray(vectors[rows]))
-        tell(rows.stop / len(vectors))
+        report(rows.stop / len(vectors))
     write_index(index, folder.base)
     return [folder.base]
 

@@ -120,15 +120,15 @@ class DenseIndex:
         if rows.numbers.min() < self._description.rows:
             raise ValueError(f"numbers below {self._description.rows} belong to the build")
         with self._changing:
-            self._take_in(self._log.read())
+            self._merge(self._log.read())
             self._log.append(rows)
-            self._take_in([rows])
+            self._merge([rows])
 
     def refresh(self) -> bool:
         """Load what other processes have added; whether there was anything."""
         with self._changing:
             records = self._log.read()
-            self._take_in(records)
+            self._merge(records)
         return bool(records)
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class DenseIndex:
         self._base = None
         self._table = Table.empty(self.dimension)
 
-    def _take_in(self, records: list[Table]) -> None:
+    def _merge(self, records: list[Table]) -> None:
         if records:
             self._table = self._table.concatenated(records)
 

@@ -32,23 +32,23 @@ def resolved_kind(kind: DenseKind, rows: int) -> DenseKind:
 
 
 def build_base(
-    kind: DenseKind, folder: DenseFolder, vectors: Vectors, tell: Progress
+    kind: DenseKind, folder: DenseFolder, vectors: Vectors, report: Progress
 ) -> Iterable[Path]:
     """Build the index of a kind; returns the files that make it up."""
     match kind:
         case DenseKind.SQ8:
-            return build_bytes(folder, vectors, tell)
+            return build_bytes(folder, vectors, report)
         case DenseKind.HNSW:
-            return build_graph(folder, vectors, tell)
+            return build_graph(folder, vectors, report)
         case DenseKind.RABITQ:
-            return build_clusters(folder, vectors, _SEVEN_BITS, tell)
+            return build_clusters(folder, vectors, _SEVEN_BITS, report)
         case DenseKind.IVFPQ:
             codes = _short_codes(vectors.shape[1])
-            clusters = build_clusters(folder, vectors, codes, lambda part: tell(0.8 * part))
-            again = build_bytes(folder, vectors, lambda part: tell(0.8 + 0.2 * part))
+            clusters = build_clusters(folder, vectors, codes, lambda part: report(0.8 * part))
+            again = build_bytes(folder, vectors, lambda part: report(0.8 + 0.2 * part))
             return [*clusters, *again]
         case _:
-            return build_flat(folder, vectors, tell)
+            return build_flat(folder, vectors, report)
 
 
 def open_base(folder: DenseFolder, description: Description, device: str) -> Base:

@@ -1,4 +1,4 @@
-"""Published vectors: a flat faiss index, in one file or in the parts that it was split into.
+"""Published vectors: a flat faiss index, in one file or split into parts.
 
 Parsed here instead of by faiss, which would need the parts joined: those of Wikipedia take 61 GB.
 """
@@ -14,7 +14,7 @@ from services.retrieval.vectors.errors import VectorFileUnusable
 from services.retrieval.vectors.files import chunks
 
 PARTS = "part_*"
-"""Names of the files that ``split`` makes, in the order of their content."""
+"""Names of the files that ``split`` creates, in the order of their content."""
 
 _HEADER = struct.Struct("<4s i q q q ? i Q")
 """faiss's write_index: kind, dimension, rows, two unused, trained, metric, count of floats."""

@@ -88,8 +88,7 @@ class ContainedRun:
                 os.waitpid(dead.si_pid, 0)
 
     def disk_is_filling(self) -> bool:
-        """Whether runs have used up much of the shared space since the last call that returned
-        True."""
+        """Whether runs have used much of the shared space since the last time this was True."""
         is_disk_going = self._disk_space.is_shrinking()
         return self._shared_memory_space.is_shrinking() or is_disk_going
 
@@ -118,7 +117,7 @@ class ContainedRun:
         in_files = self._size_in_shared_memory() + self._unlinked.found().memory
         memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + in_files > limit:
-            found = self._evaluate(lambda: str(self._private_memory(limit)))
+            found = self._run_as_user(lambda: str(self._private_memory(limit)))
             memory = None if found is None else int(found)
         return (resident.memory if memory is None else memory) + in_files
 
@@ -137,25 +136,22 @@ class ContainedRun:
         return True
 
     def end(self) -> program.Ended:
-        """Kill every process, wait until all have died, and remove everything visible to other
-        runs."""
+        """Kill every process, wait until all have died, and remove what other runs could see."""
         ended = self._end_processes()
         _sweep_shared_memory(self.user)
         return ended
 
     def _find_unlinked(self) -> accounting.UnlinkedFiles:
-        found = self._evaluate(
+        found = self._run_as_user(
             lambda: "{} {} {}".format(*accounting.unlinked_files(self.processes, self.user))
         )
         if found is None:
             return self._unlinked.latest
         return accounting.UnlinkedFiles(*map(int, found.split()))
 
-    def _evaluate(self, task: Callable[[], str]) -> str | None:
+    def _run_as_user(self, task: Callable[[], str]) -> str | None:
         """Evaluate as its user; raises `ForkBomb` where no group prevents one."""
-        return _evaluate_as(
-            self.user, task, meanwhile=self.resident if self._samples_memory else None
-        )
+        return _run_as(self.user, task, meanwhile=self.resident if self._samples_memory else None)
 
     def _size_in_shared_memory(self) -> int:
         return sum(_size(entry) for entry in _in_shared_memory(self.user))
@@ -260,7 +256,7 @@ def kill_all(user: int) -> bool:
 
     Returns whether the signal certainly reached all of them.
     """
-    return _evaluate_as(user, _kill_own) is not None
+    return _run_as(user, _kill_own) is not None
 
 
 def _kill_own() -> str:
@@ -269,7 +265,7 @@ def _kill_own() -> str:
     return "killed"
 
 
-def _evaluate_as(
+def _run_as(
     user: int, task: Callable[[], str], meanwhile: Callable[[], object] | None = None
 ) -> str | None:
     """Evaluate in a fork that runs as the user: no other may inspect or reach its processes.

@@ -210,7 +210,6 @@ def confine(configuration: Configuration, layout: RunLayout, user: int | None) -
 
 
 def set_oom_score(score: int) -> None:
-    """Make the OOM killer choose this process and its future forks before those of a lower
-    score."""
+    """Make the OOM killer prefer this process and its future forks to those of lower scores."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
         file.write(b"%d" % score)

@@ -236,10 +236,10 @@ class Slot:
             async with asyncio.timeout(_OVERTIME_SECONDS):
                 await self._process.channel.send(message, bodies, descriptors)
         except TimeoutError:
-            raise self._lost("its process accepts no message") from None
+            raise self._lost("its process reads no messages") from None
         except ChannelClosed:
             await self.answer(_LAST_WORD_SECONDS)  # the reason, if it was still sent
-            raise self._lost("its process accepts no message") from None
+            raise self._lost("its process reads no messages") from None
 
     def _lost(self, reason: str, *, started: bool = False) -> SlotLost:
         self.broken = True

@@ -143,7 +143,7 @@ class Zygote:
 
     async def _ensure_started(self) -> Channel:
         if self._process is not None and self._process.poll() is not None:
-            logger.warning("zygote %s ended: restarting", self._profile.name)
+            logger.warning("zygote %s exited: restarting", self._profile.name)
             await self._stop()
         return self._channel or await self._start()
 

@@ -20,6 +20,7 @@ from services.core.web.json_body import documented_body, read_body
 from services.sandbox.context import Sandbox
 from services.sandbox.examples import SCRIPT
 from services.sandbox.scripts.manager import Scripts
+from services.sandbox.wire import DOWNLOAD, file_response
 
 
 async def _scripts(
@@ -80,14 +81,7 @@ async def delete(scripts: AllowedScripts, script_id: ScriptId) -> Deleted:
     "/{script_id}/files/{path:path}",
     summary="Download a file of a script",
     response_class=Response,
-    responses=documented_errors(NotFound)
-    | {
-        200: {
-            "content": {
-                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
-            }
-        }
-    },
+    responses=documented_errors(NotFound) | DOWNLOAD,
 )
 async def download(
     scripts: AllowedScripts,
@@ -98,8 +92,4 @@ async def download(
     content = scripts.get(script_id).files.get(path)
     if content is None:
         raise NotFound(f"the script has no fetched file {path[:200]!r}", param="path")
-    return Response(
-        content,
-        media_type="application/octet-stream",
-        headers={"x-content-type-options": "nosniff"},
-    )
+    return file_response(content)

@@ -24,7 +24,7 @@ from services.sandbox.context import Sandbox
 from services.sandbox.guest.frames import Header
 from services.sandbox.sessions.driver import FileAnswer, FolderEntry
 from services.sandbox.sessions.notebook import Notebook
-from services.sandbox.wire import clean_path
+from services.sandbox.wire import DOWNLOAD, FILE_CONTENT, clean_path, file_response
 
 router = APIRouter(
     prefix="/v1/sessions/{session_id}/files",
@@ -34,9 +34,7 @@ router = APIRouter(
 
 FilePath = Annotated[str, Path(description="Below the work directory.")]
 
-_BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_UPLOAD: dict[str, Any] = {"requestBody": {"required": True, "content": _BYTES}}
-_DOWNLOAD: dict[int | str, dict[str, Any]] = {200: {"content": _BYTES}}
+_UPLOAD: dict[str, Any] = {"requestBody": {"required": True, "content": FILE_CONTENT}}
 
 
 @router.get("", summary="List files", responses=documented_errors(InvalidRequest))
@@ -74,7 +72,7 @@ async def upload(
     "/{path:path}",
     summary="Download a file",
     response_class=Response,
-    responses=_DOWNLOAD | documented_errors(PayloadTooLarge, Unprocessable),
+    responses=DOWNLOAD | documented_errors(PayloadTooLarge, Unprocessable),
 )
 async def download(
     sandbox: Sandbox, principal: ToolPrincipal, session_id: str, path: FilePath
@@ -83,12 +81,8 @@ async def download(
     session = sandbox.sessions.get(principal, session_id)
     clean = clean_path(path, "path")
     with session.used() as notebook:
-        content = await read_file(notebook, clean, sandbox.settings.sandbox_max_body_bytes)
-    return Response(
-        content,
-        media_type="application/octet-stream",
-        headers={"x-content-type-options": "nosniff"},
-    )
+        limit = sandbox.settings.sandbox_max_body_bytes
+        return file_response(await read_file(notebook, clean, limit))
 
 
 async def write_file(notebook: Notebook, path: str, content: bytes) -> SessionFile:

@@ -46,7 +46,7 @@ def test_a_full_disk_leaves_the_index_unchanged_and_says_what_to_do(tmp_path: Pa
     assert run.returncode == 0, run.stderr
     told = errors.read_text()
     assert "index 'library' is unchanged" in told
-    assert "make room" in told
+    assert "free space" in told
     assert "(storage_full)" in told
     assert left.read_text() == ""
     document = run.stdout[run.stdout.index("{") : run.stdout.rindex("}") + 1]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from services.contracts.indexes import IndexMode
-from services.retrieval.default_index.command import DEFAULT_INDEX, ensure_default_index
+from services.retrieval.default_index.building import DEFAULT_INDEX
+from services.retrieval.default_index.command import ensure_default_index
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore

@@ -1,4 +1,4 @@
-"""What an indexing job becomes for its children."""
+"""The messages and commands that an indexing job's children get."""
 
 import json
 import time

@@ -18,10 +18,8 @@ Array = NDArray[np.float32]
 
 
 class EncoderTask:
-    """Texts to encode, or a query and passages to score.
-
-    ``finished`` is called once, from any thread, with the result (texts, columns) or an error; with
-    neither when the task was dropped.
+    """Texts to encode, or a query and passages to score. ``finished`` is called once, from any
+    thread, with the result (texts, columns) or an error, or with neither if the task was dropped.
     """
 
     def __init__(
@@ -45,7 +43,7 @@ class EncoderTask:
 
     @property
     def over(self) -> bool:
-        """Whether no more of it needs computing."""
+        """Whether nothing more of it needs computing."""
         return self._over
 
     def put(self, begin: int, rows: Array) -> None:
@@ -68,7 +66,7 @@ class EncoderTask:
             self._finished(None, error)
 
     def drop(self) -> None:
-        """Abandon the task: its client is gone."""
+        """Drop the task: its client disconnected."""
         if self._end():
             self._finished(None, None)
 
@@ -94,14 +92,14 @@ class Piece:
 
 MAX_WAITING = 65_536
 MAX_CHARACTERS = 64 << 20
-TURN_CHARACTERS = 32_768
+BATCH_CHARACTERS = 32_768
 """Approximate size of a thread's batch: hundreds of queries, or dozens of passages."""
 
-LEAST_TURN = 8
+MIN_TEXTS = 8
 """Minimum texts per thread: smaller batches are inefficient."""
 
-PASSAGE_TURNS = 4
-"""Queries have priority, but every so many batches passages go first, so neither starves."""
+PASSAGE_INTERVAL = 4
+"""Queries have priority, but passages go first in every n-th batch, so neither starves."""
 
 IDLE_SECONDS = 1.0
 
@@ -109,16 +107,16 @@ IDLE_SECONDS = 1.0
 class TaskQueue:
     """A bounded queue that merges many requests into batches."""
 
-    def __init__(self, characters_of_interest: int) -> None:
-        """``characters_of_interest``: characters beyond this do not add to a text's cost."""
-        self._interest = characters_of_interest
+    def __init__(self, max_text_characters: int) -> None:
+        """Characters beyond ``max_text_characters`` do not add to a text's cost."""
+        self._max_text_characters = max_text_characters
         self._queries: deque[EncoderTask] = deque()
         self._passages: deque[EncoderTask] = deque()
         self._changed = threading.Condition()
         self._idle = 0
         self._texts = 0
         self._characters = 0
-        self._turns = 0
+        self._batches = 0
         self._closed = False
 
     def add(self, task: EncoderTask) -> None:
@@ -128,7 +126,7 @@ class TaskQueue:
             if self._texts + len(task.texts) > MAX_WAITING or (
                 self._texts and self._characters + characters > MAX_CHARACTERS
             ):
-                raise EncoderBusy(f"{self._texts} texts wait for the encoder already")
+                raise EncoderBusy(f"{self._texts} texts are already queued")
             self._texts += len(task.texts)
             self._characters += characters
             lane = self._queries if task.kind is TextKind.QUERY else self._passages
@@ -145,7 +143,7 @@ class TaskQueue:
             self._idle += 1
             try:
                 while not self._closed:
-                    if pieces := self._share(scores_alone):
+                    if pieces := self._next_batch(scores_alone):
                         return pieces
                     self._changed.wait(IDLE_SECONDS)
                 return []
@@ -162,10 +160,10 @@ class TaskQueue:
             self._passages.clear()
             self._changed.notify_all()
 
-    def _share(self, scores_alone: bool) -> list[Piece]:
-        self._forget_ended()
-        rows = max(LEAST_TURN, math.ceil(self._texts / self._idle))
-        characters = TURN_CHARACTERS
+    def _next_batch(self, scores_alone: bool) -> list[Piece]:
+        self._remove_ended()
+        rows = max(MIN_TEXTS, math.ceil(self._texts / self._idle))
+        characters = BATCH_CHARACTERS
         pieces: list[Piece] = []
         for lane in self._lanes():
             while lane and rows > 0 and characters > 0:
@@ -175,11 +173,11 @@ class TaskQueue:
                     return pieces
                 end = task.taken
                 while end < len(task.texts) and rows > 0 and characters > 0:
-                    characters -= min(len(task.texts[end]), self._interest) + 1
+                    characters -= min(len(task.texts[end]), self._max_text_characters) + 1
                     rows -= 1
                     end += 1
                 pieces.append(Piece(task, task.taken, end))
-                self._count_out(task, end)
+                self._mark_taken(task, end)
                 if end == len(task.texts):
                     lane.popleft()
                 if alone:
@@ -187,25 +185,25 @@ class TaskQueue:
         return pieces
 
     def _lanes(self) -> Iterator[deque[EncoderTask]]:
-        self._turns += 1
-        if self._turns % PASSAGE_TURNS:
+        self._batches += 1
+        if self._batches % PASSAGE_INTERVAL:
             yield from (self._queries, self._passages)
         else:
             yield from (self._passages, self._queries)
 
-    def _forget_ended(self) -> None:
+    def _remove_ended(self) -> None:
         now = time.monotonic()
         for lane in (self._queries, self._passages):
             ended = [task for task in lane if task.over or task.deadline < now]
             for task in ended:
-                self._count_out(task, len(task.texts))
+                self._mark_taken(task, len(task.texts))
                 task.fail(EncoderTimeout("the encoder had no time for it by its deadline"))
             if ended:
-                kept = [task for task in lane if task.taken < len(task.texts)]
+                remaining = [task for task in lane if task.taken < len(task.texts)]
                 lane.clear()
-                lane.extend(kept)
+                lane.extend(remaining)
 
-    def _count_out(self, task: EncoderTask, end: int) -> None:
+    def _mark_taken(self, task: EncoderTask, end: int) -> None:
         left = task.texts[task.taken : end]
         self._texts -= len(left)
         self._characters -= sum(map(len, left))

@@ -68,16 +68,16 @@ class EncoderChild:
 def run(socket: Path, specification: EncoderSpecification, load: Load) -> None:
     """Run an encoder until SIGTERM, then exit the process.
 
-    Listens at once and answers when the model is loaded; if loading fails, every request gets the
-    reason.
+    Listens immediately and answers once the model is loaded; if loading fails, every request gets
+    the reason.
     """
 
     async def serve() -> None:
         await EncoderChild(specification, load).run(socket)
 
-    socket.unlink(missing_ok=True)  # left by a killed process
+    socket.unlink(missing_ok=True)  # left behind by a killed process
     asyncio.run(serve())
     socket.unlink(missing_ok=True)
-    with suppress(OSError):  # the owner may have been killed
+    with suppress(OSError):  # the owner may have died
         socket.parent.rmdir()
-    os._exit(0)  # a regular exit crashes library threads that are computing
+    os._exit(0)  # a regular exit crashes library threads that are still computing

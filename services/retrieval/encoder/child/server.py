@@ -50,7 +50,7 @@ class Server:
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection, and drop its pending tasks when it closes."""
         if self._connections == MAX_CONNECTIONS:
-            logger.warning("a connection was refused: there are %d", MAX_CONNECTIONS)
+            logger.warning("a connection was refused: %d are open", MAX_CONNECTIONS)
             writer.close()
             return
         self._connections += 1
@@ -73,7 +73,7 @@ class Server:
         return await asyncio.shield(self._loaded)
 
     def busy_seconds(self) -> float:
-        """For how long the oldest batch has been computed."""
+        """Age in seconds of the oldest batch being computed."""
         return self._busy_seconds()
 
     def add(self, task: EncoderTask) -> None:
@@ -116,7 +116,7 @@ class _Connection:
                     self._fail(request.id, error)
 
     def drop_all(self) -> None:
-        """Drop everything: the client is gone."""
+        """Drop all tasks: the client disconnected."""
         for task in list(self._tasks.values()):
             task.drop()
         for describing in self._describing:
@@ -124,7 +124,7 @@ class _Connection:
 
     def _add(self, request: EncoderRequest) -> None:
         if len(self._tasks) >= MAX_PENDING:
-            raise EncoderBusy(f"{MAX_PENDING} requests of this connection wait already")
+            raise EncoderBusy(f"{MAX_PENDING} requests of this connection are already pending")
         if len(request.texts) < (2 if request.operation is Operation.SCORE else 1):
             raise ProtocolError("a request has too few texts")
         deadline = time.monotonic() + LONGEST_SECONDS

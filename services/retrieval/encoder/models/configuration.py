@@ -119,7 +119,8 @@ _TOKENIZERS = (
 def fingerprint(folder: Path, *settings: object) -> str:
     """A hash of weights, tokenizer, modules and ``settings``.
 
-    Backend and precision are not part of it: they change vectors by less than searches notice.
+    Backend and precision are not part of it: their effect on vectors is too small to matter for
+    search.
     """
     digest = hashlib.sha256(json.dumps(settings).encode())
     for path in _deciding(folder):

@@ -13,8 +13,8 @@ from services.retrieval.encoder.specification import EncoderDescription, TextKin
 class Vectorizer(Protocol):
     """A loaded model.
 
-    ``reentrant``: several threads may call it at once, one core each; otherwise one call uses all
-    cores.
+    ``reentrant``: several threads may call it concurrently, one core each; otherwise one call uses
+    all cores.
     """
 
     dimension: int
@@ -90,6 +90,6 @@ class Encoder:
         if self._reranker is not None:
             with self._reranking:
                 return self._reranker.scores(query, passages)
-        asked = self.encode([query], TextKind.QUERY)[0]
-        scores: Array = self.encode(passages, TextKind.PASSAGE) @ asked
+        query_vector = self.encode([query], TextKind.QUERY)[0]
+        scores: Array = self.encode(passages, TextKind.PASSAGE) @ query_vector
         return scores

@@ -1,4 +1,4 @@
-"""Loads the encoder a specification asks for: location, backend and prefixes."""
+"""Loads the requested encoder: location, backend and prefixes."""
 
 import os
 import re

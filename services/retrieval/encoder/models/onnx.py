@@ -79,5 +79,5 @@ class OnnxModel:
         hidden: Array = self._session.run([self._output], given)[0].astype(np.float32)
         if not self._by_mean:
             return normalized(hidden[:, 0])
-        kept = hidden * mask[:, :, None].astype(np.float32)
-        return normalized(kept.sum(axis=1) / mask.sum(axis=1, keepdims=True).astype(np.float32))
+        unmasked = hidden * mask[:, :, None].astype(np.float32)
+        return normalized(unmasked.sum(axis=1) / mask.sum(axis=1, keepdims=True).astype(np.float32))

@@ -23,7 +23,7 @@ _LOADING_ERRORS = (
     *(OSError, ValueError, KeyError, RuntimeError, ImportError),
     *(AttributeError, TypeError, IndexError),
 )
-"""What the library raises for a folder whose modules it does not know or cannot connect."""
+"""What the library raises for a folder with unknown or incompatible modules."""
 
 
 class SentenceModel:
@@ -61,7 +61,7 @@ class SentenceModel:
 def _limit_tokens(model: SentenceTransformer, most: int) -> None:
     """Cut texts to their first ``most`` tokens."""
     first = model[0]
-    if isinstance(first, StaticEmbedding):  # it knows no limit, and refuses to be given one
+    if isinstance(first, StaticEmbedding):  # it has no limit, and rejects setting one
         first.tokenizer.enable_truncation(most)
     else:
         model.max_seq_length = most

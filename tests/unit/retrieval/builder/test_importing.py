@@ -169,7 +169,7 @@ def test_vectors_of_another_corpus_or_encoder_are_refused(
     assert importer.store.names() == []
 
 
-def test_a_bad_row_is_reported_instead_of_the_vectors_behind_it(importer: Importer) -> None:
+def test_a_bad_row_is_reported_before_mismatched_vectors(importer: Importer) -> None:
     importer.write([*rows(3), {"id": "x"}, *rows(3, "more")])
     importer.publish(vectors_of(7))
 

@@ -1,4 +1,4 @@
-"""What is told of a build's progress."""
+"""Progress reports of a build."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_the_remaining_time_uses_this_attempt_only(tmp_path: Path, clock: Clock)
     build.begin("encoding", done=500)
     clock.now += 10
 
-    build.tell(600, 1000)
+    build.report(600, 1000)
 
     (report,) = reports(tmp_path, "progress")
     assert (report["step"], report["total_steps"]) == (600, 1000)
@@ -49,7 +49,7 @@ def test_progress_is_rate_limited_except_the_last_step(tmp_path: Path, clock: Cl
     build.begin("reading")
     for done in range(1, 101):
         clock.now += 0.001
-        build.tell(done, 100)
+        build.report(done, 100)
 
     steps = [report["step"] for report in reports(tmp_path, "progress")]
 
@@ -61,7 +61,7 @@ def test_metrics_are_reported_periodically(tmp_path: Path, clock: Clock) -> None
     build.begin("encoding")
     for done in (100, 200, 300):
         clock.now += METRICS_SECONDS
-        build.tell(done, 1000)
+        build.report(done, 1000)
 
     rates = [report["metrics"]["passages_per_second"] for report in reports(tmp_path, "metrics")]
 
@@ -72,7 +72,7 @@ def test_the_total_is_never_below_the_done_count(tmp_path: Path, clock: Clock) -
     build = BuildProgress(Reporter(tmp_path))
     build.begin("reading")
 
-    build.tell(12, 11.4)
+    build.report(12, 11.4)
 
     (report,) = reports(tmp_path, "progress")
     assert report["total_steps"] == 12

@@ -1,4 +1,4 @@
-"""The vectors of a build: whose they are, what is gone on with, what is encoded again."""
+"""The vectors of a build: which encoder made them, what is resumed, what is re-encoded."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A corpus is read once, and everything that is wrong with it is named."""
+"""A corpus is read once, and all its problems are named."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Corpora of every form are read row by row, with all that is wrong with them."""
+"""Corpora of every form are read row by row, and all their problems reported."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A client and the server's end of its connection, in one event loop, over a real socket."""
+"""A client and its server in one event loop, over a real socket."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What a model's folder says."""
+"""Reading the configuration of a model's folder."""
 
 import json
 from pathlib import Path

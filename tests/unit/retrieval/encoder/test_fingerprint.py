@@ -1,4 +1,4 @@
-"""Telling models apart."""
+"""Fingerprints distinguish models."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What models want before a text."""
+"""The prefixes that models expect."""
 
 import pytest
 

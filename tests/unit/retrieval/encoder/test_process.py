@@ -1,4 +1,4 @@
-"""Keeping an encoder's process running; it is a real one, with letters for a model."""
+"""Supervision of a real encoder process, whose model counts letters."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ def running(runtimes: Path, model: str, **options: float) -> Iterator[EncoderPro
 
 
 def pid_of(process: EncoderProcess) -> int:
-    """The process that runs; there is none for a moment while it is restarted."""
+    """The id of the running process, waiting out a restart."""
     return wait_for(lambda: process.pid, "a process", WAIT)
 
 
@@ -100,7 +100,7 @@ def test_a_hanging_encoder_is_restarted(runtimes: Path, monkeypatch: pytest.Monk
         assert not lives(stopped)
 
 
-def test_an_unloadable_model_is_reported_at_once(runtimes: Path) -> None:
+def test_an_unloadable_model_is_reported_immediately(runtimes: Path) -> None:
     with running(runtimes, "missing") as process:
         with pytest.raises(EncoderUnusable, match="there is no such model"):
             process.wait_ready(WAIT)

@@ -1,4 +1,4 @@
-"""What goes over the socket."""
+"""The wire protocol of encoders."""
 
 import asyncio
 import struct

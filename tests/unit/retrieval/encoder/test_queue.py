@@ -1,4 +1,4 @@
-"""What the encoder's threads take of what waits."""
+"""The batches that the encoder's threads take from the queue."""
 
 import time
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def test_passages_do_not_starve() -> None:
     queue = waiting(task(["passage"], TextKind.PASSAGE))
     long = "q" * 1000
 
-    for _ in range(2 * queue_module.PASSAGE_TURNS):
+    for _ in range(2 * queue_module.PASSAGE_INTERVAL):
         queue.add(task([long] * 100))
         if "passage" in taken(queue):
             return
@@ -73,7 +73,7 @@ def test_every_text_is_taken_once_in_bounded_batches(sizes: list[list[int]]) -> 
     while left:
         share = taken(queue)
         assert share == left[: len(share)]
-        assert sum(min(len(text), 1000) for text in share[:-1]) <= queue_module.TURN_CHARACTERS
+        assert sum(min(len(text), 1000) for text in share[:-1]) <= queue_module.BATCH_CHARACTERS
         left = left[len(share) :]
 
 

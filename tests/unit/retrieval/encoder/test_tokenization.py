@@ -1,4 +1,4 @@
-"""Batcher of like lengths."""
+"""Batching texts by length."""
 
 from hypothesis import given
 from hypothesis import strategies as st

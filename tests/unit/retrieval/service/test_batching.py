@@ -1,4 +1,4 @@
-"""Work that comes at the same time is merged; a lone piece of it does not wait."""
+"""Concurrent work is merged; a lone item does not wait."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from tests.support.virtual_time import run_in_virtual_time
 
 
 class Worker:
-    """Work that ends when it is told to; a result is its item, marked."""
+    """Work that finishes on demand; a result is its item, marked."""
 
     def __init__(self) -> None:
         self.begun: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Answers are kept as long as there is room, and the ones asked for last stay longest."""
+"""Hits are cached within a limit, and the least recently used are evicted first."""
 
 from hypothesis import given
 from hypothesis import strategies as st

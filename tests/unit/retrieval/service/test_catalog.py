@@ -1,4 +1,4 @@
-"""Indexes are opened when they are asked for, and their newest good version is served."""
+"""Indexes are opened on demand, and their newest good version is served."""
 
 import shutil
 from pathlib import Path

@@ -20,7 +20,7 @@ def put(client: TestClient, *rows: dict[str, Any]) -> None:
 
 
 def test_added_documents_are_found_by_the_next_search(client: TestClient) -> None:
-    assert found(client, "tuples") == []  # and this is not what the cache has kept
+    assert found(client, "tuples") == []  # and not answered from the cache
 
     put(client, {"id": "t", "contents": "Tuples do not change."}, {"id": "u", "text": "Sets do."})
 

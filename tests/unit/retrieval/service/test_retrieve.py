@@ -1,4 +1,4 @@
-"""POST /retrieve is what clients of Search-R1 know, without its faults."""
+"""POST /retrieve is compatible with Search-R1, without its faults."""
 
 import json
 from typing import Any

@@ -33,7 +33,7 @@ def vector(text: str) -> NDArray[np.float32]:
 
 
 class Encoder:
-    """What stands in for an encoder process."""
+    """A stand-in for an encoder process."""
 
     def __init__(self, fingerprint: str = "the one") -> None:
         self.calls: list[tuple[TextKind, list[str]]] = []

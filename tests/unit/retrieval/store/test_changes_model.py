@@ -1,4 +1,4 @@
-"""Whatever is put and deleted, an index has what a dictionary would have."""
+"""After any changes an index holds what a dictionary would."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Searches, changes and builds at the same time."""
+"""Concurrent searches, changes and builds."""
 
 import json
 import threading

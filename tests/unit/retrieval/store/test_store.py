@@ -1,4 +1,4 @@
-"""Keeping indexes: names, versions, switching, and what is damaged."""
+"""The index store: names, versions, switching, and damage."""
 
 import os
 import shutil

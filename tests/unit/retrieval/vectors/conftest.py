@@ -25,7 +25,7 @@ def clustered(count: int, seed: int = 0, dimension: int = DIMENSION) -> Vectors:
 
 
 def nearest(queries: Vectors, vectors: Vectors, k: int) -> NDArray[np.int64]:
-    """What exact search finds."""
+    """The results of an exact search."""
     return np.argsort(-(queries @ vectors.T), axis=1, kind="stable")[:, :k]
 
 

@@ -34,7 +34,7 @@ while True:
 
 
 class Ended(Exception):
-    """Stands for the end of the process."""
+    """Stands in for the end of the process."""
 
 
 def make(

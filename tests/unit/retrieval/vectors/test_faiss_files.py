@@ -1,4 +1,4 @@
-"""What services.retrieval.vectors.faiss_files relies on inside of faiss 1.15."""
+"""The internals of faiss 1.15 that services.retrieval.vectors.faiss_files relies on."""
 
 from pathlib import Path
 

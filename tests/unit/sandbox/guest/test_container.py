@@ -34,7 +34,7 @@ def in_a_process(program: str) -> str:
 def test_a_helper_answers_as_the_user() -> None:
     program = f"""import os
 from services.sandbox.guest import container
-print(container._evaluate_as({USER}, lambda: str(os.getuid())))
+print(container._run_as({USER}, lambda: str(os.getuid())))
 """
     assert in_a_process(program) == f"{USER}\n"
 
@@ -73,7 +73,7 @@ def test_a_stopped_helper_times_out_and_is_killed(monkeypatch: pytest.MonkeyPatc
         time.sleep(600)
         return "never"
 
-    assert container._evaluate_as(USER, stop) is None
+    assert container._run_as(USER, stop) is None
     with pytest.raises(ChildProcessError):  # killed and reaped
         os.waitpid(helpers[0], os.WNOHANG)
 
@@ -83,7 +83,7 @@ def test_a_killed_helper_has_no_answer() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return "never"
 
-    assert container._evaluate_as(USER, die) is None
+    assert container._run_as(USER, die) is None
 
 
 def test_a_helper_of_a_fork_bomb_is_not_waited_for() -> None:
@@ -95,4 +95,4 @@ def test_a_helper_of_a_fork_bomb_is_not_waited_for() -> None:
         return "never"
 
     with pytest.raises(ForkBomb):
-        container._evaluate_as(USER, wait, meanwhile=look)
+        container._run_as(USER, wait, meanwhile=look)
