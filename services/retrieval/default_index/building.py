@@ -17,7 +17,7 @@ BUILDER = "services.retrieval.default_index.command"
 MAX_SECONDS = 600.0
 
 
-class Mark(Protocol):
+class Flag(Protocol):
     """A one-way flag."""
 
     def set(self) -> None:
@@ -25,8 +25,8 @@ class Mark(Protocol):
 
 
 @asynccontextmanager
-async def building_default_index(folder: Path, default: str, built: Mark) -> AsyncIterator[None]:
-    """Build the default index in the background if it is wanted and missing, unless it was deleted.
+async def building_default_index(folder: Path, default: str, built: Flag) -> AsyncIterator[None]:
+    """Build the default index in the background if it is configured, missing, and was not deleted.
 
     ``built`` is set once there is nothing left to build, even after a failed build.
     """
@@ -44,20 +44,28 @@ async def building_default_index(folder: Path, default: str, built: Mark) -> Asy
         await asyncio.gather(building, return_exceptions=True)
 
 
-async def _build(folder: Path, built: Mark) -> None:
-    logger.info("building the default index %s below %s", DEFAULT_INDEX, folder)
+async def _build(folder: Path, built: Flag) -> None:
+    logger.info("building the default index %s in %s", DEFAULT_INDEX, folder)
+    try:
+        status = await _run_builder(folder)
+        if status != 0:
+            logger.error("the default index was not built: exit code %d", status)
+    except TimeoutError:
+        logger.error("the default index was not built within %.0f s", MAX_SECONDS)
+    except OSError as error:
+        logger.error("the default index was not built: %s", error)
+    finally:
+        built.set()
+
+
+async def _run_builder(folder: Path) -> int:
     builder = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", BUILDER, str(folder), stdin=asyncio.subprocess.DEVNULL
     )
     try:
         async with asyncio.timeout(MAX_SECONDS):
-            status = await builder.wait()
-        if status != 0:
-            logger.error("the default index was not built: exit code %d", status)
-    except TimeoutError:
-        logger.error("the default index was not built within %.0f s", MAX_SECONDS)
+            return await builder.wait()
     finally:
         if builder.returncode is None:
             builder.kill()
             await builder.wait()
-        built.set()
