@@ -88,4 +88,4 @@ def test_a_restarted_sandbox_reports_a_lost_script(tmp_path: Path) -> None:
         answer = scripts.http.get(f"/v1/scripts/{script_id}", headers=scripts.headers)
 
     assert answer.json()["error"]["code"] == "script_not_found"
-    assert "started again" in answer.json()["error"]["message"]
+    assert "restarted" in answer.json()["error"]["message"]

@@ -58,7 +58,7 @@ def test_programs_do_not_wait_for_scripts(scripts: ScriptClient, sandbox: Sandbo
     running = [scripts.start("while True: pass", seconds=3600) for _ in range(2)]
     wait_for(lambda: all(scripts.get(each)["seconds"] > 0 for each in running), "their start")
 
-    assert "2 scripts run" in scripts.refusal()
+    assert "2 scripts are running" in scripts.refusal()
     assert sandbox.output("print('served')") == "served\n"
 
     for each in running:
