@@ -77,7 +77,7 @@ def run_order(
 
 @contextmanager
 def _process(folder: Path, settings: ClientSettings) -> Iterator["subprocess.Popen[bytes]"]:
-    """The child, in its own session: only the parent receives Ctrl-C."""
+    """Run the child in its own session, so that only the parent receives Ctrl-C."""
     variables = {name: value for name, value in os.environ.items() if name != "TEMPER_API_KEY"}
     with open(folder / LOG, "wb") as log:
         process = subprocess.Popen(

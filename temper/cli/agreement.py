@@ -1,4 +1,4 @@
-"""``temper metrics agreement``: whether a judge labels as people do."""
+"""``temper metrics agreement``: how far a judge's labels match human ones."""
 
 import json
 import sys
@@ -13,17 +13,17 @@ from temper.cli.output import Output
 
 SHOWN_PAIRS = 20
 MAX_LABEL = 100
-"""Characters of a label: longer ones are answers, not labels."""
+"""Characters per label; anything longer is an answer, not a label."""
 
 Labels = Annotated[
     Path,
-    typer.Option(exists=True, dir_okay=False, help="Labels of people: a JSON list or JSON lines."),
+    typer.Option(exists=True, dir_okay=False, help="Human labels: a JSON list or JSON lines."),
 ]
 Predictions = Annotated[
     Path,
-    typer.Option(exists=True, dir_okay=False, help="Those of the judge, in the same order."),
+    typer.Option(exists=True, dir_okay=False, help="The judge's labels, in the same order."),
 ]
-LabelField = Annotated[str, typer.Option("--field", help="The field of records with the label.")]
+LabelField = Annotated[str, typer.Option("--field", help="Record field that holds the label.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as one JSON document.")]
 
 
@@ -33,7 +33,7 @@ def measure_agreement(
     field: LabelField = "label",
     as_json: AsJson = False,
 ) -> None:
-    """Cohen's kappa of two files of labels, and the labels they disagree about."""
+    """Compute Cohen's kappa of two label files, and list the pairs that disagree."""
     first, second = _labels(labels, field), _labels(predictions, field)
     if len(first) != len(second):
         raise InvalidInput(f"there are {len(first)} labels but {len(second)} predictions")
@@ -68,7 +68,7 @@ def _label(value: Any, field: str, place: str) -> str | None:
         return json.dumps(value)
     if not isinstance(value, str) or len(value) > MAX_LABEL:
         raise InvalidInput(
-            f"{place}: a label is a text of at most {MAX_LABEL} characters, an integer, "
+            f"{place}: a label is a string of at most {MAX_LABEL} characters, an integer, "
             "true, false or null"
         )
     return value.strip()
@@ -92,16 +92,18 @@ def _document(found: Agreement, left_out: int) -> dict[str, Any]:
 
 def _print(found: Agreement, left_out: int) -> None:
     out = Output(as_json=False)
-    out.line(f"{found.items} items, {left_out} left out without a label")
-    out.line(f"equal labels: {found.observed:.4f}; by chance: {found.expected:.4f}")
+    out.line(f"{found.items} items, {left_out} skipped without a label")
+    out.line(f"observed agreement: {found.observed:.4f}; expected by chance: {found.expected:.4f}")
     if found.kappa is None or found.ci95 is None:
         out.line("kappa: undefined, every label is the same")
     else:
         low, high = found.ci95
         out.line(f"kappa: {found.kappa:.4f} (95 % interval {low:.4f} to {high:.4f})")
-    unequal = [(*pair, str(count)) for pair, count in found.pairs.items() if pair[0] != pair[1]]
-    if unequal:
+    disagreements = [
+        (*pair, str(count)) for pair, count in found.pairs.items() if pair[0] != pair[1]
+    ]
+    if disagreements:
         out.line("")
-        out.table(("LABEL", "PREDICTION", "ITEMS"), unequal[:SHOWN_PAIRS])
-    if len(unequal) > SHOWN_PAIRS:
-        out.note(f"{len(unequal) - SHOWN_PAIRS} more pairs; --json lists all")
+        out.table(("LABEL", "PREDICTION", "ITEMS"), disagreements[:SHOWN_PAIRS])
+    if len(disagreements) > SHOWN_PAIRS:
+        out.note(f"{len(disagreements) - SHOWN_PAIRS} more pairs; --json lists all")

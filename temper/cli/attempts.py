@@ -1,4 +1,4 @@
-"""``temper attempts``: who worked on a job, with which devices, and how that ended."""
+"""``temper attempts``: which workers ran a job, on which devices, and how each run ended."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from temper.cli.units import age, duration
 
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Maximum number to list.")]
 
-COLUMNS = ("ATTEMPT", "LEASE", "WORKER", "DEVICES", "BEGAN", "TOOK", "BECAME", "BECAUSE")
+COLUMNS = ("ATTEMPT", "LEASE", "WORKER", "DEVICES", "STARTED", "TOOK", "OUTCOME", "REASON")
 
 
 def attempts(job_id: JobId, most: Most = 100, as_json: JsonOption = False) -> None:
@@ -28,7 +28,6 @@ def attempts(job_id: JobId, most: Most = 100, as_json: JsonOption = False) -> No
 
 
 def _row(attempt: Attempt) -> tuple[str, ...]:
-    """Return an attempt's table cells."""
     ended = attempt.ended_at
     return (
         str(attempt.attempt),

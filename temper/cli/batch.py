@@ -1,4 +1,4 @@
-"""``temper batch``: a prompt template over the records of a file."""
+"""``temper batch``: run a prompt template over the records of a file."""
 
 import json
 import os
@@ -32,7 +32,7 @@ from services.contracts.prompt_batches import (
 )
 from temper.settings import load_settings
 
-app = typer.Typer(help="Ask a model a prompt for every record of a file.")
+app = typer.Typer(help="Prompt a model once for every record of a file.")
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -40,7 +40,7 @@ ExistingFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
 BaseUrls = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="URL[,MODEL[,WEIGHT]]", help="An endpoint, up to /v1. Give it again for more."
+        metavar="URL[,MODEL[,WEIGHT]]", help="An endpoint, up to and including /v1; repeatable."
     ),
 ]
 Prompts = Annotated[
@@ -56,7 +56,9 @@ Target = Annotated[
 ]
 Variables = Annotated[
     list[str] | None,
-    typer.Option("--var", metavar="NAME=FIELD", help="A variable with a field as JSON text."),
+    typer.Option(
+        "--var", metavar="NAME=FIELD", help="Template variable from a field, as JSON text."
+    ),
 ]
 AsSystem = Annotated[
     bool, typer.Option("--template-as-system", help="Send the template as the system message.")
@@ -64,23 +66,23 @@ AsSystem = Annotated[
 ExtraFields = Annotated[
     list[str] | None,
     typer.Option(
-        "--body", metavar="FIELD=JSON", help="A further field of every request, such as seed=7."
+        "--body", metavar="FIELD=JSON", help="Extra request field, such as seed=7; repeatable."
     ),
 ]
 KeyVariables = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help=f"Environment variable with the key, {KEY_VARIABLE} if set; once, or per endpoint.",
+        help=f"Variable with the API key; once, or per endpoint. Default: {KEY_VARIABLE}.",
     ),
 ]
 LabelPath = Annotated[
     str | None,
-    typer.Option(metavar="PATH", help="Find JSON in answers; the prediction is at this path."),
+    typer.Option(metavar="PATH", help="Parse JSON from answers; the prediction is at this path."),
 ]
 Local = Annotated[
     bool,
-    typer.Option("--local", help="Run --model, a folder or a name on the hub, with vLLM here."),
+    typer.Option("--local", help="Run --model, a folder or hub name, with vLLM on this machine."),
 ]
 EngineOptions = Annotated[
     list[str] | None,
@@ -89,7 +91,8 @@ EngineOptions = Annotated[
 Devices = Annotated[
     str | None,
     typer.Option(
-        metavar="GPU[,GPU]", help="GPUs of the --local engine, by index or UUID; else the freest."
+        metavar="GPU[,GPU]",
+        help="GPUs for the --local engine, by index or UUID; default: the least used.",
     ),
 ]
 ReasoningEnds = Annotated[
@@ -101,7 +104,7 @@ ReasoningEnds = Annotated[
 def batch(
     context: typer.Context,
     model: Annotated[
-        str | None, typer.Option(help="The model of endpoints without one, or of --local.")
+        str | None, typer.Option(help="Model for endpoints that name none, or for --local.")
     ] = None,
     base_url: BaseUrls = None,
     local: Local = False,
@@ -119,20 +122,21 @@ def batch(
     label_path: LabelPath = None,
     reasoning_end: ReasoningEnds = None,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=4096, help="Most requests in flight.")
+        int, typer.Option(min=1, max=4096, help="Maximum number of requests in flight.")
     ] = CONCURRENCY,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per attempt.")] = TIMEOUT_SECONDS,
     patience: Annotated[
-        float, typer.Option(min=1, help="Seconds without any endpoint that end the batch.")
+        float,
+        typer.Option(min=1, help="Give up after this many seconds without a usable endpoint."),
     ] = PATIENCE_SECONDS,
     api_key_env: KeyVariables = None,
     engine: EngineOptions = None,
     devices: Devices = None,
 ) -> None:
-    """Ask a model a prompt for every record of a file: at endpoints, or with vLLM on this machine.
+    """Prompt a model for every record of a file: at endpoints, or with vLLM on this machine.
 
-    Runs in this process. Answers are kept beside the output as they come: the same command goes on
-    where an interrupted one ended.
+    Runs in this process. Answers are saved next to the output as they arrive; run the same command
+    again to resume an interrupted batch.
     """
     if context.invoked_subcommand is not None:
         return
@@ -144,7 +148,7 @@ def batch(
         raise typer.BadParameter("--engine and --devices need --local")
     for path in (prompts, output):
         if path.suffix.lower() not in FORMATS:
-            raise typer.BadParameter(f"{path} is none of {', '.join(FORMATS)}")
+            raise typer.BadParameter(f"{path} is not one of {', '.join(FORMATS)}")
     sampling: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     sampling |= {"top_p": top_p} if top_p is not None else {}
     sampling |= {"n": n} if n is not None else {}
@@ -178,26 +182,26 @@ def batch(
     temporary = folder / f"{REQUESTED}.{os.getpid()}"
     temporary.write_text(request.model_dump_json(), encoding="utf-8")
     temporary.replace(folder / REQUESTED)
-    _become("run", str(folder))
+    _exec_runner("run", str(folder))
 
 
 @app.command()
 def retry(output: Annotated[Path, typer.Argument(metavar="OUTPUT")]) -> None:
-    """Ask again the records of a batch that have no answer, and write its output again."""
+    """Retry the records of a batch that have no answer, and rewrite its output."""
     folder = rows_folder(output.absolute())
     if not (folder / REQUEST).exists():
-        raise typer.BadParameter(f"there are no rows of a batch in {folder}")
-    _become("retry", str(folder))
+        raise typer.BadParameter(f"{folder} holds no batch")
+    _exec_runner("retry", str(folder))
 
 
 @app.command()
 def compare(first: ExistingFile, second: ExistingFile) -> None:
     """Show the rows of two outputs that differ; the exit code is 1 if any does."""
-    _become("compare", str(first), str(second))
+    _exec_runner("compare", str(first), str(second))
 
 
-def _become(*arguments: str) -> NoReturn:
-    """Replace this process, so that signals and kills meet the one that does the work."""
+def _exec_runner(*arguments: str) -> NoReturn:
+    """Replace this process, so that signals reach the one that does the work."""
     sys.stdout.flush()
     sys.stderr.flush()
     # -P: do not import a folder named services from the working directory.
@@ -233,7 +237,9 @@ def _endpoint(text: str, model: str | None, variable: str | None) -> PromptEndpo
     except ValidationError as error:
         first = error.errors()[0]
         missing = first["loc"] == ("model",)
-        reason = "give its model, or --model" if missing else f"{first['loc'][0]}: {first['msg']}"
+        reason = (
+            "name its model, or pass --model" if missing else f"{first['loc'][0]}: {first['msg']}"
+        )
         raise typer.BadParameter(f"--base-url {text}: {reason}") from error
 
 

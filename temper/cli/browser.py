@@ -8,9 +8,9 @@ from temper.settings import load_settings
 
 
 def open_dashboard() -> None:
-    """Open the dashboard of the gateway in a browser, and print its address."""
+    """Open the gateway's dashboard in a browser, and print its URL."""
     out = Output(as_json=False)
     address = f"{gateway_url(load_settings()).rstrip('/')}/ui"
     out.line(address)
     if not webbrowser.open(address):
-        out.note("no browser could be started here")
+        out.note("could not start a browser")

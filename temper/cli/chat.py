@@ -15,23 +15,23 @@ from temper.client import ClientError, Temper
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL")]
 Prompt = Annotated[
-    str | None, typer.Argument(help="Answer this and exit; without it, ask line by line.")
+    str | None, typer.Argument(help="Answer this and exit; without it, chat line by line.")
 ]
 System = Annotated[str | None, typer.Option(help="A system prompt.")]
 Temperature = Annotated[float | None, typer.Option(min=0.0, max=2.0)]
 TopP = Annotated[float | None, typer.Option(min=0.0, max=1.0)]
-MaxTokens = Annotated[int | None, typer.Option(min=1, help="Longest answer.")]
-Seed = Annotated[int | None, typer.Option(help="For the same answer again.")]
-Stop = Annotated[list[str] | None, typer.Option(help="Text that ends an answer; repeatable.")]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Maximum tokens per answer.")]
+Seed = Annotated[int | None, typer.Option(help="Sampling seed, for reproducible answers.")]
+Stop = Annotated[list[str] | None, typer.Option(help="Stop sequence; repeatable.")]
 Wait = Annotated[
     float, typer.Option(min=0.0, help="Seconds to wait for the model's engine to start.")
 ]
 
-HELP = "/reset forgets the conversation; Ctrl-C ends an answer, Ctrl-D the chat"
+HELP = "/reset clears the conversation; Ctrl-C stops an answer, Ctrl-D exits"
 
 
 class ChatHistory:
-    """What was said so far, and how the model is asked."""
+    """A conversation so far, and the sampling options of its next answer."""
 
     def __init__(
         self,
@@ -51,39 +51,39 @@ class ChatHistory:
             [{"role": "system", "content": system}] if system is not None else []
         )
         self.messages = list(self._first)
-        self._told = ""
+        self._last_notice = ""
 
     def reset(self) -> None:
-        """Forget everything but the system prompt."""
+        """Drop every message but the system prompt."""
         self.messages = list(self._first)
 
     def ask(self, prompt: str) -> None:
-        """Print the answer as it is generated, and remember it.
+        """Print the answer as it is generated, and add it to the conversation.
 
-        Interrupted by Ctrl-C, what was said so far is remembered; without any, so is nothing.
+        After Ctrl-C the partial answer is kept; if there is none, the prompt is dropped as well.
         """
-        asked: JsonObject = {"role": "user", "content": prompt}
-        said: list[str] = []
+        question: JsonObject = {"role": "user", "content": prompt}
+        answer: list[str] = []
         try:
             pieces = self._client.chat.stream(
                 self._model,
-                [*self.messages, asked],
+                [*self.messages, question],
                 wait_seconds=self._wait_seconds,
-                on_wait=self._tell,
+                on_wait=self._notify,
                 **self._options,
             )
             with closing(pieces):
                 for piece in pieces:
-                    said.append(piece)
+                    answer.append(piece)
                     _write(piece)
         finally:
-            if said:
+            if answer:
                 _write("\n")
-                self.messages += [asked, {"role": "assistant", "content": "".join(said)}]
+                self.messages += [question, {"role": "assistant", "content": "".join(answer)}]
 
-    def _tell(self, reason: str) -> None:
-        if reason != self._told:
-            self._told = reason
+    def _notify(self, reason: str) -> None:
+        if reason != self._last_notice:
+            self._last_notice = reason
             self._out.note(reason, "dim")
 
 
@@ -119,7 +119,7 @@ def chat(
 
 
 def _converse(conversation: ChatHistory, out: Output) -> None:
-    """Ask line by line; a refused request does not end the conversation."""
+    """Chat line by line; a rejected request does not end the conversation."""
     for line in _lines():
         if line == "/reset":
             conversation.reset()
@@ -133,7 +133,7 @@ def _converse(conversation: ChatHistory, out: Output) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """The lines that a person types, with editing and recall where Python has readline."""
+    """Yield typed lines, with line editing and history where Python has readline."""
     with suppress(ImportError):
         import readline  # noqa: F401, PLC0415 - importing it changes what input() does
     while True:
@@ -150,6 +150,6 @@ def _lines() -> Iterator[str]:
 
 
 def _write(text: str) -> None:
-    """Text of a model as it is: no markup, no wrapping."""
+    """Write a model's text verbatim: no markup, no wrapping."""
     sys.stdout.write(text)
     sys.stdout.flush()

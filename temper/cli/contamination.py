@@ -1,4 +1,4 @@
-"""``temper metrics contamination``: items of a benchmark that a training file holds."""
+"""``temper metrics contamination``: benchmark items that occur in a training file."""
 
 import json
 import sys
@@ -14,10 +14,10 @@ from temper.cli.json_values import InvalidInput, read_values
 from temper.cli.output import Output
 
 QUESTION_KEYS = ("messages", "prompt", "question", "problem")
-"""Fields that hold the question of a benchmark's row; the first that a row has counts."""
+"""Fields that may hold a row's question; the first one present is used."""
 SHOWN_ITEMS = 50
 CELL = 60
-"""Characters of a question in the table."""
+"""Width of a question in the table, in characters."""
 
 Training = Annotated[
     Path,
@@ -25,11 +25,14 @@ Training = Annotated[
 ]
 Benchmark = Annotated[
     Path,
-    typer.Option(exists=True, dir_okay=False, help="The benchmark's rows, in the same forms."),
+    typer.Option(exists=True, dir_okay=False, help="Benchmark rows, in the same formats."),
 ]
 QuestionField = Annotated[
     str | None,
-    typer.Option("--field", help=f"The question's field; else one of {', '.join(QUESTION_KEYS)}."),
+    typer.Option(
+        "--field",
+        help=f"Field with the question; default: the first of {', '.join(QUESTION_KEYS)}.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the findings as one JSON document.")]
 
@@ -40,7 +43,7 @@ def contamination(
     field: QuestionField = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the items of a benchmark that a training file holds: whole, or 13 words in a row."""
+    """List benchmark items found in a training file: verbatim, or by a run of 13 words."""
     questions = list(_questions(benchmark, (field,) if field else QUESTION_KEYS))
     if not questions:
         raise InvalidInput(f"{benchmark}: no rows")
@@ -95,7 +98,7 @@ def _questions(file: Path, keys: tuple[str, ...]) -> Iterator[str]:
 
 
 def _text(question: Any) -> str | None:
-    """A text as it is, of messages what users say; None for anything else."""
+    """Return a string as is, the users' text of a message list, or None for anything else."""
     if isinstance(question, str):
         return question
     if not isinstance(question, list) or not all(isinstance(each, dict) for each in question):

@@ -1,4 +1,4 @@
-"""``temper datasets``: rows that campaigns make training data from."""
+"""``temper datasets``: rows that campaigns turn into training data."""
 
 import json
 import tempfile
@@ -19,7 +19,7 @@ from temper.datasets.sources import open_source
 from temper.submission.submission import LocalFile, SubmissionError
 from temper.submission.submit import Reporting, stored
 
-app = typer.Typer(help="Data sets that campaigns may use.")
+app = typer.Typer(help="Datasets that campaigns may use.")
 
 _NAME: TypeAdapter[str] = TypeAdapter(DatasetName)
 Name = Annotated[str, typer.Argument(metavar="NAME")]
@@ -33,16 +33,20 @@ def add(
     ],
     source: Annotated[
         str | None,
-        typer.Argument(help="A file, a folder, or hf://OWNER/NAME/FOLDER; none: by the name."),
+        typer.Argument(
+            help="A file, a folder, or hf://OWNER/NAME/FOLDER; default: the published NAME."
+        ),
     ] = None,
-    description: Annotated[str, typer.Option(help="What the LLM is told of it.")] = "",
+    description: Annotated[str, typer.Option(help="Description for the campaign's LLM.")] = "",
     license_name: Annotated[
-        str | None, typer.Option("--license", help="Its license; the hub's by default.")
+        str | None, typer.Option("--license", help="License; default: the one on the hub.")
     ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Take the first rows only.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Take only this many rows, from the first.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Register rows (JSON Lines, JSON, Parquet, CSV) under a name; test files are left out."""
+    """Register rows (JSON Lines, JSON, Parquet, CSV) under a name; test files are skipped."""
     out = Output(as_json)
     try:
         _NAME.validate_python(name)
@@ -67,7 +71,7 @@ def add(
 
 @app.command("list")
 def list_datasets(as_json: JsonOption = False) -> None:
-    """List data sets by name."""
+    """List datasets by name."""
     out = Output(as_json)
     with connect() as client:
         found = client.datasets.list()
@@ -97,11 +101,11 @@ def show(
     name: Name,
     model: Annotated[
         str | None,
-        typer.Option(help="Count tokens with this model's tokenizer; none: estimate them."),
+        typer.Option(help="Count tokens with this model's tokenizer; default: estimate them."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a data set: fields, lengths and the first rows."""
+    """Show a dataset: fields, lengths and the first rows."""
     out = Output(as_json)
     with connect() as client:
         _print(out, client.datasets.get(name, model))
@@ -109,7 +113,7 @@ def show(
 
 @app.command()
 def remove(name: Name) -> None:
-    """Forget a data set; its file stays."""
+    """Unregister a dataset; its file stays."""
     out = Output(as_json=False)
     with connect() as client:
         client.datasets.delete(name)
@@ -121,8 +125,8 @@ def _tokens(tokens: TokenStatistics) -> str:
     first = f" in the first {tokens.rows:,} rows" if tokens.rows else ""
     why = f" (estimated: {tokens.not_counted})" if tokens.not_counted else ""
     return (
-        f"{counted}{first}{why}; of a row {tokens.mean:.0f} on average, {tokens.median} median, "
-        f"{tokens.p95} at 95 %, {tokens.longest} at most"
+        f"{counted}{first}{why}; per row: mean {tokens.mean:.0f}, median {tokens.median}, "
+        f"p95 {tokens.p95}, max {tokens.longest}"
     )
 
 

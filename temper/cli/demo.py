@@ -35,37 +35,40 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of model, data and training
 @app.command()
 def addition() -> int:
     """Supervised fine-tuning: two-digit addition, worked digit by digit."""
-    return _demonstrate(run_addition)
+    return _run_demo(run_addition)
 
 
 @app.command()
 def retool(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
-    """Cold start and reinforcement with live /run_code calls: arithmetic with a tool."""
+    """Cold start and RL with live /run_code calls: arithmetic with a tool."""
     return _tool_use(Arithmetic(), steps, seed)
 
 
 @app.command()
 def search(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
-    """Cold start and reinforcement with live /retrieve calls: facts from an index."""
+    """Cold start and RL with live /retrieve calls: facts from an index."""
     return _tool_use(Facts(), steps, seed)
 
 
 @app.command()
 def rlhf(steps: Steps = PPO_STEPS, seed: Seed = 0) -> int:
     """Fine-tune, reward model and PPO against it: replies that a rater prefers."""
-    return _demonstrate(lambda settings, out: run_rlhf(settings, out, steps, seed))
+    return _run_demo(lambda settings, out: run_rlhf(settings, out, steps, seed))
 
 
 @app.command()
 def evaluate() -> int:
     """A tiny model and its base on a generated benchmark: comparison, reports and a table."""
-    return _demonstrate(run_evaluation)
+    return _run_demo(run_evaluation)
 
 
 @app.command()
 def campaign(
     llm_url: Annotated[
-        str | None, typer.Option(help="OpenAI-compatible endpoint, up to /v1; none: a script.")
+        str | None,
+        typer.Option(
+            help="OpenAI-compatible endpoint, up to and including /v1; default: a script."
+        ),
     ] = None,
     llm_model: Annotated[str | None, typer.Option(help="Its model.")] = None,
 ) -> int:
@@ -81,14 +84,14 @@ def campaign(
         except ValidationError as error:
             message = error.errors(include_url=False)[0]["msg"]
             raise typer.BadParameter(message, param_hint="--llm-url") from error
-    return _demonstrate(lambda settings, out: run_campaign(settings, out, llm))
+    return _run_demo(lambda settings, out: run_campaign(settings, out, llm))
 
 
 def _tool_use(task: ToolTask, steps: int, seed: int) -> int:
-    return _demonstrate(lambda settings, out: run_tool_use(task, settings, out, steps, seed))
+    return _run_demo(lambda settings, out: run_tool_use(task, settings, out, steps, seed))
 
 
-def _demonstrate(run: Callable[[ClientSettings, Output], bool]) -> int:
+def _run_demo(run: Callable[[ClientSettings, Output], bool]) -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.default_int_handler)
     out = Output(as_json=False)

@@ -11,10 +11,11 @@ from temper.cli.output import JsonOption, Output
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL")]
 KeepWarm = Annotated[
-    bool, typer.Option("--keep-warm", help="Stay without requests, and when other jobs wait.")
+    bool,
+    typer.Option("--keep-warm", help="Keep it running without requests, and when other jobs wait."),
 ]
 IdleSeconds = Annotated[
-    int | None, typer.Option(min=1, help="End after so long without a request.")
+    int | None, typer.Option(min=1, help="Stop it after this many seconds without a request.")
 ]
 Gpus = Annotated[int | None, typer.Option(min=0, max=64, help="GPUs to spread the model over.")]
 Priority = Annotated[int, typer.Option(min=-100, max=100, help="Higher runs first.")]
@@ -37,18 +38,18 @@ def deploy(
         serving = client.servings.deploy(model, request)
     print_job(out, serving)
     if not as_json:
-        out.note(f"ask:     temper chat {model}", "dim")
+        out.note(f"chat:    temper chat {model}", "dim")
         out.note(f"follow:  temper logs -f {serving.id}", "dim")
 
 
 def undeploy(model: ModelName, as_json: JsonOption = False) -> None:
-    """End the engine of a model, which its adapters share."""
+    """Stop a model's engine, which its adapters share."""
     out = Output(as_json)
     with connect() as client:
         ended = client.servings.undeploy(model)
     if as_json:
         out.document(ended)
     elif ended.servings:
-        out.line(f"{', '.join(ended.servings)} is ending")
+        out.line(f"{', '.join(ended.servings)} is stopping")
     else:
         out.line(f"{model} is not deployed")

@@ -1,4 +1,4 @@
-"""``temper compare`` and ``temper evals``: what evaluations found, and whether they differ."""
+"""``temper compare`` and ``temper evals``: results, comparisons and sample sizes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -26,7 +26,7 @@ from temper.cli.output import JsonOption, Output
 from temper.cli.trajectory_text import render
 from temper.client import Temper
 
-app = typer.Typer(help="What evaluations need and found.")
+app = typer.Typer(help="Results of evaluations, and the sample size they need.")
 app.command("table")(table)
 app.command("report")(report)
 
@@ -36,7 +36,7 @@ CALL_COLUMNS = (
 )
 SHOWN_ITEMS = 20
 CELL = 80
-"""Characters of a gold or an answer in a table."""
+"""Width of a gold or an answer in the table, in characters."""
 
 Baseline = Annotated[str, typer.Argument(metavar="A", help="The evaluation to compare with.")]
 Candidates = Annotated[
@@ -45,11 +45,12 @@ Candidates = Annotated[
 Score = Annotated[
     bool | None,
     typer.Option(
-        "--score/--correct", help="Compare scores or correctness; else what the metric counts."
+        "--score/--correct",
+        help="Compare scores or correctness; default: what the main metric uses.",
     ),
 ]
 Difference = Annotated[
-    float, typer.Option(help="The difference in accuracy to find, such as 0.03.")
+    float, typer.Option(help="The difference in accuracy to detect, such as 0.03.")
 ]
 Discordant = Annotated[
     float | None,
@@ -58,25 +59,25 @@ Discordant = Annotated[
 Accuracy = Annotated[
     float | None, typer.Option(help="The first model's accuracy, if that share is unknown.")
 ]
-Power = Annotated[float, typer.Option(help="The probability of finding the difference.")]
-Alpha = Annotated[float, typer.Option(help="The two-sided level of the test.")]
+Power = Annotated[float, typer.Option(help="The probability of detecting the difference.")]
+Alpha = Annotated[float, typer.Option(help="The test's two-sided significance level.")]
 
-Only = Annotated[ResultOutcome | None, typer.Option(help="Only rows that ended so.")]
-Text = Annotated[str | None, typer.Option(help="Only answers with this text.")]
+Only = Annotated[ResultOutcome | None, typer.Option(help="Only rows with this outcome.")]
+Text = Annotated[str | None, typer.Option(help="Only answers that contain this text.")]
 Tag = Annotated[str | None, typer.Option(help="Only rows with this tag, or of this sub-task.")]
 Conversations = Annotated[
     bool,
     typer.Option("--conversations", help="Show the conversation of each row, with its calls."),
 ]
 OfBenchmark = Annotated[
-    str | None, typer.Option("--benchmark", help="Only rows of this one of several.")
+    str | None, typer.Option("--benchmark", help="Only rows of this benchmark.")
 ]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of rows.")]
 
 
 @app.callback()
 def group() -> None:
-    """What evaluations need and found."""
+    """Results of evaluations, and the sample size they need."""
 
 
 def compare(
@@ -129,7 +130,7 @@ def show_comparison(found: EvaluationComparison, out: Output) -> None:
 
 
 def _calls(baseline: CallTable, candidate: CallTable) -> Iterator[tuple[str, ...]]:
-    """A row for each name of either table, and both averages."""
+    """Yield a row per tool name in either table, then both averages."""
     ours = {entry.name: entry for entry in baseline.entries}
     theirs = {entry.name: entry for entry in candidate.entries}
     for name in {**ours, **theirs}:
@@ -184,7 +185,7 @@ def show(
     conversations: Conversations = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the metrics of an evaluation and its rows: gold, answer, or why there is no grade."""
+    """Show an evaluation's metrics and rows: gold, and the answer or why it has no grade."""
     out = Output(as_json)
     with connect() as client:
         rows = client.evaluations.results(
@@ -215,7 +216,7 @@ def show(
 def _show_conversations(
     client: Temper, out: Output, job_id: str, rows: Sequence[SampleResult]
 ) -> None:
-    """Print the conversations of rows in full; a row without tools has none."""
+    """Print the conversations of rows in full; rows without tools have none."""
     for row in rows:
         if row.tools is None:
             out.note(f"row {_result_row(row)[0]} was answered without tools")
@@ -249,7 +250,7 @@ def plan(
     power: Power = 0.8,
     alpha: Alpha = 0.05,
 ) -> None:
-    """Print how many items a paired comparison needs to find a difference."""
+    """Print how many items a paired comparison needs to detect a difference."""
     try:
         if discordant is None and accuracy is not None:
             discordant = independent_discordance(accuracy, difference)

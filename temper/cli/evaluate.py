@@ -1,4 +1,4 @@
-"""``temper eval``: a model on several benchmarks, and a table of what it reached."""
+"""``temper eval``: evaluate a model on benchmarks, and print a table of results."""
 
 from functools import partial
 from pathlib import Path
@@ -29,13 +29,15 @@ BaseUrl = Annotated[
     str | None,
     typer.Option(help="An OpenAI-compatible endpoint with the model, up to and including /v1."),
 ]
-Samples = Annotated[int | None, typer.Option(help="Answers to each row, for pass@k and maj@n.")]
-Limit = Annotated[int | None, typer.Option(help="Take the first rows of each benchmark only.")]
+Samples = Annotated[int | None, typer.Option(help="Answers per row, for pass@k and maj@n.")]
+Limit = Annotated[
+    int | None, typer.Option(help="Take only this many rows of each benchmark, from the first.")
+]
 Split = Annotated[
     SplitName | None,
-    typer.Option(help="Of each sub-task the first or the last half of the rows, 100 at most."),
+    typer.Option(help="Take the first or last half of each sub-task's rows, at most 100."),
 ]
-MaxTokens = Annotated[int | None, typer.Option(help="Tokens of an answer at most.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Maximum tokens per answer.")]
 Temperature = Annotated[float | None, typer.Option(help="0 is greedy.")]
 Tools = Annotated[
     Path | None,
@@ -47,7 +49,8 @@ Tools = Annotated[
     ),
 ]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Ask the model even if an equal evaluation has finished.")
+    bool,
+    typer.Option("--fresh", help="Sample the model even if an identical evaluation has finished."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the evaluation as a JSON line.")]
 
@@ -88,7 +91,7 @@ def evaluate(
 
 
 def _set(**settings: float | str | None) -> dict[str, Any]:
-    """The settings that were given; the others keep what the benchmark says."""
+    """Return the settings that were given; the benchmark decides the others."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
@@ -111,7 +114,7 @@ def _finish(client: Temper, out: Output, job_id: str) -> Evaluation:
     elif evaluation.error is not None:
         out.note(f"{job_id}: {evaluation.error.message}")
     elif evaluation.cached_from is not None:
-        out.note(f"{job_id}: the answers of {evaluation.cached_from}")
+        out.note(f"{job_id}: reused the answers of {evaluation.cached_from}")
     elif evaluation.not_cached is not None:
-        out.note(f"{job_id}: the model was asked: {evaluation.not_cached}")
+        out.note(f"{job_id}: no answers were reused: {evaluation.not_cached}")
     return evaluation

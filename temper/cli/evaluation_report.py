@@ -1,4 +1,4 @@
-"""``temper evals report``: what evaluations found, as a file to read, sort or send."""
+"""``temper evals report``: write the results of evaluations to a file."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ from temper.client import Temper
 
 Evaluations = Annotated[
     list[str],
-    typer.Argument(metavar="A [B ...]", help="Evaluations; the others are compared with A."),
+    typer.Argument(metavar="A [B ...]", help="Evaluations; B and later are compared with A."),
 ]
 Target = Annotated[
     Path, typer.Option("-o", "--output", dir_okay=False, help=f"A file: {', '.join(WRITERS)}.")
@@ -37,7 +37,7 @@ Conversations = Annotated[
         "--conversations",
         min=0,
         max=10_000,
-        help="Conversations with tools in the report, of each benchmark: those of its first rows.",
+        help="Tool-use conversations in the report, from the first rows of each benchmark.",
     ),
 ]
 
@@ -45,7 +45,7 @@ Conversations = Annotated[
 def report(
     evaluations: Evaluations, output: Target, rows: Rows = 1000, conversations: Conversations = 100
 ) -> None:
-    """Write a report: accuracies, comparison with the first, rows that changed, and all rows."""
+    """Write a report: accuracies, comparison with the first, changed rows, and all rows."""
     if output.suffix not in WRITERS:
         raise typer.BadParameter(
             f"{output.name} is not one of {', '.join(WRITERS)}", param_hint="--output"
@@ -61,8 +61,8 @@ def report(
 def load_report(
     client: Temper, names: list[str], most: int, conversations: int = 0
 ) -> EvaluationReport:
-    """What a report shows of evaluations, with up to ``most`` rows of each benchmark and up to
-    ``conversations`` of these rows with tools.
+    """Load evaluations with up to ``most`` rows of each benchmark, and up to ``conversations``
+    conversations of these rows with tools.
 
     Raises `typer.BadParameter` unless all have succeeded.
     """
@@ -90,7 +90,7 @@ def load_report(
 
 
 def _pages(client: Temper, evaluation: Evaluation, most: int) -> list[Page[SampleResult]]:
-    """The first rows of each benchmark."""
+    """Return the first rows of each benchmark."""
     if not most:
         return []
     names = [each.name for each in evaluation.benchmarks or ()] or [None]
@@ -101,7 +101,7 @@ def _pages(client: Temper, evaluation: Evaluation, most: int) -> list[Page[Sampl
 def _conversations(
     client: Temper, evaluation: str, rows: Sequence[SampleResult], most: int
 ) -> Iterator[Conversation]:
-    """The first conversations of a benchmark's rows, without their tokens."""
+    """Yield the first conversations of a benchmark's rows, without their tokens."""
     with_tools = [(row, row.tools.trajectory) for row in rows if row.tools is not None]
     for row, name in with_tools[:most]:
         trajectory = client.trajectories.get(evaluation, name, JobKind.EVALUATION)

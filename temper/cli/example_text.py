@@ -8,7 +8,7 @@ from temper.cli.trajectory_text import escaped
 
 
 def example_lines(row: ExampleRow) -> Iterator[str]:
-    """A row and its examples, a token a line: 1 with a loss, its id, its text as JSON."""
+    """Yield a row and its examples, one token per line: loss mask, id, text as JSON."""
     label = {None: "", True: " (desirable)", False: " (undesirable)"}[row.label]
     yield f"row {row.row}{label}{f': {escaped(row.problem)}' if row.problem else ''}"
     for example in row.examples:

@@ -96,12 +96,12 @@ def download(
 def rows(
     file_id: FileId,
     after: Annotated[
-        str | None, typer.Option("--after", help="Number of the row to begin behind.")
+        str | None, typer.Option("--after", help="Start after this row number.")
     ] = None,
     most: Annotated[int, typer.Option("-n", min=1, max=100, help="Maximum number of rows.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """Show rows of a file, one JSON object a line."""
+    """Show rows of a file, one JSON object per line."""
     out = Output(as_json)
     with connect() as client:
         page = client.files.rows(file_id, after=after, most=most)
@@ -120,22 +120,22 @@ def rows(
 @app.command()
 def examples(
     file_id: FileId,
-    model: Annotated[str, typer.Option("--model", help="Model that is to be trained.")],
+    model: Annotated[str, typer.Option("--model", help="Model to train.")],
     method: Annotated[
-        MethodType, typer.Option("--method", "-m", help="The method that is to train on it.")
+        MethodType, typer.Option("--method", "-m", help="Training method.")
     ] = MethodType.SUPERVISED,
     hyperparameters: Annotated[
-        str, typer.Option("--hyperparameters", help="Those of the method, as JSON.")
+        str, typer.Option("--hyperparameters", help="The method's hyperparameters, as JSON.")
     ] = "{}",
     after: Annotated[
-        str | None, typer.Option("--after", help="Number of the row to begin behind.")
+        str | None, typer.Option("--after", help="Start after this row number.")
     ] = None,
     most: Annotated[
         int, typer.Option("-n", min=1, max=MAX_EXAMPLE_ROWS, help="Maximum number of rows.")
     ] = 5,
     as_json: JsonOption = False,
 ) -> None:
-    """Show rows as training reads them, a token a line; 1 marks those with a loss."""
+    """Show rows as training reads them, one token per line; 1 marks tokens with a loss."""
     out = Output(as_json)
     try:
         given = {"hyperparameters": json.loads(hyperparameters)}
@@ -154,17 +154,17 @@ def examples(
     if page.problem:
         out.note(page.problem, "red")
     if page.has_more:
-        out.note(f"more behind --after {page.last_id}", "dim")
+        out.note(f"more with: --after {page.last_id}", "dim")
 
 
 @app.command()
 def check(
     file_id: FileId,
     method: Annotated[
-        MethodType, typer.Option("--method", "-m", help="The method that is to train on it.")
+        MethodType, typer.Option("--method", "-m", help="Training method.")
     ] = MethodType.SUPERVISED,
     model: Annotated[
-        str | None, typer.Option("--model", help="Model whose tokens are counted.")
+        str | None, typer.Option("--model", help="Count tokens with this model's tokenizer.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -176,9 +176,11 @@ def check(
         message = f"{method.value} trains online, on prompts"
         raise typer.BadParameter(message, param_hint="--method") from error
     with connect() as client:
-        made = client.checks.create(CreateCheck(training_file=file_id, model=model, method=asked))
-        client.jobs.wait(made.id)
-        done = client.checks.get(made.id)
+        created = client.checks.create(
+            CreateCheck(training_file=file_id, model=model, method=asked)
+        )
+        client.jobs.wait(created.id)
+        done = client.checks.get(created.id)
     if as_json:
         out.document(done)
     else:

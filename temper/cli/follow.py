@@ -53,7 +53,7 @@ class Follower:
         return self._client.jobs.wait(job_id, timeout=STATUS_SECONDS)
 
     def _start(self, job_id: str, recent: int | None) -> str | None:
-        """Return the id of the event to start behind; None: from the first."""
+        """Return the id of the event to start after, or None to start at the first."""
         if recent is None:
             return None
         page = self._client.jobs.events(job_id, most=recent + 1)

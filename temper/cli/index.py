@@ -131,7 +131,7 @@ def create(
     metrics = built.metrics
     out.line(
         f"built {name} {built.version}: {metrics.documents:,} documents in "
-        f"{duration(metrics.seconds)} ({number(metrics.documents_per_second)} a second), "
+        f"{duration(metrics.seconds)} ({number(metrics.documents_per_second)} per second), "
         f"{size(metrics.bytes_on_disk)}"
     )
 
@@ -161,12 +161,14 @@ def show(name: Name, as_json: JsonOption = False) -> None:
 @app.command()
 def search(
     name: Name,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words, or a question.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Keywords, or a question.")],
     topk: Annotated[int, typer.Option(min=1, max=MAX_TOPK, help="Number of passages.")] = 3,
-    mode: Annotated[IndexMode | None, typer.Option(help="Default: all that it supports.")] = None,
+    mode: Annotated[
+        IndexMode | None, typer.Option(help="Default: every mode the index supports.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Search an index; a dense or hybrid one starts its encoder first."""
+    """Search an index; dense and hybrid search starts the encoder first."""
     out = Output(as_json)
     request = SearchIndex(index=name, query=query, topk=topk, mode=mode)
     found = _run(out, request, PassagesFound)

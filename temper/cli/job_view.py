@@ -107,7 +107,7 @@ def _memory_text(estimate: MemoryEstimate | None) -> str | None:
     if estimate is None:
         return None
     card = "" if estimate.card_gb is None else f" of {estimate.card_gb:.1f} GB"
-    return f"about {estimate.needed_gb:.1f} GB{card} on each GPU"
+    return f"about {estimate.needed_gb:.1f} GB{card} per GPU"
 
 
 def _files_text(files: list[str]) -> str | None:
@@ -179,7 +179,7 @@ def _build_fields(metrics: IndexBuildMetrics) -> dict[str, str | None]:
 
 def _evaluation_fields(job: Evaluation) -> dict[str, str | None]:
     model = job.model if isinstance(job.model, str) else job.model.model
-    reuse = {"answers of": job.cached_from, "model asked": job.not_cached}
+    reuse = {"answers reused": job.cached_from, "not reused": job.not_cached}
     if job.benchmarks is not None:
         mean = macro_text(job.macro_average) if job.macro_average else None
         return {"model": model, **_accuracies(job.benchmarks), "mean": mean, **reuse}
@@ -217,7 +217,7 @@ def _tool_calls(found: ToolUseMetrics) -> str:
 
 
 def _accuracies(benchmarks: list[BenchmarkOutcome]) -> dict[str, str | None]:
-    """The file and the main metric of each benchmark."""
+    """Return the main metric and the file of each benchmark."""
     fields: dict[str, str | None] = {}
     for each in benchmarks:
         split = f", {each.split} part" if each.split else ""
@@ -228,7 +228,7 @@ def _accuracies(benchmarks: list[BenchmarkOutcome]) -> dict[str, str | None]:
 
 
 def _main_text(outcome: BenchmarkOutcome) -> str | None:
-    """The main metric, if it is not the accuracy."""
+    """Return the main metric, or None if it is the accuracy."""
     main = main_metric(outcome)
     return main_text(main) if main is not None and main.name != ACCURACY else None
 

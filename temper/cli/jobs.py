@@ -19,8 +19,8 @@ StatusFilter = Annotated[JobStatus | None, typer.Option(help="Only jobs with thi
 TextFilter = Annotated[
     str | None,
     typer.Option(
-        help="Only jobs in which this occurs: in id, kind, names of models, suffix, metadata, "
-        "or why they wait or failed."
+        help="Only jobs with this text in their id, kind, model names, suffix, metadata, "
+        "or the reason they wait or failed."
     ),
 ]
 Limit = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of jobs.")]

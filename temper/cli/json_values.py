@@ -1,4 +1,4 @@
-"""JSON lists and JSON lines given to a command: their values, one by one."""
+"""Read the values of JSON lists and JSON lines files one by one."""
 
 import json
 from collections.abc import Iterator
@@ -9,21 +9,21 @@ from temper.client import ClientError
 
 
 class InvalidInput(ClientError):
-    """A file given to the command cannot be used."""
+    """An input file of the command is invalid."""
 
     code = "invalid_input"
 
 
 def read_values(file: Path) -> Iterator[Any]:
-    """The values of a JSON list, or of JSON lines; lines are read as they are asked for.
+    """Yield the values of a JSON list, or of JSON lines, which are read lazily.
 
-    Raises `InvalidInput` that names the file and the line at fault.
+    Raises `InvalidInput` with the file and the invalid line.
     """
     try:
         with file.open(encoding="utf-8-sig") as lines:
             begins_list = _first_character(lines) == "["
         if begins_list:
-            # Lines of lists also begin with a bracket.
+            # JSON lines whose values are lists also begin with a bracket.
             try:
                 whole = json.loads(file.read_text(encoding="utf-8-sig"))
             except json.JSONDecodeError:

@@ -25,7 +25,7 @@ File = Annotated[
     list[str] | None, typer.Option("--file", help="Only evaluations of this file; repeatable.")
 ]
 Most = Annotated[
-    int, typer.Option("-n", min=1, max=10_000, help="Evaluations looked at, newest first.")
+    int, typer.Option("-n", min=1, max=10_000, help="Maximum number of evaluations, newest first.")
 ]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -61,7 +61,7 @@ def table(
         else:
             out.table(heading, rows)
     if page.has_more:
-        out.note(f"older evaluations exist; -n {most * 2} looks at them")
+        out.note(f"older evaluations exist; -n {most * 2} includes them")
 
 
 def _wanted(evaluation: Evaluation, models: list[str] | None, files: list[str] | None) -> bool:
@@ -71,7 +71,7 @@ def _wanted(evaluation: Evaluation, models: list[str] | None, files: list[str] |
 
 
 def filenames(client: Temper, board: Leaderboard) -> dict[str, str]:
-    """Names by file id; a deleted file keeps its id."""
+    """Return file names by id; a deleted file is named by its id."""
     names = {}
     for file in {benchmark.file for benchmark in board.benchmarks}:
         try:
@@ -86,13 +86,13 @@ def filenames(client: Temper, board: Leaderboard) -> dict[str, str]:
 def shown_table(
     board: Leaderboard, names: dict[str, str]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The heading and the rows of a leaderboard; ``names`` are those of `filenames`."""
+    """Return a leaderboard's heading and rows; ``names`` comes from `filenames`."""
     heading = ("MODEL", *_headings(board, names), "MEAN")
     return heading, [_cells(row, board) for row in board.rows]
 
 
 def _headings(board: Leaderboard, names: dict[str, str]) -> list[str]:
-    """What tells the benchmarks apart; equal names are followed by the file's id and a number."""
+    """Return the benchmark columns; duplicate names get the file's id and a number."""
     short = [_heading(each, names[each.file]) for each in board.benchmarks]
     seen = Counter(short)
     return [
@@ -139,7 +139,7 @@ def _shown(cell: LeaderboardCell) -> str:
 
 
 def markdown_table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A table in Markdown; all columns but the first are aligned to the right."""
+    """Render a Markdown table; all columns but the first are right-aligned."""
     rule = ("---", *("---:" for _ in heading[1:]))
     lines = [tuple(map(_escaped, heading)), rule, *(tuple(map(_escaped, row)) for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -179,7 +179,7 @@ def _document(board: Leaderboard, names: dict[str, str]) -> dict[str, Any]:
 
 
 def _result(cell: LeaderboardCell | None) -> dict[str, Any] | None:
-    """One entry for each benchmark, in their order; null where there is no result."""
+    """Return the result in one cell, or None if there is none."""
     if cell is None:
         return None
     metrics = cell.metrics

@@ -34,7 +34,9 @@ Labels = Annotated[
 ]
 Predictions = Annotated[
     Path,
-    typer.Option(exists=True, dir_okay=False, help="The same, in the same order; texts are read."),
+    typer.Option(
+        exists=True, dir_okay=False, help="The same, in the same order; calls in text are parsed."
+    ),
 ]
 Target = Annotated[
     Path | None,
@@ -44,7 +46,7 @@ Negative = Annotated[
     bool, typer.Option("--negative", help="Count samples without calls as the tool __NEGATIVE__.")
 ]
 StrictTypes = Annotated[
-    bool, typer.Option("--strict-types", help='Tell 100 from "100" and true from "True".')
+    bool, typer.Option("--strict-types", help='Treat 100 and "100", true and "True" as different.')
 ]
 Composite = Annotated[
     Path | None,
@@ -52,11 +54,9 @@ Composite = Annotated[
         exists=True, dir_okay=False, help="YAML: {tool: {type: param, value: param, types: [...]}}."
     ),
 ]
-Important = Annotated[
-    str, typer.Option(metavar="A,B", help="Repeat the averages over these tools.")
-]
+Important = Annotated[str, typer.Option(metavar="A,B", help="Also average over these tools only.")]
 AnswerPath = Annotated[
-    str, typer.Option("--path", help="Where a JSON object in a text holds its calls.")
+    str, typer.Option("--path", help="Path of the calls within a JSON object in text.")
 ]
 AllRows = Annotated[bool, typer.Option("--all", help="List all rows, not only the wrong ones.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON document.")]
@@ -92,7 +92,7 @@ def tool_calls(
     all_rows: AllRows = False,
     as_json: AsJson = False,
 ) -> None:
-    """Precision, recall and F1 of tool calls, by tool and by parameter."""
+    """Compute precision, recall and F1 of tool calls, by tool and by parameter."""
     if target is not None and target.suffix not in WRITERS:
         raise typer.BadParameter(f"-o: a report is one of {', '.join(WRITERS)}")
     try:
@@ -122,8 +122,8 @@ def _print(report: Report, target: Path | None) -> None:
         out.table(columns, [[_cell(value) for value in row] for row in rows])
         out.line("")
     metrics, found = report.metrics, outcomes(report.rows)
-    out.line(f"equal with one call: {_share(metrics.single)}")
-    out.line(f"equal with several calls: {_share(metrics.multi)}")
+    out.line(f"exact matches with one call: {_share(metrics.single)}")
+    out.line(f"exact matches with several calls: {_share(metrics.multi)}")
     out.line(f"no JSON: {found['no_json']}; invalid JSON: {found['invalid_json']}")
     if target is not None:
         out.note(f"wrote {target}")

@@ -73,7 +73,7 @@ def register(
 @app.command()
 def merge(
     model_id: ModelName,
-    suffix: Annotated[str, typer.Option(help="Part of the merged model's name.")] = "merged",
+    suffix: Annotated[str, typer.Option(help="Suffix of the merged model's name.")] = "merged",
     as_json: JsonOption = False,
 ) -> None:
     """Merge an adapter into its base; a job registers the result."""
@@ -128,7 +128,7 @@ def _source(model: Model) -> str:
 
 
 def _data(lineage: Lineage) -> str | None:
-    """The training files; a lineage of older versions names the first one alone."""
+    """Return the training files; lineages from older versions name only the first."""
     named = [file.file for param, file in lineage.files.items() if param.startswith("training")]
     return ", ".join(named) or lineage.training_file
 

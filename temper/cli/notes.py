@@ -1,4 +1,4 @@
-"""``temper notes``: what people wrote about a job and its trajectories."""
+"""``temper notes``: notes about a job and its trajectories."""
 
 from typing import Annotated
 

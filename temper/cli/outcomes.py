@@ -1,4 +1,4 @@
-"""What came out of the benchmarks of an evaluation, as tables that commands print."""
+"""The benchmark results of an evaluation as tables."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ MEASURE_COLUMNS = ("PART", "MEASURE", "MEAN", "95 % INTERVAL", "ANSWERS")
 
 
 def show_outcomes(out: Output, evaluation: Evaluation, name: str = "") -> None:
-    """Print a row for each benchmark, and their measures; ``name`` is that of the only one."""
+    """Print a row and the measures of each benchmark; ``name`` labels a single benchmark."""
     outcomes = [(_label(evaluation, each, name), each.metrics) for each in evaluation.outcomes()]
     out.table(COLUMNS, (_row(label, metrics, evaluation) for label, metrics in outcomes))
     for (label, _), outcome in zip(outcomes, evaluation.outcomes(), strict=True):
@@ -29,7 +29,7 @@ def show_outcomes(out: Output, evaluation: Evaluation, name: str = "") -> None:
 
 
 def main_text(main: MainMetric) -> str:
-    """The main metric of a benchmark with its interval, and which values are better."""
+    """Return a benchmark's main metric with its interval and direction."""
     if main.mean is None:
         return f"no {main.name}: nothing was graded"
     lower = ", lower is better" if main.direction == "minimize" else ""
@@ -40,7 +40,7 @@ def main_text(main: MainMetric) -> str:
 
 
 def macro_text(found: MacroAverage) -> str:
-    """The mean over benchmarks with its interval, or why there is none."""
+    """Return the mean over benchmarks with its interval, or why there is none."""
     if found.mean is None:
         return f"no mean of the benchmarks: {found.missing}"
     low, high = found.mean.ci95
@@ -66,14 +66,14 @@ def _row(name: str, metrics: EvaluationMetrics | None, evaluation: Evaluation) -
         f"{metrics.accuracy:.4f}",
         f"{low:.4f} to {high:.4f}",
         "" if metrics.majority is None else f"{metrics.majority.mean:.4f}",
-        _pass_at_most(metrics),
+        _pass_at_largest_k(metrics),
         str(metrics.errors),
         evaluation.id,
     )
 
 
-def _pass_at_most(metrics: EvaluationMetrics) -> str:
-    """pass@k of the largest k; empty with one sample per item."""
+def _pass_at_largest_k(metrics: EvaluationMetrics) -> str:
+    """Return pass@k for the largest k; empty with one sample per item."""
     if not metrics.pass_at_k:
         return ""
     k = max(metrics.pass_at_k, key=int)
@@ -81,7 +81,7 @@ def _pass_at_most(metrics: EvaluationMetrics) -> str:
 
 
 def measure_rows(metrics: EvaluationMetrics | None) -> Iterator[tuple[str, ...]]:
-    """A row for each measure of each part of a benchmark, and of each answer with tools."""
+    """Yield a row for each measure of each part of a benchmark."""
     for part, measures in (metrics.measured if metrics else {}).items():
         for name, found in measures.items():
             low, high = found.ci95 or (None, None)

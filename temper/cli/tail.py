@@ -26,7 +26,7 @@ LineLimit = Annotated[
         "-n",
         min=1,
         max=10_000,
-        help=f"Begin with this many of the latest lines, within {MOST_BYTES >> 10} KiB.",
+        help=f"Start with this many of the latest lines, up to {MOST_BYTES >> 10} KiB.",
     ),
 ]
 POLL_SECONDS = 1.0
@@ -48,7 +48,7 @@ def tail(job_id: JobId, follow: Follow = False, most: LineLimit = 200) -> None:
             out.line(line)
         if not follow:
             if not latest:
-                out.note("nothing is logged yet")
+                out.note("nothing has been logged yet")
             return
         with detachable(out, job_id, "tail"):
             status = _follow(lines, lambda: client.jobs.get(job_id).status, out)
@@ -56,9 +56,9 @@ def tail(job_id: JobId, follow: Follow = False, most: LineLimit = 200) -> None:
 
 
 def _follow(lines: "LogLines", status_of: Callable[[], JobStatus], out: Output) -> JobStatus:
-    """Print lines as they come until the job has ended; returns how.
+    """Print lines as they arrive until the job has ended; return its final status.
 
-    Goes on after up to `GIVE_UP_SECONDS` without a gateway.
+    Tolerates up to `GIVE_UP_SECONDS` without a gateway.
     """
     last_contact = time.monotonic()
     while True:
@@ -68,8 +68,8 @@ def _follow(lines: "LogLines", status_of: Callable[[], JobStatus], out: Output) 
                 for line in finished:
                     out.line(line)
         except (Unreachable, ApiError) as error:
-            is_away = isinstance(error, Unreachable) or error.status in RETRIED_STATUSES
-            if not is_away or time.monotonic() - last_contact > GIVE_UP_SECONDS:
+            is_transient = isinstance(error, Unreachable) or error.status in RETRIED_STATUSES
+            if not is_transient or time.monotonic() - last_contact > GIVE_UP_SECONDS:
                 raise
         else:
             last_contact = time.monotonic()
@@ -90,7 +90,7 @@ class LogLines:
         self._unfinished = ""
 
     def finished(self) -> list[str] | None:
-        """The next lines that have an end; None if nothing was logged since."""
+        """Return newly completed lines; None if nothing was logged since the last call."""
         content = self._log.read()
         if not content:
             return None
@@ -106,7 +106,7 @@ class LogLines:
         return [_visible(line) for line in lines]
 
     def unfinished(self) -> list[str]:
-        """The last line if it has no end."""
+        """Return the last line if it is incomplete."""
         last, self._unfinished = self._unfinished, ""
         return [_visible(last)] if last else []
 

@@ -42,9 +42,13 @@ Bound = Annotated[float | None, typer.Option(help="Inclusive.")]
 Length = Annotated[int | None, typer.Option(min=0, help="Response tokens; inclusive.")]
 Errors = Annotated[bool | None, typer.Option(help="Only with, or only without, errors.")]
 Finish = Annotated[FinishReason | None, typer.Option(help="Only with this finish reason.")]
-Prompt = Annotated[int | None, typer.Option(min=0, help="Only from this prompt row, from 0.")]
+Prompt = Annotated[
+    int | None, typer.Option(min=0, help="Only from this prompt row, counted from 0.")
+]
 Step = Annotated[int | None, typer.Option(min=1, help="Only those that this step learned from.")]
-Containing = Annotated[str | None, typer.Option("--text", help="Only those in which it occurs.")]
+Containing = Annotated[
+    str | None, typer.Option("--text", help="Only those that contain this text.")
+]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number to list.")]
 
 
@@ -201,7 +205,7 @@ SAMPLE_COLUMNS = (*TRAJECTORY_COLUMNS, "STEP", "ADVANTAGE")
 
 
 def sample_row(summary: TrajectorySummary) -> tuple[str | Text, ...]:
-    """Return a trajectory's table cells, with what training learned of it."""
+    """Return a trajectory's table cells, with the step that trained on it and its advantage."""
     step = "" if summary.step is None else str(summary.step)
     return (*trajectory_row(summary), step, _value(summary.advantage))
 
@@ -213,7 +217,7 @@ TOKEN_COLUMNS = (
 
 
 def token_row(token: TrajectoryToken) -> tuple[str, ...]:
-    """Return a token's table cells; its text is quoted, so that spaces and line ends are seen."""
+    """Return a token's table cells; its text is quoted to show whitespace."""
     return (
         str(token.position),
         str(token.id),

@@ -21,7 +21,7 @@ _INDENT = "    "
 _CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Control characters, surrogates, and line separators other than newline."""
 _BIDI_CONTROLS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-"""Bidirectional controls, which can make a line look like another one."""
+"""Bidirectional controls, which can disguise a line."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _call(call: ToolCallRecord) -> Iterator[_Line]:
 
 
 def _run(run: ToolRun | None) -> Iterator[_Line]:
-    """What a program came to, the passages of a search, or how a request failed."""
+    """Yield a program's outcome, a search's passages, or why a request failed."""
     match run:
         case (
             ProgramRun(failure=RequestFailure() as failure)
@@ -183,7 +183,7 @@ def _json(value: Any) -> str:
 
 
 def escaped(text: str) -> str:
-    """A line in which control characters, and marks that turn its direction, are escaped."""
+    """Escape control and bidirectional characters in a line."""
     return text if text.isprintable() else "".join(map(_visible, text))
 
 

@@ -36,7 +36,7 @@ class Campaigns:
         return self._transport.post(f"{PATH}/{campaign_id}/fork", Campaign, request)
 
     def rewind(self, campaign_id: str, request: RewindCampaign) -> Campaign:
-        """Have a waiting or paused campaign take a step and all later ones again."""
+        """Rerun a step and all later ones of a waiting or paused campaign."""
         return self._transport.post(f"{PATH}/{campaign_id}/rewind", Campaign, request)
 
     def best(self, campaign_id: str) -> CampaignLoop:
@@ -44,7 +44,7 @@ class Campaigns:
         return self._transport.get(f"{PATH}/{campaign_id}/best", CampaignLoop)
 
     def report(self, campaign_id: str) -> CampaignReport:
-        """Return the report of a campaign as it stands."""
+        """Return a campaign's report so far."""
         return self._transport.get(f"{PATH}/{campaign_id}/report", CampaignReport)
 
     def report_page(self, campaign_id: str, page_format: PageFormat) -> str:

@@ -15,7 +15,7 @@ PATH = "/v1/chat/completions"
 DONE = "[DONE]"
 NOT_READY = "model_not_ready"
 SILENCE_LIMIT = httpx.Timeout(1800.0, connect=5.0)
-"""A cold model is loaded before the first token; the gateway answers 503 long before."""
+"""Long enough to load a cold model before the first token; the gateway returns 503 earlier."""
 
 
 class _Delta(BaseModel):
@@ -47,10 +47,10 @@ class Chat:
         on_wait: Callable[[str], None] = lambda _reason: None,
         **options: object,
     ) -> Generator[str, None, None]:
-        """Yield the answer piece by piece; ``options`` are further fields of the request.
+        """Yield the answer piece by piece; ``options`` are extra request fields.
 
-        While the engine of the model is not ready the request is sent again, for
-        ``wait_seconds``; ``on_wait`` is told why. Closing the iterator ends the generation.
+        While the model's engine is not ready, the request is retried for up to
+        ``wait_seconds``; ``on_wait`` receives the reason. Closing the iterator stops generation.
         """
         given = {name: value for name, value in options.items() if value is not None}
         body = {"model": model, "messages": list(messages), "stream": True, **given}

@@ -30,7 +30,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 class Temper:
-    """A client of one gateway. It holds connections: close it, or use it in a ``with``.
+    """A client of one gateway. It pools connections: close it, or use it in a ``with``.
 
     Every call has a time limit. Reads, and creating calls under an idempotency key, are retried
     while the gateway is unreachable. Errors are `temper.client.errors.ClientError`.

@@ -1,4 +1,4 @@
-"""The registry of data sets."""
+"""The dataset registry."""
 
 from urllib.parse import quote
 
@@ -20,14 +20,14 @@ class Datasets:
         return self._transport.post(PATH, Dataset, request)
 
     def list(self) -> list[Dataset]:
-        """Return all data sets by name."""
+        """Return all datasets by name."""
         return self._transport.get(PATH, Page[Dataset]).data
 
     def get(self, name: str, model: str | None = None) -> Dataset:
-        """Return a data set, with the tokens of a model's tokenizer where one is named."""
+        """Return a dataset; with a model, tokens are counted by its tokenizer."""
         query = {} if model is None else {"model": model}
         return self._transport.get(f"{PATH}/{quote(name, safe='')}", Dataset, query)
 
     def delete(self, name: str) -> Deleted:
-        """Forget a data set; its file stays."""
+        """Unregister a dataset; its file stays."""
         return self._transport.delete(f"{PATH}/{quote(name, safe='')}", Deleted)

@@ -1,7 +1,7 @@
 """Errors of the client.
 
 Every error has a stable ``code`` and a one-line message. `ApiError` is a response of the gateway;
-the others mean that there was no usable response, or none in time.
+the others mean that there was no usable response.
 """
 
 

@@ -17,7 +17,7 @@ SILENCE_LIMIT = httpx.Timeout(60.0, connect=5.0)
 
 
 class EventStream:
-    """The events of one job, from behind ``last_id`` until the job ends.
+    """The events of one job, after ``last_id`` until the job ends.
 
     Reconnects with ``Last-Event-ID``, so that no event is lost or repeated. Raises `Unreachable`
     after ``give_up_after`` seconds without a connection.

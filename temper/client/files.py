@@ -58,7 +58,7 @@ class Files:
         return self._transport.get(f"{PATH}/{quote(file_id, safe='')}", File)
 
     def rows(self, file_id: str, *, after: str | None = None, most: int = 20) -> FileRows:
-        """Return up to ``most`` rows behind the one with this id or number."""
+        """Return up to ``most`` rows after the one with this id or number."""
         query = {"limit": str(min(most, MAX_ROWS_LIMIT)), **({"after": after} if after else {})}
         path = f"{PATH}/{quote(file_id, safe='')}/rows"
         return self._transport.get(path, FileRows, query)

@@ -109,13 +109,13 @@ class Jobs:
             return response.read()
 
     def log(self, job_id: str) -> ProcessLog:
-        """Return the process log of a job, to be read from its end on."""
+        """Return a reader of a job's process log."""
         return ProcessLog(self._transport, _path(self.path, job_id, "artifacts"))
 
     def follow(
         self, job_id: str, *, after: str | None = None, give_up_after: float = 120.0
     ) -> Iterator[Event]:
-        """Yield a job's events, oldest first, until the job ends; start behind ``after``.
+        """Yield a job's events, oldest first, until the job ends; start after event ``after``.
 
         Reconnects when a connection breaks. Raises `Unreachable` after ``give_up_after`` seconds
         without one.
@@ -293,11 +293,11 @@ class Servings(JobResource[CreateServing, Serving]):
     page_type = Page[Serving]
 
     def deploy(self, model: str, request: DeployModel) -> Serving:
-        """Start the engine of a model, or change whether the one it has is kept warm."""
+        """Start a model's engine, or change whether a running one is kept warm."""
         return self._transport.post(_path("/v1/models", model, "deploy"), Serving, request)
 
     def undeploy(self, model: str) -> Undeployed:
-        """End the engine that answers for a model."""
+        """Stop the engine that serves a model."""
         return self._transport.post(_path("/v1/models", model, "undeploy"), Undeployed)
 
 

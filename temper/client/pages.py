@@ -1,4 +1,4 @@
-"""Lists that come in pages."""
+"""Paginated lists."""
 
 from collections.abc import Iterator
 from typing import Protocol, TypeVar
@@ -8,7 +8,7 @@ from temper.client.transport import Query, Transport
 
 
 class Identified(Protocol):
-    """Anything a page can hold: the id of its last item asks for the next page."""
+    """An item of a page; the id of the last one is the cursor of the next page."""
 
     @property
     def id(self) -> str:
@@ -57,5 +57,5 @@ def every(
 
 
 def _last(page: "Page[Item]") -> str | None:
-    """Where the next page begins; a page of a search may be empty."""
+    """Return the cursor of the next page; a page of a search may be empty."""
     return page.last_id or (page.data[-1].id if page.data else None)

@@ -11,22 +11,24 @@ _RANGE = re.compile(r"bytes (\d+)-(\d+)/\d+")
 
 
 class ProcessLog:
-    """What the processes of one job print, from at most `MOST_BYTES` before its end on."""
+    """The output of one job's processes, starting at most `MOST_BYTES` before its end."""
 
     def __init__(self, transport: Transport, folder: str) -> None:
         self._transport = transport
         self._path = f"{folder}/{LOG}"
         self._end: int | None = None
         self.is_new = True
-        """Whether what `read` last returned does not continue what it had returned before."""
+        """Whether the last `read` does not continue the one before."""
         self.is_cut = False
-        """Whether `read` last began within the log, so that its first line may lack a beginning."""
+        """Whether the last `read` started mid-log, so that its first line may be incomplete."""
 
     def read(self) -> bytes:
-        """Return what was logged since the last call, at most `MOST_BYTES` of it; at first the end
-        of the log. A log that was cut short meanwhile is read like a new one."""
+        """Return up to `MOST_BYTES` logged since the last call; the first call returns the tail.
+
+        A log that was truncated in between is read like a new one.
+        """
         if self._end is not None:
-            # From the last byte that is known: if even that is gone, the log was cut short.
+            # Start at the last byte read: if that is gone, the log was truncated.
             begin = self._end - 1
             found = self._range(f"{begin}-{begin + MOST_BYTES}")
             if found is not None:
@@ -44,14 +46,14 @@ class ProcessLog:
         return content
 
     def _range(self, wanted: str) -> tuple[int, bytes] | None:
-        """Return where a range begins and its bytes; None where the log has none of it."""
+        """Return a range's start and bytes; None if the log has none of it."""
         headers = {"Range": f"bytes={wanted}"}
         try:
             with self._transport.stream(self._path, {}, headers, TIME_LIMIT) as response:
                 found = _RANGE.fullmatch(response.headers.get("content-range", ""))
-                # An empty log has no ranges.
+                # An empty file has no ranges.
                 if found is None and response.headers.get("content-length") != "0":
-                    raise UnexpectedAnswer(f"{self._path} was not answered by its byte range")
+                    raise UnexpectedAnswer(f"{self._path} ignored the requested byte range")
                 content = response.read()
         except ApiError as error:
             if error.status == 416 or error.code == "artifact_not_found":

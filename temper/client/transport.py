@@ -216,7 +216,7 @@ def _is_worth_a_retry(response: httpx.Response) -> bool:
 CHUNK = 1 << 16
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes done and the bytes in total, 0 if unknown."""
+"""Called with bytes done and total bytes, 0 if unknown."""
 
 
 def download(

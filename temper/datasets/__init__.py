@@ -1,1 +1,1 @@
-"""Data sets of this machine and of the hub, as rows of JSON Lines."""
+"""Datasets on this machine and on the hub, as JSON Lines rows."""

@@ -1,4 +1,4 @@
-"""The data sets that RD-Agent's fine-tuning loop registers, by its names, and their loaders."""
+"""The datasets of RD-Agent's fine-tuning loop, under its names, and their loaders."""
 
 import math
 import re
@@ -12,36 +12,36 @@ _FENCED = re.compile(r"\A\s*```[a-zA-Z]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _RCR = re.compile(r"rxn/rcr\b")
 
 ConvertRow = Callable[[str, JsonObject], JsonObject]
-"""From the path of a file in the repository and a row of it."""
+"""Converts a row, given the path of its file in the repository."""
 
 ChooseRows = Callable[[Iterator[JsonObject]], Iterator[JsonObject]]
-"""From the rows of a file to those to train on."""
+"""Selects the rows of a file to train on."""
 
 FINANCEIQ_TEST_ROWS = 100
 
 
-def _as_it_is(path: str, row: JsonObject) -> JsonObject:  # noqa: ARG001 - a `ConvertRow`
+def _unchanged(path: str, row: JsonObject) -> JsonObject:  # noqa: ARG001 - a `ConvertRow`
     return row
 
 
 @dataclass(frozen=True)
 class PublishedDataset:
-    """A repository of the hub; ``part`` is a pattern of the paths that belong to the data set.
+    """A hub repository; ``part`` is a regex that matches the paths of the dataset.
 
-    Validation and test files are never taken, unless ``choose`` divides the rows of each file.
+    Validation and test files are skipped, unless ``choose`` splits the rows of each file.
     """
 
     repository: str
     description: str
     part: str = ""
-    convert: ConvertRow = _as_it_is
+    convert: ConvertRow = _unchanged
     choose: ChooseRows | None = None
 
 
-def _before_the_test_rows(rows: Iterator[JsonObject]) -> Iterator[JsonObject]:
-    """All rows of a category but its last 100, or its last half if that is less.
+def _without_test_rows(rows: Iterator[JsonObject]) -> Iterator[JsonObject]:
+    """Return a category's rows without its last 100, or its last half if that is fewer.
 
-    FinanceIQ has files to test and of a few examples alone; RD-Agent tests on the last rows.
+    FinanceIQ has only test files and files of a few examples; RD-Agent tests on the last rows.
     """
     found = list(rows)
     tested = min(math.ceil(len(found) / 2), FINANCEIQ_TEST_ROWS)
@@ -49,8 +49,8 @@ def _before_the_test_rows(rows: Iterator[JsonObject]) -> Iterator[JsonObject]:
 
 
 def _chemcot_row(path: str, row: JsonObject) -> JsonObject:
-    """Rows of rxn/rcr in the schema of the others: ``gt`` moves into ``meta``, and ``cot_result``
-    becomes ``struct_cot`` without its fence."""
+    """Convert rxn/rcr rows to the schema of the others: ``gt`` moves into ``meta``, and
+    ``cot_result`` becomes ``struct_cot`` without its code fence."""
     if not _RCR.search(path):
         return row
     changed = {key: value for key, value in row.items() if key not in {"gt", "cot_result"}}
@@ -100,7 +100,7 @@ PUBLISHED_DATASETS: Mapping[str, PublishedDataset] = MappingProxyType(
             "Duxiaoman-DI/FinanceIQ",
             "Chinese multiple-choice questions on finance. Fields: Question, A, B, C, D, Answer.",
             part=r"(?i)(?<![a-z])test(?![a-z])",
-            choose=_before_the_test_rows,
+            choose=_without_test_rows,
         ),
         "tableinstruct": PublishedDataset(
             "Multilingual-Multimodal-NLP/TableInstruct",

@@ -14,12 +14,12 @@ from temper.submission.submission import SubmissionError
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
 MAX_JSON_BYTES = 1 << 30
-"""A JSON list is read as a whole."""
+"""Limit for JSON lists, which are read into memory."""
 CSV_FIELD_BYTES = 16 << 20
 
 
 def read_rows(path: Path) -> Iterator[JsonObject]:
-    """The rows of a file by its suffix; raises `SubmissionError` that names file and row."""
+    """Yield a file's rows, parsed by suffix; raises `SubmissionError` with file and row."""
     match path.suffix.lower():
         case ".jsonl":
             rows = _json_lines(path)
@@ -30,7 +30,7 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
         case ".csv":
             rows = _csv(path)
         case _:
-            raise SubmissionError(f"{path}: is none of {', '.join(SUFFIXES)}")
+            raise SubmissionError(f"{path}: is not one of {', '.join(SUFFIXES)}")
     number = 0
     try:
         for number, row in enumerate(rows, 1):
@@ -38,11 +38,11 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
                 raise SubmissionError(f"{path}: row {number} is not an object")
             yield row
     except (ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
-        raise SubmissionError(f"{path}: behind row {number}: {error}") from error
+        raise SubmissionError(f"{path}: after row {number}: {error}") from error
 
 
 def write_rows(path: Path, rows: Iterator[JsonObject], most: int | None = None) -> int:
-    """Write rows as JSON Lines, ``most`` at most; return their number."""
+    """Write up to ``most`` rows as JSON Lines; return their number."""
     number = 0
     with open(path, "w", encoding="utf-8") as file:
         for row in rows:
@@ -54,9 +54,9 @@ def write_rows(path: Path, rows: Iterator[JsonObject], most: int | None = None) 
 
 
 def _plain(value: Any) -> str:
-    """Times and decimals of Parquet, as text."""
+    """Return times and decimals of Parquet as text."""
     if isinstance(value, bytes):
-        raise SubmissionError("a field holds binary data, which rows of JSON cannot")
+        raise SubmissionError("a field holds binary data, which JSON cannot represent")
     return str(value)
 
 

@@ -1,4 +1,4 @@
-"""Where the rows of a data set come from: files of this machine, or a repository of the hub."""
+"""Sources of dataset rows: files on this machine, or a hub repository."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _HELD_OUT = re.compile(r"(?i)(?<![a-z])(test|valid|validation|val|eval)(?![a-z])
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """Rows, where they come from, and what is known of them."""
+    """Rows with their origin, description and license."""
 
     origin: str
     rows: Iterator[JsonObject]
@@ -32,7 +32,7 @@ class DatasetSource:
 
 
 def open_source(given: str) -> DatasetSource:
-    """A published name, hf://[datasets/]OWNER/NAME[/FOLDER], a file or a folder of files.
+    """Open a published name, hf://[datasets/]OWNER/NAME[/FOLDER], a file or a folder of files.
 
     Raises `SubmissionError`.
     """
@@ -57,7 +57,7 @@ def open_source(given: str) -> DatasetSource:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Files of rows, links left out; those of test and validation are for measuring."""
+    """Yield row files, except symlinks and the held-out files of test and validation."""
     for path in folder.rglob("*"):
         relative = path.relative_to(folder).as_posix()
         is_rows = path.suffix.lower() in SUFFIXES and not _HELD_OUT.search(relative)
@@ -81,7 +81,7 @@ def _of_hub(dataset: PublishedDataset) -> DatasetSource:
         and (dataset.choose or not _HELD_OUT.search(each.rfilename))
     )
     if not files:
-        raise SubmissionError(f"{HUB}{name}: has no files of rows to train on for this data set")
+        raise SubmissionError(f"{HUB}{name}: has no training files for this dataset")
     terms = about.card_data.get("license") if about.card_data else None
     return DatasetSource(
         f"{HUB}{name}@{about.sha}",

@@ -1,1 +1,1 @@
-"""Demonstrations: end-to-end runs on tasks small enough for two CPU cores."""
+"""Demos: end-to-end runs on tasks small enough for two CPU cores."""

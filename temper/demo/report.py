@@ -1,4 +1,4 @@
-"""What demonstrations print of their results."""
+"""Results as the demos print them."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -22,7 +22,7 @@ def show_rewards(job: FineTuningJob, client: Temper, out: Output) -> None:
         for event in events
         if event.type == "metrics" and event.data and REWARD in event.data
     }
-    out.line("\nmean reward during reinforcement, by step")
+    out.line("\nmean reward during RL, by step")
     for line in curve(rewards):
         out.line(line)
 
@@ -42,10 +42,10 @@ def curve(values: Mapping[int, float]) -> Sequence[str]:
 
 
 def interval(ci95: tuple[float, float]) -> str:
-    """A confidence interval of a share."""
+    """Format a confidence interval of a proportion."""
     return f"{max(0.0, ci95[0]):.1%} to {min(1.0, ci95[1]):.1%}"
 
 
 def train_time(job: FineTuningJob) -> str:
-    """How long a job trained; empty if it does not say."""
+    """Format a job's training time; empty if unknown."""
     return duration(job.train_seconds) if job.train_seconds is not None else ""

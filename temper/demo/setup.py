@@ -1,4 +1,4 @@
-"""What a demonstration starts from: a tiny model, data files and a running local stack."""
+"""Setup of a demo: a tiny model, data files and a running local stack."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def make_model(
 ) -> Path:
     """Run a model script with the training runtime's Python; return the model's folder.
 
-    The model goes below the model root. One that exists is reused.
+    The model goes below the model root; an existing one is reused.
     """
     root = Path(os.environ.get("TEMPER_MODEL_ROOT") or settings.home / "models").expanduser()
     model = root / name
@@ -72,7 +72,7 @@ def local_stack(
 ) -> Iterator[str]:
     """Yield the URL of the running stack, or of a new one that stops with the block.
 
-    A new one may call ``endpoint``, an origin. With KEEP=1 in the environment it keeps running.
+    A new one may call ``endpoint``, an origin. With KEEP=1 in the environment, it keeps running.
     """
     running = StackFile(settings.home).running()
     if running is not None:
@@ -109,6 +109,6 @@ def local_stack(
 
 
 def _allowing(endpoint: str) -> dict[str, str]:
-    """The setting that lets the gateway call an endpoint beside those that it may call already."""
+    """Return the setting that adds an endpoint to the gateway's allowlist."""
     others = os.environ.get(ALLOWED_ENDPOINTS, "")
     return {ALLOWED_ENDPOINTS: ",".join(filter(None, (others, endpoint)))}

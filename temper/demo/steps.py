@@ -1,4 +1,4 @@
-"""Steps of a demonstration through the REST API; each reuses results of earlier runs."""
+"""Steps of a demo through the REST API; each reuses results of earlier runs."""
 
 import hashlib
 from pathlib import Path
@@ -20,7 +20,7 @@ _FILE_FIELDS = frozenset({"training_file", "validation_file", "file"})
 
 
 class DemoFailed(ClientError):
-    """The demonstration cannot continue."""
+    """The demo cannot continue."""
 
     code = "demo_failed"
 
@@ -55,7 +55,7 @@ class Demo:
         return stored
 
     def submit(self, request: DemoRequest, *data: File) -> str:
-        """Submit a job unless an equal one exists that has not failed; return its id."""
+        """Submit a job unless an identical one exists that has not failed; return its id."""
         body = request.model_dump_json(exclude={*_FILE_FIELDS, "metadata"})
         contents = "".join(file.sha256 or "" for file in data)
         label = hashlib.sha256(f"{body}{contents}".encode()).hexdigest()[:32]
@@ -102,7 +102,7 @@ class Demo:
         return self.client.fine_tuning.get(job_id)
 
     def sample(self, request: CreateRollout, file: File) -> Rollout:
-        """Play rollouts to the end; raise `DemoFailed` without rewards."""
+        """Sample rollouts to the end; raise `DemoFailed` without rewards."""
         job_id = self.submit(request, file)
         self.finish(job_id)
         job = self.client.rollouts.get(job_id)

@@ -21,7 +21,7 @@ MEDIA = ("images", "videos", "audios")
 
 
 class Columns(BaseModel):
-    """Which key of a row holds what; null: not used."""
+    """Maps columns to the keys of a row; null for unused ones."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -76,8 +76,8 @@ class Entry(BaseModel):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset that was found: a local file, a dataset name of the hub, or a script, which lies
-    with the operator and not here."""
+    """A resolved dataset: a local file, a dataset name on the hub, or a script on the operator's
+    machine."""
 
     name: str
     entry: Entry
@@ -85,7 +85,7 @@ class Dataset:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the gateway can read the file as it is: default columns, all rows."""
+        """Whether the gateway can read the file unchanged: default columns, all rows."""
         entry = self.entry
         is_text = isinstance(self.source, Path) and self.source.suffix == PLAIN_TEXT
         is_default = entry.columns is None and entry.tags is None
@@ -150,7 +150,7 @@ def _check(name: str, entry: Entry, kind: RowKind) -> None:
     if kind is RowKind.PREFERENCE and not entry.ranking:
         raise InvalidRequest(f"dataset {name}: has no preference pairs (ranking is not true)")
     if kind is RowKind.TEXT and entry.formatting != "alpaca":
-        raise _unsupported(name, "conversations as text")
+        raise _unsupported(name, "conversations for pre-training, which reads text")
     if not (entry.file_name or entry.hf_hub_url or entry.script_url):
         raise _unsupported(name, "none of file_name, hf_hub_url and script_url is given")
     columns = entry.columns or Columns()

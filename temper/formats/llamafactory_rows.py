@@ -1,4 +1,4 @@
-"""The rows of LLaMA-Factory's datasets: converted, and those of several datasets mixed."""
+"""Convert the rows of LLaMA-Factory's datasets, and mix those of several."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,12 +40,12 @@ def merge(
     kind: RowKind,
     mixing: Mixing = CONCATENATED,
 ) -> Path:
-    """Write the rows of the datasets to ``target`` and return it: text as it is, other kinds of
-    rows in sharegpt format.
+    """Write the rows of the datasets to ``target`` and return it: text unchanged, other kinds
+    of rows in sharegpt format.
 
-    Of each dataset, ``num_samples`` rows are drawn by the seed of ``mixing``, and the first
-    ``limit`` of them are mixed. Rows are streamed, or kept in files beside ``target`` where their
-    order changes. Raises `InvalidRequest` with dataset and row number (from 0) for a row that does
+    From each dataset, ``num_samples`` rows are drawn with the seed of ``mixing``, and the first
+    ``limit`` of them are mixed. Rows are streamed, or spooled to files beside ``target`` if they
+    are reordered. Raises `InvalidRequest` with dataset and row number (from 0) for a row that does
     not have its dataset's format.
     """
     if mixing.strategy is MixStrategy.CONCAT and not any(d.entry.num_samples for d in datasets):
@@ -68,7 +68,7 @@ def merge(
 
 
 def _chosen(dataset: Dataset, rows: int, limit: int | None, seed: int) -> Sequence[int]:
-    """The rows of a dataset that are mixed."""
+    """Return the row numbers of a dataset to mix."""
     if not rows:
         raise InvalidRequest(f"dataset {dataset.name}: has no rows")
     samples = dataset.entry.num_samples
@@ -77,12 +77,12 @@ def _chosen(dataset: Dataset, rows: int, limit: int | None, seed: int) -> Sequen
 
 
 def _part(dataset: Dataset, kind: RowKind, limit: int | None, path: Path) -> LineFile:
-    """The converted rows of a dataset; with ``num_samples`` all of them may be drawn."""
+    """Spool a dataset's converted rows: all of them if ``num_samples`` are to be drawn."""
     return LineFile(path, _lines_of(dataset, kind, None if dataset.entry.num_samples else limit))
 
 
 def _lines_of(dataset: Dataset, kind: RowKind, limit: int | None) -> Iterator[bytes]:
-    """The first ``limit`` rows as lines of JSON."""
+    """Yield the first ``limit`` rows as lines of JSON."""
     for number, row in enumerate(islice(_rows(dataset), limit)):
         try:
             if isinstance(row, dict) and (unusable := unusable_column(row, kind)) is not None:
@@ -174,7 +174,7 @@ def _answers(chosen: tuple[str, str], rejected: tuple[str, str]) -> Row:
 
 
 def _label(row: Row, columns: Columns, kind: RowKind) -> Row:
-    """The label of a row with feedback; KeyError without one."""
+    """Return the label of a feedback row; raises KeyError without one."""
     return {"kto_tag": row[columns.kto_tag or "kto_tag"]} if kind is RowKind.FEEDBACK else {}
 
 
@@ -191,7 +191,7 @@ def _conversation(turns: Sequence[tuple[str, str]], row: Row, columns: Columns) 
 
 
 def _text(row: Row, key: str | None) -> str:
-    """The string under ``key``; empty where the dataset has no such column or the row no value."""
+    """Return the string under ``key``; empty without such a column or value."""
     if key is None:
         return ""
     value = row.get(key) or ""

@@ -32,7 +32,7 @@ class LlamaFactoryJob:
     """The contents of a training file.
 
     ``datasets`` and ``eval_datasets`` are names in the ``dataset_info.json`` of ``dataset_dir``.
-    ``evaluates_each``: each evaluation dataset has metrics of its own.
+    ``evaluates_each``: each evaluation dataset gets its own metrics.
     ``notes`` say which arguments were dropped, and why.
     """
 
@@ -51,7 +51,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     """Parse a YAML file for LLaMA-Factory's stages sft, dpo, kto, rm and pt.
 
     Missing arguments have LLaMA-Factory's defaults. Arguments that the platform controls, that
-    are unsafe or that the stage does not read are dropped with a note. Raises InvalidRequest for
+    are unsafe, or that the stage ignores are dropped with a note. Raises InvalidRequest for
     anything but a YAML mapping, for another stage or method, for a file that does not train, and
     for an argument or template that is unknown or has an invalid value.
     """
@@ -79,7 +79,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     notes = _drop_closed(settings)
     if stage is Stage.PT and template is not None:
         template = None
-        notes.append("template is ignored: pre-training reads text as it is")
+        notes.append("template is ignored: pre-training reads raw text")
     beside = {
         "finetuning_type": method.value,
         "template": template,
@@ -175,12 +175,12 @@ def _drop_closed(settings: dict[str, Any]) -> list[str]:
 
 
 _DECISIVE = {"mixture_of_depths", "tokenized_path"}
-"""Arguments without which another model, or other data, would be trained."""
+"""Arguments that change the model or the data; dropping them would train something else."""
 _ALREADY_TRUE = {"do_train", "overwrite_cache", "overwrite_output_dir", "stage"}
 
 
 def _named_reference(settings: dict[str, Any]) -> dict[str, Any]:
-    """The field for the model that ``ref_model`` names; it must be registered."""
+    """Return the field for the registered model that ``ref_model`` names."""
     reference = settings.pop("ref_model", None)
     if reference is None:
         return {}
@@ -191,7 +191,7 @@ def _named_reference(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _generation(settings: dict[str, Any], stage: Stage) -> dict[str, Any]:
-    """The field for the answers that a file asks to generate at evaluations."""
+    """Return the field for answers to generate during evaluations."""
     if stage is not Stage.SFT or settings.get("predict_with_generate") is not True:
         return {}
     del settings["predict_with_generate"]
@@ -200,7 +200,7 @@ def _generation(settings: dict[str, Any], stage: Stage) -> dict[str, Any]:
 
 
 def _sharding(settings: dict[str, Any]) -> dict[str, Any]:
-    """The field for one of LLaMA-Factory's own DeepSpeed files, known by its name."""
+    """Return the field for one of LLaMA-Factory's own DeepSpeed files, recognized by name."""
     name = str(settings.get("deepspeed")).rpartition("/")[2]
     if name not in _DEEPSPEED_FILES:
         return {}
@@ -220,7 +220,7 @@ _VARIABLES = ("enable_thinking", "preserve_thinking")
 def _template_variables(
     settings: dict[str, Any], stage: Stage, template: str | None
 ) -> dict[str, Any]:
-    """Take what the file says to a template; without a named one it is for the model's own."""
+    """Remove and return the variables for the model's own template; a named one takes none."""
     if template is not None or stage is Stage.PT:
         return {}
     given = {name: settings.pop(name) for name in _VARIABLES if name in settings}

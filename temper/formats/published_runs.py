@@ -89,7 +89,7 @@ def is_published(settings: Section) -> bool:
 def read_published(path: Path) -> PublishedRun:
     """Read a run file and, for multi-turn runs, the tool file that it names.
 
-    The tool file is searched relative to the run file's folder, the folders above it, and the
+    The tool file is looked up relative to the run file's folder, the folders above it, and the
     working directory: published paths start at a repository's root. Raises InvalidRequest with
     the file and the key.
     """
@@ -167,7 +167,7 @@ def read_prompt_type(path: Path) -> PromptType | None:
 
 
 def is_bare_rollout(settings: Section) -> bool:
-    """Whether this is verl's rollout section alone."""
+    """Whether this is verl's rollout section without its surroundings."""
     block = settings.get("multi_turn")
     return isinstance(block, Mapping) and "enable" in block
 
@@ -198,7 +198,7 @@ def _text(path: Path) -> str:
 
 
 def read_run_file(path: Path) -> Section:
-    """The settings in a run file; raises InvalidRequest for any other file."""
+    """Return the settings in a run file; raises InvalidRequest for any other file."""
     settings = _parsed(path)
     if not isinstance(settings, dict) or not is_published(settings):
         raise InvalidRequest("has neither an rl_config (MindSpeed-RL) nor a rollout section (verl)")
@@ -242,18 +242,18 @@ def read_section(kind: type[Settings], section: Section, place: str) -> Settings
 
 
 class RunSettings:
-    """The settings of a run file by dotted key; remembers which were read."""
+    """The settings of a run file by dotted key; tracks which were read."""
 
     def __init__(self, settings: Section) -> None:
         self._settings = settings
         self._read: set[str] = set()
 
     def mark(self, section: str, *names: str) -> None:
-        """Count keys of a section as read."""
+        """Mark keys of a section as read."""
         self._read |= {".".join(filter(None, [section, name])) for name in names}
 
     def value(self, key: str) -> Any:
-        """A value; None if it is missing, null or interpolated."""
+        """Return a value; None if it is missing, null or interpolated."""
         *sections, name = key.split(".")
         section: Any = self._settings
         for each in sections:
@@ -264,28 +264,28 @@ class RunSettings:
         return value
 
     def number(self, key: str) -> float | None:
-        """A number; raises InvalidRequest for another value."""
+        """Return a number; raises InvalidRequest for another value."""
         value = self.value(key)
         if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             return value
         raise InvalidRequest(f"{key} is {str(value)[:80]!r}, not a number", param=key)
 
     def integer(self, key: str) -> int | None:
-        """A whole number; raises InvalidRequest for another value."""
+        """Return an integer; raises InvalidRequest for another value."""
         value = self.number(key)
         if value is None or value == int(value):
             return None if value is None else int(value)
         raise InvalidRequest(f"{key} is {value}, not a whole number", param=key)
 
     def flag(self, key: str) -> bool:
-        """A boolean, False if missing; raises InvalidRequest for another value."""
+        """Return a boolean, False if missing; raises InvalidRequest for another value."""
         value = self.value(key)
         if value is None or isinstance(value, bool):
             return bool(value)
         raise InvalidRequest(f"{key} is {str(value)[:80]!r}, not true or false", param=key)
 
     def unread(self) -> tuple[str, ...]:
-        """The keys with a value that was never read, in order."""
+        """Return the keys whose values were never read, in order."""
         return tuple(key for key in _leaves(self._settings) if key not in self._read)
 
 

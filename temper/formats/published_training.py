@@ -1,6 +1,7 @@
 """The training settings in run files of MindSpeed-RL and verl, as hyperparameters of an online job.
 
-Every setting is mapped, refused by name if it would train something else, or listed as ignored.
+Every setting is mapped, rejected by name if dropping it would change training, or listed as
+ignored.
 """
 
 from collections.abc import Mapping
@@ -23,9 +24,9 @@ from temper.formats.published_runs import (
 )
 
 CLIP, CLIP_HIGH = 0.2, 0.28
-"""Both libraries' defaults for a clip range, and MindSpeed-RL's for a raised upper one."""
+"""Both libraries' default clip range, and MindSpeed-RL's default for a higher upper bound."""
 MOST_BATCHES = 65_536
-"""The limit of generated batches that stands for the libraries' "no limit"."""
+"""Stands for the libraries' "no limit" on generated batches."""
 
 _VERL_ESTIMATORS = {"grpo": MethodType.REINFORCEMENT, "gae": MethodType.PPO}
 _MINDSPEED_ESTIMATORS = {"group_norm": MethodType.REINFORCEMENT, "gae": MethodType.PPO}
@@ -33,7 +34,7 @@ _MINDSPEED_ESTIMATORS = {"group_norm": MethodType.REINFORCEMENT, "gae": MethodTy
 
 @dataclass(frozen=True)
 class PublishedTraining:
-    """How a run file trains; ``ignored`` are the keys that have no counterpart here."""
+    """The training settings of a run file; ``ignored`` lists keys without a counterpart."""
 
     method: MethodType
     hyperparameters: dict[str, Any]
@@ -42,7 +43,7 @@ class PublishedTraining:
 
 
 def read_published_training(path: Path) -> PublishedTraining:
-    """Read how a run file trains; raises InvalidRequest with the file and the key."""
+    """Read a run file's training settings; raises InvalidRequest with the file and the key."""
     try:
         settings = read_run_file(path)
         run = RunSettings(settings)
@@ -68,13 +69,13 @@ def mindspeed_training(run: RunSettings) -> PublishedTraining:
     method = _method(estimator, key, _MINDSPEED_ESTIMATORS)
     steps = run.integer("megatron_training.train_iters")
     batch = run.integer("megatron_training.global_batch_size")
-    higher = run.flag("rl_config.clip_higher_enable")
+    is_asymmetric = run.flag("rl_config.clip_higher_enable")
     both = _or(run.number("rl_config.clip_ratio"), CLIP)
     low, high = run.number("rl_config.clip_ratio_low"), run.number("rl_config.clip_ratio_high")
     tokens = run.flag("rl_config.token_level_loss")
     loss = {
-        "clip_low": _or(low, CLIP) if higher else both,
-        "clip_high": _or(high, CLIP_HIGH) if higher else both,
+        "clip_low": _or(low, CLIP) if is_asymmetric else both,
+        "clip_high": _or(high, CLIP_HIGH) if is_asymmetric else both,
         "aggregation": (
             Aggregation.MEAN_OF_TOKENS if tokens else Aggregation.MEAN_OF_SEQUENCE_MEANS
         ).value,
@@ -216,7 +217,7 @@ def _of_method(
     discount_keys: tuple[str, str, str],
     critic_keys: tuple[str, str],
 ) -> dict[str, Any]:
-    """Settings that only one of the methods has; those without effect count as read."""
+    """Return the settings of one method; ignored ones are marked as read."""
     filters, limit = run.flag(filter_keys[0]), run.integer(filter_keys[1])
     gamma, lam = run.number(discount_keys[0]), run.number(discount_keys[1])
     epochs = run.integer(discount_keys[2])
@@ -226,7 +227,7 @@ def _of_method(
         critic = {"learning_rate": run.number(critic_keys[0]), "clip": run.number(critic_keys[1])}
         return {"gamma": gamma, "gae_lambda": lam, "epochs": epochs, "critic": critic}
     if _or(epochs, 1) != 1:
-        message = f"{discount_keys[2]} must be 1 without a critic: a batch is passed over once"
+        message = f"{discount_keys[2]} must be 1 without a critic: each batch is used for one epoch"
         raise InvalidRequest(message, param=discount_keys[2])
     batches = limit if limit is not None and limit > 0 else MOST_BATCHES
     return {"dynamic_sampling": {"max_batches": batches} if filters else None}
@@ -254,8 +255,8 @@ def _kl(
 
 
 def _mindspeed_kl(run: RunSettings, method: MethodType) -> dict[str, Any] | None:
-    """The KL penalty by its flags; without them the stage decides, as in MindSpeed-RL: GRPO's is in
-    the loss, PPO's in the reward, and DAPO has none."""
+    """Return the KL penalty of the flags; without flags, the stage decides as in MindSpeed-RL: in
+    the loss for GRPO, in the reward for PPO, none for DAPO."""
     flags = ("rl_config.use_kl_loss", "rl_config.use_kl_in_reward")
     if any(run.value(flag) is not None for flag in flags):
         return _kl(run, *flags, _MINDSPEED_KL, _MINDSPEED_KL)
@@ -281,7 +282,7 @@ def _overlong(run: RunSettings, enable: str, buffer: str, factor: str) -> dict[s
 
 
 def _mini_batches(run: RunSettings, batch: int | None, key: str) -> int | None:
-    """Optimizer steps per update: how many mini-batches of prompts a batch has."""
+    """Return the optimizer steps per batch: its number of mini-batches."""
     size = run.integer(key)
     if size is None or batch is None:
         return None
@@ -297,7 +298,7 @@ def _warmup(steps: int | None, share: float | None, total: int | None) -> int | 
 
 
 def _interval(steps: int | None) -> int | None:
-    """None for verl's -1, "never", which has no counterpart."""
+    """Return None for verl's -1, "never", which has no counterpart."""
     return steps if steps is not None and steps > 0 else None
 
 
@@ -306,7 +307,7 @@ def _or(value: float | None, default: float) -> float:
 
 
 def _compact(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without missing values, at any depth."""
+    """Drop missing values at any depth."""
     compacted = {
         name: _compact(value) if isinstance(value, Mapping) else value
         for name, value in values.items()

@@ -51,7 +51,7 @@ def _at(port: int, others: Mapping[Service, Address]) -> Address:
 def is_free(port: int) -> bool:
     """Whether a server can listen on the port."""
     with socket.socket() as probe:
-        # As servers do: a port in TIME_WAIT counts as free.
+        # As servers do: a port in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -81,15 +81,15 @@ def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) ->
 
     If keys are required and the settings have none, keys are generated for the life of the stack:
     one for the gateway, and one per tool service for the gateway and the workers. A service that
-    checks a key gets only its hash. The campaigns' worker gets the gateway's address and key, and
-    what lets it run scripts in the stack's sandbox.
+    checks a key gets only its hash. The campaigns worker gets the gateway's address and key, and
+    access to run scripts in the stack's sandbox.
     """
     key = settings.api_key.get_secret_value() if settings.api_key is not None else None
     is_open = not settings.api_key_hashes.strip(" ,")
     variables: dict[Service, dict[str, str]] = {each: {} for each in USERS_OF_TOOLS}
     if key is None and not is_open:
         key = secrets.token_urlsafe(32)
-        variables[Service.API][HASHES] = _with(settings, key)
+        variables[Service.API][HASHES] = _with_hash_of(settings, key)
     for service, tool in TOOLS.items():
         if service not in addresses:
             continue
@@ -97,10 +97,10 @@ def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) ->
         variables[service] = {}
         if not is_open:
             known[tool.key_variable] = secrets.token_urlsafe(32)
-            variables[service][HASHES] = _with(settings, known[tool.key_variable])
+            variables[service][HASHES] = _with_hash_of(settings, known[tool.key_variable])
         for each in USERS_OF_TOOLS:
             variables[each] |= known
-    # It creates the jobs of campaigns as a client would.
+    # This worker creates jobs like any client.
     variables[Service.CAMPAIGNS]["TEMPER_GATEWAY_URL"] = addresses[Service.API].url
     if key is not None:
         variables[Service.CAMPAIGNS]["TEMPER_GATEWAY_API_KEY"] = key
@@ -114,10 +114,10 @@ def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) ->
 def _script_access(
     settings: ClientSettings, addresses: Mapping[Service, Address]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """What the campaigns' worker and the sandbox need for data scripts, and for their LLMs.
+    """Return the variables of the campaigns worker and the sandbox for data scripts and their LLMs.
 
-    The key is for scripts alone, and there is one in stacks without keys, too: no client may read
-    the data sets.
+    The key is for scripts only, and exists even in keyless stacks: no client may read the
+    datasets.
     """
     key = secrets.token_urlsafe(32)
     data = str(settings.home / "sandbox" / "campaigns")
@@ -139,5 +139,5 @@ def _hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def _with(settings: ClientSettings, key: str) -> str:
+def _with_hash_of(settings: ClientSettings, key: str) -> str:
     return f"{settings.api_key_hashes},{_hash(key)}"

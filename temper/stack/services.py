@@ -16,7 +16,7 @@ class Service(StrEnum):
     SANDBOX = "sandbox"  # runs code
     RETRIEVAL = "retrieval"  # searches passages
     INDEXER = "indexer"  # builds indexes of passages
-    CAMPAIGNS = "campaigns"  # takes the steps of campaigns
+    CAMPAIGNS = "campaigns"  # runs campaigns
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ OPTIONAL = frozenset(TOOLS)
 _MODULES = {Service.INDEXER: "services.retrieval.worker"}
 """Modules of services that are not named after their folder."""
 
-# Untrusted programs run close to this process: pass what it needs, and no secrets.
+# Untrusted programs run next to this process: pass only what it needs, and no secrets.
 SANDBOX_VARIABLES = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR"),

@@ -189,7 +189,7 @@ class Stack:
 def already_running(state: StackState | None) -> str:
     """Message for `AlreadyRunning`."""
     if state is None:
-        return "another temper command is starting or stopping the stack of this home folder"
+        return "another temper command is starting or stopping the stack in this home folder"
     return (
         f"the stack is already {state.status.value} at {state.url} "
         f"(process {state.supervisor.pid}); temper down stops it"
@@ -197,7 +197,7 @@ def already_running(state: StackState | None) -> str:
 
 
 def not_ready(client: Temper, services: Sequence[RunningService]) -> list[str]:
-    """Return the names of services that are not ready; only the gateway's until it is.
+    """Return the names of services that are not ready; only the gateway until it is ready.
 
     ``client`` talks to the gateway, where workers register.
     """
@@ -234,7 +234,7 @@ def _answers_ready(url: str) -> bool:
 
 
 def longest_shutdown(grace_seconds: float) -> float:
-    """Return an upper bound, in seconds, of the time that stopping a stack takes."""
+    """Return an upper bound, in seconds, on the time to stop a stack."""
     return 2 * (grace_seconds + SHUTDOWN_MARGIN + KILL_SECONDS)
 
 

@@ -1,1 +1,1 @@
-"""From a file that describes a job to a job at the gateway."""
+"""Submission of job files to the gateway."""

@@ -1,4 +1,4 @@
-"""What ``temper eval`` evaluates: benchmarks by name with their rows, and evaluations' files."""
+"""The arguments of ``temper eval``: benchmarks by name with their rows, and evaluation files."""
 
 import re
 from collections import Counter
@@ -21,32 +21,32 @@ from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, rea
 from temper.submission.submission import LocalFile, Submission, SubmissionError
 
 OF_EACH = BenchmarkEntry.model_fields.keys() & CreateEvaluation.model_fields.keys()
-"""What each benchmark of an evaluation may have of its own."""
+"""Fields that each benchmark of an evaluation may set for itself."""
 
 
 @dataclass(frozen=True)
 class BenchmarkSubmission:
-    """An evaluation, under the name of its benchmark."""
+    """An evaluation, named after its benchmark."""
 
     name: str
     submission: Submission
 
 
 def read_benchmarks(texts: Sequence[str], given: Mapping[str, Any]) -> BenchmarkSubmission:
-    """Return the one evaluation of all that ``texts`` name; see `read_benchmark`.
+    """Combine the benchmarks that ``texts`` name into one evaluation; see `read_benchmark`.
 
-    Raises `SubmissionError`, also where two of them need engines of their own.
+    Raises `SubmissionError`, also if they cannot share an engine.
     """
     found = [each for text in texts for each in read_benchmark(text, given)]
-    return found[0] if len(found) == 1 else _together(found)
+    return found[0] if len(found) == 1 else _combined(found)
 
 
 def read_benchmark(text: str, given: Mapping[str, Any]) -> Iterator[BenchmarkSubmission]:
-    """Yield the evaluations that ``NAME=ROWS`` or the path of a YAML or JSON file means.
+    """Yield the evaluations of ``NAME=ROWS``, or of a YAML or JSON file.
 
-    ROWS is a local file, a file of a data set on the hub, or a file id; of a name that stands for
-    several benchmarks, one for each of them, with commas between. A YAML file holds the fields of
-    an evaluation; those of ``given``, such as the model, replace them. Raises `SubmissionError`.
+    ROWS is a local file, a file of a dataset on the hub, or a file id; for a name that stands for
+    several benchmarks, one each, separated by commas. A YAML file holds the fields of an
+    evaluation; ``given``, such as the model, overrides them. Raises `SubmissionError`.
     """
     path = Path(text).expanduser()
     if path.is_file():
@@ -56,40 +56,40 @@ def read_benchmark(text: str, given: Mapping[str, Any]) -> Iterator[BenchmarkSub
     if not separator:
         known = ", ".join(sorted({*BENCHMARKS, *COMPOSITES}))
         raise SubmissionError(
-            f"{text!r} is neither a file nor NAME=ROWS with the name of a benchmark ({known}) "
-            "and the file of its rows"
+            f"{text!r} is neither a file nor NAME=ROWS, a benchmark ({known}) and the "
+            "file of its rows"
         )
     names = COMPOSITES.get(name, (name,))
     files = rows.split(",") if name in COMPOSITES else [rows]
     if len(files) != len(names):
         raise SubmissionError(
-            f"{name} takes {len(names)} files with commas between: those of {', '.join(names)}"
+            f"{name} takes {len(names)} files separated by commas: {', '.join(names)}"
         )
     for each, file in zip(names, files, strict=True):
         yield BenchmarkSubmission(each, _named(each, file, given))
 
 
-def _together(found: Sequence[BenchmarkSubmission]) -> BenchmarkSubmission:
-    """One evaluation of several benchmarks, which a single engine answers."""
+def _combined(found: Sequence[BenchmarkSubmission]) -> BenchmarkSubmission:
+    """Combine evaluations into one that a single engine runs."""
     shared: dict[str, Any] = {}
     entries: list[dict[str, Any]] = []
     files: list[LocalFile] = []
     for number, (name, each) in enumerate(zip(_distinct(found), found, strict=True)):
         request = each.submission.request
         if not isinstance(request, CreateEvaluation) or request.benchmarks is not None:
-            raise SubmissionError(f"{each.name} is an evaluation of several benchmarks by itself")
-        said = {field: getattr(request, field) for field in request.model_fields_set}
+            raise SubmissionError(f"{each.name} already evaluates several benchmarks")
+        fields = {field: getattr(request, field) for field in request.model_fields_set}
         if request.benchmark is not None:
-            del said["grader"]
-        entries.append({"name": name, **{key: said[key] for key in said.keys() & OF_EACH}})
+            del fields["grader"]
+        entries.append({"name": name, **{key: fields[key] for key in fields.keys() & OF_EACH}})
         files += [
             replace(file, field=f"benchmarks.{number}.{file.field}")
             for file in each.submission.files
         ]
-        for field in sorted(said.keys() - OF_EACH):
-            if shared.setdefault(field, said[field]) != said[field]:
+        for field in sorted(fields.keys() - OF_EACH):
+            if shared.setdefault(field, fields[field]) != fields[field]:
                 raise SubmissionError(
-                    f"{each.name}: {field} is another than before: evaluate it by itself"
+                    f"{each.name}: {field} differs from the other benchmarks': evaluate it alone"
                 )
     request = read_request(JobKind.EVALUATION, {**shared, "benchmarks": entries}, "temper eval")
     return BenchmarkSubmission(
@@ -98,7 +98,7 @@ def _together(found: Sequence[BenchmarkSubmission]) -> BenchmarkSubmission:
 
 
 def _distinct(found: Sequence[BenchmarkSubmission]) -> list[str]:
-    """Names of entries: without characters that these cannot have, and numbered where equal."""
+    """Return valid entry names: invalid characters replaced, duplicates numbered."""
     seen: Counter[str] = Counter()
     names = []
     for each in found:

@@ -1,4 +1,4 @@
-"""Campaigns of a task file, checked as a whole before the first one is created."""
+"""Campaigns of a task file, all validated before the first one is created."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -23,22 +23,22 @@ from temper.formats.campaign_tasks import (
 from temper.submission.submission import SubmissionError
 
 MOST_LOOPS = 1000
-"""The time limit of a task ends its loops."""
+"""Effectively unlimited: a task's time limit ends its loops."""
 ANSWER_TOKENS = 8192
-"""Of one answer to an item: published benchmarks ask for reasoning."""
+"""Per answer to an item: published benchmarks ask for reasoning."""
 ROW_SUFFIXES = (".jsonl", ".json", ".parquet")
 DATASET_SUFFIX = ".jsonl"
-"""Data scripts read data sets under this name."""
-_OF_THE_ENDPOINT = ("base_url", "attempts", "retry_seconds")
+"""The suffix that data scripts expect."""
+_ENDPOINT_FIELDS = ("base_url", "attempts", "retry_seconds")
 _UPLOADED_LATER = "file-of-the-batch"
 
 
 @dataclass(frozen=True)
 class PlannedCampaign:
-    """One task: a checked request without its files, and where their rows are.
+    """A task: a validated request without its files, and the sources of their rows.
 
     ``rows`` is a path or hf://datasets/...; ``datasets`` has None for registered ones; ``cards``
-    are those that the task occupies.
+    are the GPUs that the task occupies.
     """
 
     request: CreateCampaign
@@ -47,7 +47,7 @@ class PlannedCampaign:
     cards: frozenset[int | str]
 
     def ready(self, file: str, datasets: Mapping[str, str], after: Sequence[str]) -> CreateCampaign:
-        """The request with the ids of its files and of the campaigns that it waits for."""
+        """Return the request with the ids of its files and of the campaigns it waits for."""
         given = [
             each.model_copy(update={"file": datasets.get(each.name, "")})
             for each in self.request.datasets
@@ -60,9 +60,9 @@ class PlannedCampaign:
 def plan_campaigns(
     tasks: Sequence[CampaignTask], environment: CampaignEnvironment
 ) -> list[PlannedCampaign]:
-    """The campaigns of tasks, whose own values are on top of the environment's.
+    """Plan a campaign per task; a task's values override the environment's.
 
-    Raises `SubmissionError` that names the task and the field.
+    Raises `SubmissionError` with the task and the field.
     """
     planned = []
     for number, task in enumerate(tasks):
@@ -76,7 +76,7 @@ def plan_campaigns(
 
 
 def predecessors(planned: Sequence[PlannedCampaign]) -> list[list[int]]:
-    """For each task the earlier ones that must end first: the last one on each of its cards."""
+    """For each task, return the earlier tasks it waits for: the last one on each of its cards."""
     last: dict[int | str, int] = {}
     found = []
     for number, task in enumerate(planned):
@@ -96,8 +96,8 @@ def _plan(task: CampaignTask, environment: CampaignEnvironment) -> PlannedCampai
         known = ", ".join(sorted(BENCHMARKS))
         raise ValueError(f"benchmark: no benchmark {benchmark!r}; there are {known}")
     datasets = _datasets(environment)
-    cards = _of_field("gpus", read_cards, _first(task.gpus, environment.cards, DEFAULT_CARDS))
-    seconds = _of_field("timeout", read_duration, task.timeout or DEFAULT_TIMEOUT)
+    cards = _read_field("gpus", read_cards, _first(task.gpus, environment.cards, DEFAULT_CARDS))
+    seconds = _read_field("timeout", read_duration, task.timeout or DEFAULT_TIMEOUT)
     body: dict[str, Any] = deepcopy(environment.body)
     body.setdefault("llm", {})
     if task.port is not None:
@@ -132,17 +132,17 @@ def _plan(task: CampaignTask, environment: CampaignEnvironment) -> PlannedCampai
 
 
 def _script_llms(environment: CampaignEnvironment, llm: dict[str, Any]) -> dict[str, Any] | None:
-    """The models that data scripts may ask: at the endpoint of the LLM, which is the strong one if
-    none is named."""
+    """Return the models that data scripts may call, at the endpoint of the LLM, which is the strong
+    one by default."""
     if not (environment.strong_models or environment.weak_models):
         return None
-    endpoint = {key: llm[key] for key in _OF_THE_ENDPOINT if key in llm}
+    endpoint = {key: llm[key] for key in _ENDPOINT_FIELDS if key in llm}
     strong = environment.strong_models or [llm["model"]]
-    at_once = environment.script_calls_at_once
+    concurrency = environment.script_calls_at_once
     return {
         "strong": [{**endpoint, "model": model} for model in strong],
         "weak": [{**endpoint, "model": model} for model in environment.weak_models],
-        **({} if at_once is None else {"calls_at_once": at_once}),
+        **({} if concurrency is None else {"calls_at_once": concurrency}),
     }
 
 
@@ -150,7 +150,7 @@ def _first(*texts: str | None) -> str:
     return next(text for text in texts if text is not None)
 
 
-def _of_field(name: str, read: Any, text: str) -> Any:
+def _read_field(name: str, read: Any, text: str) -> Any:
     try:
         return read(text)
     except ValueError as error:
@@ -158,7 +158,7 @@ def _of_field(name: str, read: Any, text: str) -> Any:
 
 
 def _scenario(task: CampaignTask, environment: CampaignEnvironment, benchmark: str) -> str:
-    """The target in words, what the benchmark asks for, and how answers are written."""
+    """Describe the target, the benchmark, and the format of answers."""
     own = task.benchmark_description
     if own is None and benchmark == environment.benchmark:
         own = environment.benchmark_description
@@ -167,13 +167,13 @@ def _scenario(task: CampaignTask, environment: CampaignEnvironment, benchmark: s
 
 
 def describe_target(scenario: str | None, benchmark: str, description: str | None) -> str:
-    """What the LLM is told: the target in words, and what the benchmark asks for."""
+    """Describe target and benchmark to the LLM."""
     asks = f"The benchmark {benchmark}: {description or describe_benchmark(benchmark)}"
     return f"{scenario}\n\n{asks}" if scenario else asks
 
 
 def _rows(benchmark: str, folder: Path | None) -> str:
-    """A local file below FT_FILE_PATH/benchmarks, or where the data set is published."""
+    """Return a local file below FT_FILE_PATH/benchmarks, or the published dataset."""
     local = _local(folder, "benchmarks", benchmark, ROW_SUFFIXES)
     if local is not None:
         return str(local)
@@ -185,8 +185,8 @@ def _rows(benchmark: str, folder: Path | None) -> str:
 
 
 def _datasets(environment: CampaignEnvironment) -> dict[str, Path | None]:
-    """The data sets of FT_DATASET, or all there are: a file below FT_FILE_PATH/datasets, or None
-    for a registered one. Nothing at all means all registered ones."""
+    """Return the datasets of FT_DATASET, else all: a file below FT_FILE_PATH/datasets, or None for
+    a registered one. An empty result means all registered ones."""
     folder, names = environment.folder, environment.datasets
     if names is None:
         place = folder / "datasets" if folder is not None else None

@@ -1,4 +1,4 @@
-"""Files of data sets on the hub that HF_ENDPOINT names, with the token in HF_TOKEN."""
+"""Dataset files on the hub at HF_ENDPOINT, with the token in HF_TOKEN."""
 
 import re
 from pathlib import Path, PurePosixPath
@@ -25,7 +25,7 @@ def fetch_hub_file(reference: str) -> Path:
     if found is None or ".." in PurePosixPath(found["path"]).parts:
         raise SubmissionError(
             f"{reference!r} is not {HUB_DATASET_PREFIX}OWNER/NAME[@REVISION]/PATH, the path of a "
-            "file in a data set"
+            "file in a dataset"
         )
     from huggingface_hub import hf_hub_download  # noqa: PLC0415 - takes long, rarely needed
 
@@ -39,7 +39,7 @@ def fetch_hub_file(reference: str) -> Path:
 
 
 def hub_reason(error: Exception) -> str:
-    """Why the hub did not give what was asked for, in one line."""
+    """Explain in one line why the hub did not return a file."""
     from huggingface_hub.errors import (  # noqa: PLC0415 - with the above
         LocalEntryNotFoundError,
         RemoteEntryNotFoundError,
@@ -49,11 +49,11 @@ def hub_reason(error: Exception) -> str:
 
     match error:
         case RepositoryNotFoundError():  # a gated one, too
-            return "the hub has no such data set, or HF_TOKEN gives no access to it"
+            return "the hub has no such dataset, or HF_TOKEN gives no access to it"
         case RevisionNotFoundError():
-            return "the data set has no such revision"
+            return "the dataset has no such revision"
         case RemoteEntryNotFoundError():
-            return "the data set has no such file"
+            return "the dataset has no such file"
         case LocalEntryNotFoundError():
             return f"the hub cannot be reached: {_first_line(error.__cause__ or error)}"
     return _first_line(error)

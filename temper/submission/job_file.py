@@ -62,9 +62,9 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
 
 
 def read_evaluation_file(path: Path, given: Mapping[str, Any]) -> Submission:
-    """Return the evaluation that a job file describes; fields of ``given`` replace its own.
+    """Return the evaluation that a job file describes; ``given`` overrides its fields.
 
-    Settings of ``sampling`` are replaced one by one, and ``kind`` may be left out. Raises
+    Settings of ``sampling`` are overridden one by one, and ``kind`` may be left out. Raises
     `SubmissionError`.
     """
     own = {"kind": JobKind.EVALUATION.value, **_parse(path, _read(path))}
@@ -79,7 +79,7 @@ def read_evaluation_file(path: Path, given: Mapping[str, Any]) -> Submission:
 def read_request(kind: str, body: Mapping[str, Any], place: str) -> JobRequest:
     """Return the request of ``kind`` with these fields.
 
-    Raises `SubmissionError` that begins with ``place`` and names the field at fault.
+    Raises `SubmissionError` with ``place`` and the invalid field.
     """
     try:
         return REQUESTS[kind].model_validate(body)

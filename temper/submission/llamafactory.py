@@ -59,7 +59,7 @@ def _read(path: Path, text: str, scratch: Path) -> Submission:
 
 
 def _validation(job: LlamaFactoryJob, datasets: list[Dataset]) -> dict[str, list[Dataset]]:
-    """The evaluation datasets by the field that takes them: concatenated, or each for itself."""
+    """Return the evaluation datasets by request field: concatenated, or one field each."""
     if not job.evaluates_each:
         return {"validation_file": datasets}
     return {f"{_NAMED}{dataset.name}": [dataset] for dataset in datasets}

@@ -25,9 +25,9 @@ PUBLISHED_DATASET = "published_dataset"
 def with_published(path: Path, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a rollout job, completed from a published run file.
 
-    That file is the one that ``published`` names, relative to the job file ``path``, or the job
-    file itself, whose training sections are then ignored. Fields of the job file take precedence.
-    Raises `SubmissionError`.
+    ``published`` names that file, relative to the job file ``path``. Without it, the job file
+    itself is the run file, and its training sections are ignored. Fields of the job file take
+    precedence. Raises `SubmissionError`.
     """
     own = _own_fields(body)
     named = body.get(PUBLISHED)
@@ -114,7 +114,7 @@ def _is_ours(name: str, value: Any) -> bool:
 
 
 def _read(job_file: Path, source: Path) -> tuple[PublishedRun, list[dict[str, Any]]]:
-    """The run file and the rewards that it names."""
+    """Return the run file and the rewards that it names."""
     try:
         run = read_published(source)
         weights = run.verifier_weights or (1.0,) * len(run.verifier_functions)

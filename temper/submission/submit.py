@@ -71,7 +71,7 @@ def ensure_model(client: Temper, name: str, report: Reporting) -> None:
 
 
 def stored(client: Temper, file: LocalFile, report: Reporting) -> str:
-    """The id of an uploaded file; one that the gateway has already is not sent again."""
+    """Return the id of the uploaded file; skip the upload if the gateway has the file."""
     known = client.files.same_content(file.path, file.purpose)
     if known is not None:
         report.note(f"{file.path.name} is already uploaded as {known.id}")

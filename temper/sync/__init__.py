@@ -1,1 +1,1 @@
-"""Copying the logs of campaigns to a store and back."""
+"""Sync of campaign logs with a remote store."""

@@ -1,7 +1,7 @@
-"""Shared access signatures of Azure Blob, checked before anything is sent.
+"""Shared access signatures of Azure Blob, validated before anything is sent.
 
-A token is a query string: ``se`` is its end, ``st`` its begin, ``sp`` its rights, ``sig`` the
-signature (Microsoft, "Create a service SAS").
+A token is a query string: ``st`` is its start, ``se`` its expiry, ``sp`` its permissions, ``sig``
+the signature (Microsoft, "Create a service SAS").
 """
 
 from datetime import UTC, datetime
@@ -16,25 +16,25 @@ RIGHTS_DOWN = "rl"
 
 _NAMES = {"r": "read", "w": "write", "l": "list", "c": "create"}
 _IMPLIED = {"c": "w"}
-"""Who may write may create."""
+"""Write permission implies create."""
 
 
 def read_token(path: Path) -> str:
-    """The token in a file, without the question mark that it may begin with."""
+    """Read a token from a file, without a leading question mark."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(MAX_BYTES + 1).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SubmissionError(f"{path}: {error}") from error
     if not text or len(text) > MAX_BYTES or "\n" in text:
-        raise SubmissionError(f"{path}: is not a SAS token, which is one line")
+        raise SubmissionError(f"{path}: is not a SAS token: expected one line")
     return text.removeprefix("?")
 
 
 def check_token(token: str, rights: str, now: datetime) -> None:
-    """Raise `SubmissionError` for a token that is malformed, not valid now, or lacks rights.
+    """Raise `SubmissionError` for a token that is malformed, not valid now, or lacks permissions.
 
-    Whether its signature is right, only the store can tell. The token is in no message.
+    Only the store can verify the signature. No message contains the token.
     """
     fields = {name: values[0] for name, values in parse_qs(token).items()}
     missing = [name for name in ("se", "sp", "sig") if name not in fields]
@@ -52,7 +52,7 @@ def check_token(token: str, rights: str, now: datetime) -> None:
         if right not in given and _IMPLIED.get(right, right) not in given
     ]
     if lacking:
-        raise SubmissionError(f"the SAS token lacks the right to {', '.join(lacking)}")
+        raise SubmissionError(f"the SAS token lacks permission to {', '.join(lacking)}")
 
 
 def _time(text: str, name: str) -> datetime:

@@ -1,4 +1,4 @@
-"""A folder of a store that fsspec knows: of this machine, S3, Azure Blob and others."""
+"""A folder on any store that fsspec supports: local, S3, Azure Blob and others."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from services.contracts.base import JsonObject
 from temper.submission.submission import SubmissionError
 
 MANIFEST = "temper_sync.json"
-"""The digests of the files, by path: what has not changed is not sent again."""
+"""Digests of the files by path, to skip unchanged files."""
 MAX_FILES = 200_000
 
 Digests = dict[str, str]
@@ -20,38 +20,38 @@ _PACKAGES = {"s3": "s3fs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs", "gs
 
 
 class LogStore:
-    """Files below one URL. Every failure of the store is a `SubmissionError` that names it."""
+    """Files below one URL. Failures of the store are raised as `SubmissionError` with its URL."""
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self.url = url
         if "://" not in url and not url.startswith("/"):
             raise SubmissionError(f"{url!r} is neither an absolute path nor a URL of a store")
         try:
-            # Listings must not be older than what was just written.
+            # Listings must include files that were just written.
             common: JsonObject = {"use_listings_cache": False, **options}
             self._system, root = fsspec.core.url_to_fs(url, **common)
         except ImportError as error:
             package = _PACKAGES.get(scheme_of(url))
-            hint = f"; install {package} beside temper" if package else ""
+            hint = f"; install {package} in temper's environment" if package else ""
             raise SubmissionError(f"{url}: {error}{hint}") from error
-        except Exception as error:  # every store has exceptions of its own
+        except Exception as error:  # every store has its own exceptions
             raise self._failed("cannot be opened", error) from error
         self._root = str(root).rstrip("/")
 
     def check(self) -> None:
-        """See that the store is there and answers to these credentials."""
+        """Verify that the store is reachable with these credentials."""
         try:
             self._system.exists(f"{self._root}/{MANIFEST}")
             self._system.find(self._root, maxdepth=1)
         except FileNotFoundError:
             return
         except Exception as error:
-            raise self._failed("refuses to be read", error) from error
+            raise self._failed("cannot be read", error) from error
 
     def files(self) -> dict[str, int]:
-        """The sizes of all files by path, without the manifest.
+        """Return the sizes of all files by path, except the manifest.
 
-        Raises `SubmissionError` for a name that leads elsewhere.
+        Raises `SubmissionError` for a path outside the folder.
         """
         try:
             found = self._system.find(self._root, detail=True)
@@ -66,13 +66,13 @@ class LogStore:
             name = str(path).removeprefix(self._root).lstrip("/")
             parts = PurePosixPath(name).parts
             if not parts or ".." in parts or "\\" in name:
-                raise SubmissionError(f"{self.url}: {name!r} is not a name below it")
+                raise SubmissionError(f"{self.url}: {name!r} is not a path below it")
             if about.get("type") == "file" and name != MANIFEST and not name.endswith(".partial"):
                 sizes[name] = int(about["size"])
         return sizes
 
     def digests(self) -> Digests:
-        """What the manifest says; nothing where there is none."""
+        """Return the digests in the manifest; empty if there is none."""
         try:
             content = json.loads(self._system.cat_file(f"{self._root}/{MANIFEST}"))
         except FileNotFoundError:
@@ -88,24 +88,24 @@ class LogStore:
         self.write(MANIFEST, json.dumps(digests, indent=1, sort_keys=True).encode())
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file as a whole."""
+        """Write a file atomically."""
         path = f"{self._root}/{name}"
         try:
             if scheme_of(self.url) == "file":
                 self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
                 self._system.pipe_file(f"{path}.partial", content)
                 self._system.mv(f"{path}.partial", path)
-            else:  # a store publishes an object as a whole
+            else:  # object stores write atomically
                 self._system.pipe_file(path, content)
         except Exception as error:
-            raise self._failed(f"cannot take {name}", error) from error
+            raise self._failed(f"cannot write {name}", error) from error
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         try:
             return bytes(self._system.cat_file(f"{self._root}/{name}"))
         except Exception as error:
-            raise self._failed(f"cannot give {name}", error) from error
+            raise self._failed(f"cannot read {name}", error) from error
 
     def _failed(self, what: str, error: Exception) -> SubmissionError:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -114,5 +114,5 @@ class LogStore:
 
 
 def scheme_of(url: str) -> str:
-    """What comes before ``://``; of a path, ``file``."""
+    """Return the URL's scheme; ``file`` for a path."""
     return url.partition("://")[0] if "://" in url else "file"

@@ -1,4 +1,4 @@
-"""Up and down: only what has changed, and on from where an interruption left off."""
+"""Upload and download of changed files; an interrupted transfer resumes."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -8,12 +8,12 @@ from pathlib import Path
 from temper.sync.store import Digests, LogStore
 
 RECORDED_EVERY = 50
-"""Files after which the manifest is written: that many are sent again after a kill at most."""
+"""Files between manifest writes: after a kill, at most this many are sent again."""
 
 
 @dataclass
 class Transferred:
-    """What a transfer has done."""
+    """The counts of a transfer."""
 
     files: int = 0
     bytes: int = 0
@@ -22,22 +22,22 @@ class Transferred:
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file to send: its path in the store, and how to get its content."""
+    """A file to send: its path in the store, and a reader of its content."""
 
     name: str
     read: Callable[[], bytes]
 
 
 def send(store: LogStore, files: Iterator[LogFile]) -> Transferred:
-    """Send what the store does not have as it is."""
+    """Send files that are new or changed."""
     done = Transferred()
-    known, there = store.digests(), store.files()
+    known, sizes = store.digests(), store.files()
     unrecorded = 0
     try:
         for file in files:
             content = file.read()
             digest = hashlib.sha256(content).hexdigest()
-            if known.get(file.name) == digest and there.get(file.name) == len(content):
+            if known.get(file.name) == digest and sizes.get(file.name) == len(content):
                 done.unchanged += 1
                 continue
             store.write(file.name, content)
@@ -54,7 +54,7 @@ def send(store: LogStore, files: Iterator[LogFile]) -> Transferred:
 
 
 def fetch(store: LogStore, folder: Path) -> Transferred:
-    """Bring what the store has into a folder; other files of the folder are kept."""
+    """Download the store into a folder; other files in the folder stay."""
     done = Transferred()
     known = store.digests()
     for name, size in sorted(store.files().items()):

@@ -1,4 +1,4 @@
-"""Data of the addition demonstration: two-digit sums, worked digit by digit.
+"""Data of the addition demo: two-digit sums, worked digit by digit.
 
 ``train.jsonl`` holds conversations; ``heldout.jsonl`` holds prompts with the expected sum as
 ``gold``. No pair of operands is in both, in either order.

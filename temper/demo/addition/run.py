@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def has_learned(self) -> bool:
-        """Whether the base model failed at the task and the tuned model masters it."""
+        """Whether the base model fails at the task and the tuned model masters it."""
         before, after = self.metrics
         return before.accuracy < BEFORE_AT_MOST and after.accuracy > AFTER_ABOVE
 

@@ -1,1 +1,1 @@
-"""A campaign that looks for data which teach a tiny model two-digit addition."""
+"""A campaign that searches for data that teaches a tiny model two-digit addition."""

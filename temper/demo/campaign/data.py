@@ -1,7 +1,7 @@
-"""Data of the campaign's demonstration: the same sums, answered with differing quality.
+"""Data of the campaign demo: the same sums, with answers of different quality.
 
-``benchmark.jsonl`` holds sums that are in no data set. Which data set has which quality is the
-caller's choice, and their names do not tell.
+``benchmark.jsonl`` holds sums that are in no dataset. The caller assigns qualities to datasets;
+their names do not reveal them.
 """
 
 import random
@@ -18,7 +18,7 @@ ITEMS = 120
 
 
 class Quality(StrEnum):
-    """How the sums of a data set are answered."""
+    """Quality of a dataset's answers."""
 
     RIGHT = "right"
     UNCARRIED = "without carries"  # about half of the sums are right
@@ -26,14 +26,14 @@ class Quality(StrEnum):
 
 
 ORDER = (Quality.UNCARRIED, Quality.RIGHT, Quality.SHUFFLED)
-"""The qualities of the data sets of loops 1, 2 and 3."""
+"""The qualities of the datasets of loops 1, 2 and 3."""
 
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class CampaignData:
-    """The files of a demonstration; data sets by name."""
+    """The files of the demo; datasets by name."""
 
     benchmark: Path
     datasets: Mapping[str, Path]
@@ -42,7 +42,7 @@ class CampaignData:
 def write_data(
     folder: Path, qualities: Sequence[Quality] = ORDER, rows: int = TRAIN_ROWS
 ) -> CampaignData:
-    """Write the benchmark and a data set of each quality, deterministically."""
+    """Write the benchmark and a dataset of each quality, deterministically."""
     trained, held = split_pairs(rows, ITEMS, seed=0)
     folder.mkdir(parents=True, exist_ok=True)
     benchmark = folder / "benchmark.jsonl"
@@ -62,7 +62,7 @@ def write_data(
 
 
 def uncarried_answer(a: int, b: int) -> str:
-    """The sum as one who forgets every carry from the ones to the tens writes it."""
+    """The worked sum without the carry from the ones to the tens."""
     ones, tens = a % 10 + b % 10, a // 10 + b // 10
     answer = 10 * tens + ones % 10
     return f"{a % 10}+{b % 10}={ones}; {a // 10}+{b // 10}+0={tens}; answer: {answer}"

@@ -1,6 +1,6 @@
-"""A campaign from data to the tree of its attempts, small enough for two CPU cores.
+"""A campaign from data to its tree of attempts, small enough for two CPU cores.
 
-Without an endpoint a script plays the LLM. Trainings, evaluations and verdicts are real either way.
+Without an endpoint, a script stands in for the LLM. Training, evaluation and verdicts are real.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,9 +27,9 @@ LOOPS = 3
 
 
 def run(settings: ClientSettings, out: Output, llm: CampaignLlm | None) -> bool:
-    """Run the campaign; return whether its best model is better on the final part.
+    """Run the campaign; return whether its best model beats the base on the final part.
 
-    ``llm`` None: a script in its place.
+    Without ``llm``, a script stands in for it.
     """
     out.line("(a) a tiny base model, its data and the local stack")
     model = make_model(settings, BASE, "addition/model.py", [], out)
@@ -51,14 +51,16 @@ def _llm(given: CampaignLlm | None, out: Output) -> Iterator[CampaignLlm]:
         yield given
         return
     with scripted_llm() as origin:
-        out.note("  SCRIPTED: no LLM takes part; a script with fixed answers plays it")
-        out.note("  (--llm-url and --llm-model name a real one); scores and verdicts are measured")
+        out.note("  SCRIPTED: no LLM is used; a script with fixed answers stands in for it")
+        out.note(
+            "  (--llm-url and --llm-model select a real one); scores and verdicts are measured"
+        )
         yield CampaignLlm.model_validate({"base_url": f"{origin}/v1", "model": MODEL})
 
 
 def search(demo: Demo, model: Path, data: CampaignData, llm: CampaignLlm) -> CampaignReport:
-    """Run a campaign to its end; one that is interrupted is cancelled."""
-    demo.out.line("(b) base model, benchmark and data sets")
+    """Run a campaign to its end; cancel it if interrupted."""
+    demo.out.line("(b) base model, benchmark and datasets")
     base = demo.register(model)
     items = demo.upload(data.benchmark, FilePurpose.EVALS)
     files = {
@@ -76,7 +78,7 @@ def search(demo: Demo, model: Path, data: CampaignData, llm: CampaignLlm) -> Cam
 
 
 def request(base: str, items: str, files: Mapping[str, str], llm: CampaignLlm) -> CreateCampaign:
-    """Greedy answers, right when their last number is the sum."""
+    """Sample greedily; an answer is correct if its last number is the sum."""
     return CreateCampaign(
         base_model=base,
         scenario="Add two numbers of two digits. The last number of the answer is the sum.",
@@ -100,14 +102,14 @@ def show(report: CampaignReport, out: Output) -> None:
     low, high = report.final.ci95
     out.line(
         f"\nbest model {report.best_model}: {report.final.best_score:.1%} of "
-        f"{report.final.samples} final sums, which no attempt was chosen by; the base model "
+        f"{report.final.samples} held-out final sums; the base model "
         f"{report.final.base_score:.1%} (difference {low:+.3f} to {high:+.3f})"
     )
     out.line(f"\n  temper campaign report {report.campaign.id} -o report.html")
 
 
 def line_of(attempt: ReportedAttempt) -> str:
-    """An attempt: its verdict, the scores of both parts, and the interval that decided."""
+    """Describe an attempt: verdict, scores on both parts, and the interval that decided."""
     scores = [
         f"{part} {score:.1%}"
         for part, score in (("search", attempt.search_score), ("final", attempt.final_score))
@@ -122,5 +124,7 @@ def line_of(attempt: ReportedAttempt) -> str:
         verdict = f"failed: {attempt.failure.value}"
     else:
         verdict = "accepted" if attempt.accepted else "rejected"
-    tried = f"  {attempt.hypothesis}" if attempt.hypothesis else ""
-    return f"{'    ' * attempt.depth}loop {attempt.loop}: {verdict}, {', '.join(scores)}{tried}"
+    hypothesis = f"  {attempt.hypothesis}" if attempt.hypothesis else ""
+    return (
+        f"{'    ' * attempt.depth}loop {attempt.loop}: {verdict}, {', '.join(scores)}{hypothesis}"
+    )

@@ -1,7 +1,7 @@
-"""A script in the place of an LLM: an OpenAI-compatible server with fixed answers.
+"""A scripted LLM: an OpenAI-compatible server with fixed answers.
 
-It proposes the data sets in the order of their numbers, whatever they are worth, and never learns
-their quality. What it says of results is one fixed sentence; the verdicts are those of the scores.
+It proposes the datasets in numeric order and never learns their quality. Its comment on results is
+one fixed sentence; the scores decide.
 """
 
 import json
@@ -36,24 +36,24 @@ per_device_train_batch_size: 32
 warmup_ratio: 0.05
 cutoff_len: 128
 ```"""
-_TASK = "Train on all rows of data set"
+_TASK = "Train on all rows of dataset"
 
 
 def reply(messages: Sequence[JsonObject]) -> str:
-    """The answer to a conversation of a campaign; equal conversations have equal answers."""
-    first, asked = str(messages[1]["content"]), str(messages[-1]["content"])
+    """Answer a campaign's conversation, deterministically."""
+    first, last = str(messages[1]["content"]), str(messages[-1]["content"])
     if first.startswith("The experiment: "):
         begin = first.index(_TASK) + len(_TASK)
         return _CODE.format(dataset=first[begin:].split(maxsplit=1)[0].rstrip("."))
-    if "is judged" in asked:
+    if "is judged" in last:
         return json.dumps(
-            {"Code Summary": "copies one data set", "Reason": "scripted: see the scores"}
+            {"Code Summary": "copies one dataset", "Reason": "scripted: see the scores"}
         )
     earlier_loops = first.count("\nLoop ")
     dataset = f"sums{1 + earlier_loops}"
-    if '{"reason"' in asked:
+    if '{"reason"' in last:
         return json.dumps({"reason": "scripted: the model cannot add"})
-    if '{"hypothesis"' in asked:
+    if '{"hypothesis"' in last:
         return json.dumps({"hypothesis": f"scripted: {dataset} teaches it to add"})
     return json.dumps({"task": f"{_TASK} {dataset}.", "skip_data_processing": False})
 
@@ -82,12 +82,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         messages = json.loads(self.rfile.read(length))["messages"]
         answer = reply(messages)
-        said = sum(len(str(message["content"]).split()) for message in messages)
+        prompt_tokens = sum(len(str(message["content"]).split()) for message in messages)
         body: dict[str, Any] = {
             "choices": [
                 {"message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
             ],
-            "usage": {"prompt_tokens": said, "completion_tokens": len(answer.split())},
+            "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": len(answer.split())},
         }
         content = json.dumps(body).encode()
         self.send_response(HTTPStatus.OK)
@@ -97,4 +97,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Requests are not worth a line in the demonstration's output."""
+        """Keep requests out of the demo's output."""

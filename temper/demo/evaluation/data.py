@@ -1,7 +1,7 @@
-"""Data of the evaluation's demonstration: sums as they are taught, and longer ones.
+"""Data of the evaluation demo: sums like those in training, and longer ones.
 
-``train.jsonl`` teaches two-digit sums. ``benchmark.jsonl`` asks for others of these and, so that
-there are wrong answers to read, for sums of three digits.
+``train.jsonl`` teaches two-digit sums. ``benchmark.jsonl`` asks for other two-digit sums and, so
+that there are wrong answers to inspect, for three-digit ones.
 """
 
 import random
@@ -19,7 +19,7 @@ LONGER_ITEMS = 50
 ITEMS = TAUGHT_ITEMS + LONGER_ITEMS
 
 BENCHMARK = Benchmark(question="item.text", answer="item.sum", grader=NumericGrader())
-"""Right when the last number of the answer is the sum."""
+"""An answer is correct if its last number is the sum."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def run(settings: ClientSettings, out: Output) -> bool:
     with local_stack(settings, out) as url, client_of(url, settings) as client:
         base, tuned = measure(Demo(client, out, settings.home), model, data)
         report = load_report(client, [base.id, tuned.id], ITEMS * SAMPLES)
-        out.line("(e) the fine-tuned model against its base, on the same items")
+        out.line("(e) the fine-tuned model compared with its base on the same items")
         if report.comparison is not None:
             show_comparison(report.comparison, out)
         out.line("\n(f) table and reports")
@@ -66,7 +66,7 @@ def measure(demo: Demo, model: Path, data: EvaluationData) -> tuple[Evaluation, 
 
 
 def evaluation_request(model: str, file: File) -> CreateEvaluation:
-    """Several samples of each item, so that there are maj@n and pass@k."""
+    """Draw several samples of each item, for maj@n and pass@k."""
     return CreateEvaluation(
         model=model,
         file=file.id,
@@ -94,6 +94,6 @@ def write_reports(report: EvaluationReport, folder: Path, out: Output) -> None:
 
 
 def is_better(report: EvaluationReport) -> bool:
-    """Whether the interval of the only candidate's difference lies above 0."""
+    """Whether the interval of the candidate's difference lies above 0."""
     found = report.comparison.comparisons if report.comparison is not None else []
     return bool(found) and found[0].ci95[0] > 0

@@ -1,10 +1,10 @@
 """Replies to questions about deliveries, and the rater that prefers some of them.
 
 A reply has three parts: an opening, a statement and a closing. The demonstrations draw each part at
-random, so that a model fine-tuned on them writes good and bad replies alike. The rater wants a
-formal opening and closing, and a statement that names what was asked about. No demonstration says
-so; a reward model has to learn it from pairs. Their replies may lack parts: a reward model that has
-only seen whole ones scores fragments at random, and PPO finds those that it scores high.
+random, so a model fine-tuned on them writes good and bad replies alike. The rater prefers a formal
+opening and closing, and a statement that names what was asked about; a reward model must learn this
+from pairs. Replies in pairs may lack parts: a reward model that has only seen complete ones scores
+fragments at random, and PPO exploits the highest-scoring ones.
 """
 
 import random
@@ -40,7 +40,7 @@ PARTS = ("opening", "statement", "closing")
 
 @dataclass(frozen=True)
 class Question:
-    """A person's question, and what the rater wants in a reply."""
+    """A question, and the reply that the rater prefers."""
 
     text: str
     opening: str
@@ -65,7 +65,7 @@ def questions(seed: int) -> Iterator[Question]:
 
 
 def rating() -> WeightedReward:
-    """The rater: the share of the parts that suit the question, with no weight in a reward."""
+    """The rater: the share of parts that match the best reply, at zero reward weight."""
     checks = {
         part: StringCheckGrader(
             type="string_check",
@@ -123,7 +123,7 @@ def _prompt(question: Question) -> dict[str, Any]:
 
 
 def _reply(question: Question, choice: random.Random) -> tuple[str, ...]:
-    """The parts of a reply, each as likely to be wanted as not."""
+    """Draw the parts of a reply; each is the preferred one with probability 1/2."""
     openings, closings = zip(_FORMAL, _CASUAL, strict=True)
     return (
         choice.choice(openings),
@@ -133,7 +133,7 @@ def _reply(question: Question, choice: random.Random) -> tuple[str, ...]:
 
 
 def _incomplete(parts: tuple[str, ...], choice: random.Random) -> tuple[str, ...]:
-    """The reply, with every part missing from one reply in six."""
+    """Drop each part with probability `MISSING`."""
     return tuple("" if choice.random() < MISSING else part for part in parts)
 
 
@@ -146,7 +146,7 @@ def _demonstration(question: Question, choice: random.Random) -> dict[str, Any]:
 
 
 def _pair(question: Question, choice: random.Random) -> dict[str, Any]:
-    """Two replies of different ratings, the better one preferred."""
+    """Draw two replies with different ratings, the better one preferred."""
     while True:
         replies = [_incomplete(_reply(question, choice), choice) for _ in range(2)]
         worse, better = sorted(replies, key=lambda parts: _rated(question, parts))

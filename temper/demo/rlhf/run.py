@@ -31,7 +31,7 @@ EVEN = 0.5
 class WinRate:
     """How often one model's replies are rated higher than another's; a tie counts half.
 
-    ``ci95`` is the mean -+ 1.96 standard errors over prompts, whose samples are alike.
+    ``ci95`` is the mean +- 1.96 standard errors, clustered by prompt.
     """
 
     mean: float
@@ -53,9 +53,9 @@ def run(settings: ClientSettings, out: Output, steps: int, seed: int) -> bool:
 
 
 def win_rate(ours: Mapping[int, Sequence[float]], theirs: Mapping[int, Sequence[float]]) -> WinRate:
-    """Compare the ratings of two models by prompt, each reply with each of the other's.
+    """Compare two models' ratings prompt by prompt, over all pairs of replies.
 
-    Needs two prompts that both have answered.
+    Needs at least two prompts that both have answered.
     """
     shares = [
         fmean(_outcome(our, their) for our in ours[prompt] for their in theirs[prompt])
@@ -80,7 +80,7 @@ def _ratings(job: Rollout, client: Temper) -> Mapping[int, Sequence[float]]:
 
 
 def table_of(lesson: RlhfLesson, wins: WinRate) -> Table:
-    """What rater and reward model think of the replies, and how long training took."""
+    """Ratings and reward-model scores of the replies, and training times."""
     table = Table("sampled", "fine-tuned", "after PPO")
     jobs = (lesson.before, lesson.after)
     table.add_row("rating", *(f"{_spread(job, RATING).mean:.1%}" for job in jobs))

@@ -109,7 +109,7 @@ def reward_model(tuned: FineTuningJob, file: File, seed: int) -> CreateFineTunin
 def ppo(
     tuned: FineTuningJob, judge: FineTuningJob, file: File, steps: int, seed: int
 ) -> CreateFineTuningJob:
-    """PPO with a penalty on the KL to the fine-tuned model in the reward.
+    """PPO with a KL penalty toward the fine-tuned model in the reward.
 
     As in InstructGPT (Ouyang et al. 2022, arXiv:2203.02155).
     """

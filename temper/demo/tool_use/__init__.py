@@ -1,1 +1,1 @@
-"""Teaching a tiny model to use a tool: supervised cold start, then reinforcement."""
+"""Teaching a tiny model to use a tool: supervised cold start, then RL."""

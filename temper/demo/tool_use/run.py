@@ -1,7 +1,7 @@
 """Tool use, from data to results on this machine.
 
 Creates a tiny base model with random weights, fine-tunes it on conversations that use the tool
-(the cold start), and reinforces it with live tool calls, all through the gateway's REST API.
+(the cold start), and trains it with RL on live tool calls, all through the gateway's REST API.
 Results of earlier runs are reused.
 """
 
@@ -99,7 +99,7 @@ def reward(job: Rollout) -> RewardSpread:
 
 
 def has_learned(lesson: ToolUseLesson) -> bool:
-    """Whether reinforcement raised the reward, and answers depend on the tool."""
+    """Whether RL raised the reward, and answers depend on the tool."""
     return (
         reward(lesson.after).mean > reward(lesson.before).mean
         and correct(lesson.without_tool).mean < NEAR_ZERO
@@ -107,7 +107,7 @@ def has_learned(lesson: ToolUseLesson) -> bool:
 
 
 def table_of(lesson: ToolUseLesson) -> Table:
-    """Rewards and accuracy: cold start, reinforced, and reinforced without the tool."""
+    """Rewards and accuracy: cold start, after RL, and after RL without the tool."""
     table = Table("sampled", "cold start", "reinforced", "without the tool")
     jobs = (lesson.before, lesson.after, lesson.without_tool)
     table.add_row("correct answers", *(f"{correct(job).mean:.1%}" for job in jobs))

@@ -25,4 +25,4 @@ def test_the_address_is_printed_and_opened(
     said = capsys.readouterr()
     assert opened == ["http://gateway:8080/ui"]
     assert said.out == "http://gateway:8080/ui\n"
-    assert ("no browser" in said.err) is not opens
+    assert ("could not start a browser" in said.err) is not opens

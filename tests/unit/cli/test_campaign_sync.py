@@ -99,8 +99,8 @@ def test_a_file_that_was_lost_in_the_store_is_sent_again(tmp_path: Path) -> None
     [
         (token(se="2026-04-30T23:59:59Z"), RIGHTS_UP, "expired at 2026-04-30T23:59:59Z"),
         (token(st="2026-05-02"), RIGHTS_UP, "not valid before 2026-05-02"),
-        (token(sp="rl"), RIGHTS_UP, "lacks the right to write, create"),
-        (token(sp="w"), RIGHTS_DOWN, "lacks the right to read, list"),
+        (token(sp="rl"), RIGHTS_UP, "lacks permission to write, create"),
+        (token(sp="w"), RIGHTS_DOWN, "lacks permission to read, list"),
         ("se=2026-05-08T00:00:00Z&sp=rl", RIGHTS_DOWN, "has no sig"),
         (token(se="soon"), RIGHTS_DOWN, "se is not a time"),
     ],
@@ -222,5 +222,5 @@ def test_azure_blob_takes_logs_by_a_sas_token(tmp_path: Path) -> None:
         assert (tmp_path / "here" / STEP).read_bytes() == b"# Loop 1\n"
         # An expiry that the token itself hides: its signature is of another one.
         forged = sas("rwdl", 1).replace("sig=", "sig=A")
-        with pytest.raises(SubmissionError, match="refuses to be read"):
+        with pytest.raises(SubmissionError, match="cannot be read"):
             LogStore("az://logs/team", connection(endpoint, forged)).check()

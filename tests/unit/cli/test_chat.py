@@ -150,4 +150,4 @@ def test_undeploying_says_what_ends(
     assert main(["undeploy", "base"]) == 0
     assert main(["undeploy", "base"]) == 0
 
-    assert capsys.readouterr().out == "serve-1 is ending\nbase is not deployed\n"
+    assert capsys.readouterr().out == "serve-1 is stopping\nbase is not deployed\n"

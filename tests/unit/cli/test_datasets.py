@@ -224,10 +224,10 @@ def test_rows_are_written_as_json_lines_up_to_a_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", '{"a": 1}\n{"a": }\n', "a.jsonl: behind row 1"),
+        ("a.jsonl", '{"a": 1}\n{"a": }\n', "a.jsonl: after row 1"),
         ("a.json", '[{"a": 1}, 2]', "row 2 is not an object"),
-        ("a.parquet", "no", "a.parquet: behind row 0"),
-        ("a.txt", "no", "is none of .jsonl"),
+        ("a.parquet", "no", "a.parquet: after row 0"),
+        ("a.txt", "no", "is not one of .jsonl"),
     ],
 )
 def test_a_bad_file_is_named_with_its_row(

@@ -115,7 +115,7 @@ def test_a_composite_takes_a_file_for_each_of_its_benchmarks(
         "panorama_noc4pc_cot": "file-3",
     }
     assert main(["eval", "m", "panorama=file-1,file-2"]) == 1
-    assert "panorama takes 3 files with commas between" in capsys.readouterr().err
+    assert "panorama takes 3 files separated by commas" in capsys.readouterr().err
 
 
 def test_benchmarks_of_one_name_are_numbered(server: ScriptedServer) -> None:
@@ -135,7 +135,7 @@ def test_settings_of_the_engine_are_shared_or_refused(
     (request,) = submitted(server)
     assert request["engine"]["max_model_len"] == 512
     assert main(["eval", "m", "short.yaml", "long.yaml"]) == 1
-    assert "long: engine is another than before" in capsys.readouterr().err
+    assert "long: engine differs from the other benchmarks'" in capsys.readouterr().err
     assert len(submitted(server)) == 1
 
 
@@ -179,8 +179,8 @@ def test_reused_answers_are_told_and_a_fresh_run_can_be_asked_for(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, reuse, said in (
-        ("eval-1", {"cached_from": "eval-0"}, "eval-1: the answers of eval-0"),
-        ("eval-2", {"not_cached": "a new model"}, "eval-2: the model was asked: a new model"),
+        ("eval-1", {"cached_from": "eval-0"}, "eval-1: reused the answers of eval-0"),
+        ("eval-2", {"not_cached": "a new model"}, "eval-2: no answers were reused: a new model"),
     ):
         done = evaluation(name, "m", "f", 0.5, **reuse)
         server.on(f"/v1/evaluations/{name}", JSONResponse(done.model_dump(mode="json")))
@@ -219,7 +219,7 @@ def test_json_has_one_line_for_the_evaluation(
     [
         ("gsm9k=test.jsonl", "gsm9k: Value error, no benchmark 'gsm9k'; there are aime24, "),
         ("gsm8k=absent.jsonl", "gsm8k: 'absent.jsonl' is not a file id, and absent.jsonl does"),
-        ("gsm8k", "'gsm8k' is neither a file nor NAME=ROWS with the name of a benchmark (aime24"),
+        ("gsm8k", "'gsm8k' is neither a file nor NAME=ROWS, a benchmark (aime24"),
         ("rollout.yaml", "rollout.yaml: kind is 'rollout', not evaluation"),
         ("typo.yaml", "typo.yaml: sampels_per_item: Extra inputs are not permitted"),
     ],
@@ -269,7 +269,7 @@ def test_rows_of_a_closed_data_set_come_from_the_hub(
         done = from_hub(hub, tmp_path / "cache", "hf_reader", HUB_ROWS)
 
     assert refused.returncode == 1
-    assert "no such data set, or HF_TOKEN gives no access to it" in refused.stderr
+    assert "no such dataset, or HF_TOKEN gives no access to it" in refused.stderr
     assert done.returncode == 0, done.stderr
     assert any(ROWS.encode() in each.body for each in server.received)
     (request,) = submitted(server)

@@ -92,8 +92,8 @@ def test_a_built_index_shows_size_and_speed() -> None:
 @pytest.mark.parametrize(
     ("reuse", "field", "said"),
     [
-        ({"cached_from": "eval-0"}, "answers of", "eval-0"),
-        ({"not_cached": "a fresh run was asked for"}, "model asked", "a fresh run was asked for"),
+        ({"cached_from": "eval-0"}, "answers reused", "eval-0"),
+        ({"not_cached": "a fresh run was asked for"}, "not reused", "a fresh run was asked for"),
     ],
 )
 def test_an_evaluation_says_whose_answers_it_has(

@@ -148,7 +148,7 @@ def test_the_table_is_printed(files: list[str], capsys: pytest.CaptureFixture[st
     assert run(files) == 0
     out = capsys.readouterr().out
     assert "truckCheck-value" in out
-    assert "equal with one call: 1 of 2" in out
+    assert "exact matches with one call: 1 of 2" in out
     assert "no JSON: 1; invalid JSON: 0" in out
 
 

@@ -124,7 +124,7 @@ def test_a_log_that_comes_whole_is_refused(
 ) -> None:
     server.on(PATH, Response("of any size\n"))  # as of a proxy that knows no ranges
     assert main(["tail", "ftjob-1"]) == 1
-    assert "was not answered by its byte range" in capsys.readouterr().err
+    assert "ignored the requested byte range" in capsys.readouterr().err
 
 
 def test_a_job_without_a_log_says_so(
@@ -135,7 +135,7 @@ def test_a_job_without_a_log_says_so(
         server.on(PATH, answer)
         assert main(["tail", "ftjob-1"]) == 0
         printed = capsys.readouterr()
-        assert (printed.out, printed.err) == ("", "nothing is logged yet\n")
+        assert (printed.out, printed.err) == ("", "nothing has been logged yet\n")
 
 
 def test_an_unknown_job_is_an_error(
