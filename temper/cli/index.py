@@ -38,6 +38,7 @@ from temper.cli.output import JsonOption, Output
 from temper.cli.units import age, duration, number, size
 from temper.indexing import Answer, IndexCommandFailed, IndexCommandInterrupted, run_order
 from temper.settings import load_settings
+from temper.submission.submission import user_path
 
 app = typer.Typer(help="Search indexes on this machine; needs no running stack.")
 
@@ -216,8 +217,8 @@ def delete(
 
 def _folder_or_hub_name(encoder: str | None) -> str | None:
     """Make a folder's path absolute: the build runs in another working directory."""
-    if encoder is not None and Path(encoder).expanduser().is_dir():
-        return str(Path(encoder).expanduser().resolve())
+    if encoder is not None and (folder := user_path(encoder)).is_dir():
+        return str(folder.resolve())
     return encoder
 
 

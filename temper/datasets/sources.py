@@ -12,7 +12,7 @@ from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from temper.datasets.published import PUBLISHED_DATASETS, PublishedDataset
 from temper.datasets.rows import SUFFIXES, read_rows
 from temper.submission.hub import fetch_hub_file, hub_reason
-from temper.submission.submission import SubmissionError
+from temper.submission.submission import SubmissionError, user_path
 
 HUB = "hf://"
 _REPOSITORY = re.compile(
@@ -44,7 +44,7 @@ def open_source(given: str) -> DatasetSource:
         return _of_hub(PublishedDataset(found["name"], "", part=part))
     if given.startswith(HUB):
         raise SubmissionError(f"{given!r} is not hf://OWNER/NAME or hf://OWNER/NAME/FOLDER")
-    path = Path(given).expanduser()
+    path = user_path(given)
     if not path.exists():
         names = ", ".join(PUBLISHED_DATASETS)
         raise SubmissionError(

@@ -1,5 +1,6 @@
 """Read run files published for MindSpeed-RL and verl as rollout settings."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -266,7 +267,9 @@ class RunSettings:
     def number(self, key: str) -> float | None:
         """Return a number; raises InvalidRequest for another value."""
         value = self.value(key)
-        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        if value is None:
+            return None
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return value
         raise InvalidRequest(f"{key} is {str(value)[:80]!r}, not a number", param=key)
 

@@ -169,7 +169,7 @@ _WITHOUT_KL = "ray_dapo"
 
 
 def _method(estimator: Any, key: str, known: Mapping[str, MethodType]) -> MethodType:
-    if estimator not in known:
+    if not isinstance(estimator, str) or estimator not in known:
         message = f"{key} {str(estimator)[:80]!r} is not supported; known are {', '.join(known)}"
         raise InvalidRequest(message, param=key)
     return known[estimator]

@@ -18,7 +18,7 @@ from services.contracts.multi_turn import Tool
 from services.contracts.tool_files import parse_tool_file
 from temper.submission.hub import fetch_hub_file
 from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request
-from temper.submission.submission import LocalFile, Submission, SubmissionError
+from temper.submission.submission import LocalFile, Submission, SubmissionError, user_path
 
 OF_EACH = BenchmarkEntry.model_fields.keys() & CreateEvaluation.model_fields.keys()
 """Fields that each benchmark of an evaluation may set for itself."""
@@ -48,7 +48,7 @@ def read_benchmark(text: str, given: Mapping[str, Any]) -> Iterator[BenchmarkSub
     several benchmarks, one each, separated by commas. A YAML file holds the fields of an
     evaluation; ``given``, such as the model, overrides them. Raises `SubmissionError`.
     """
-    path = Path(text).expanduser()
+    path = user_path(text)
     if path.is_file():
         yield BenchmarkSubmission(path.stem, read_evaluation_file(path, given))
         return
@@ -120,7 +120,7 @@ def read_tools(path: Path) -> list[Tool]:
 
 def _named(name: str, rows: str, given: Mapping[str, Any]) -> Submission:
     is_of_hub = rows.startswith(HUB_DATASET_PREFIX)
-    path = fetch_hub_file(rows) if is_of_hub else Path(rows).expanduser()
+    path = fetch_hub_file(rows) if is_of_hub else user_path(rows)
     is_local = path.is_file()
     if not is_local and not rows.startswith(FILE_ID_PREFIX):
         raise SubmissionError(f"{name}: {rows!r} is not a file id, and {path} does not exist")

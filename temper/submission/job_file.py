@@ -23,7 +23,13 @@ from temper.formats.published_runs import is_published
 from temper.submission.hub import fetch_hub_file
 from temper.submission.llamafactory import read_llamafactory
 from temper.submission.published import with_published, with_published_training
-from temper.submission.submission import JobRequest, LocalFile, Submission, SubmissionError
+from temper.submission.submission import (
+    JobRequest,
+    LocalFile,
+    Submission,
+    SubmissionError,
+    user_path,
+)
 
 MAX_BYTES = 1 << 20
 FILE_ID_PREFIX = "file-"
@@ -160,7 +166,7 @@ def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
             continue
         if reference.startswith((FILE_ID_PREFIX, HUB_DATASET_PREFIX, SCRIPT_PREFIX)):
             continue
-        path = job_file.parent / Path(reference).expanduser()
+        path = job_file.parent / user_path(reference)
         if not path.is_file():
             raise SubmissionError(
                 f"{job_file}: {field}: {reference!r} is not a file id, and {path} does not exist"

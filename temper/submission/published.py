@@ -14,7 +14,7 @@ from temper.formats.published_runs import (
     read_published,
 )
 from temper.formats.published_training import read_published_training
-from temper.submission.submission import SubmissionError
+from temper.submission.submission import SubmissionError, user_path
 
 PUBLISHED = "published"
 """The field of a job file that names a published run file."""
@@ -92,7 +92,7 @@ def _own_fields(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(job_file: Path, named: object) -> Path:
-    return job_file.parent / Path(str(named)).expanduser()
+    return job_file.parent / user_path(str(named))
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

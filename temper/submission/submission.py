@@ -18,6 +18,15 @@ JobRequest = (
 )
 
 
+def user_path(text: str) -> Path:
+    """Return a path with ``~`` expanded, or unchanged if there is no such user."""
+    path = Path(text)
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
 class SubmissionError(ClientError):
     """The file does not describe a job that can be submitted; nothing was submitted."""
 

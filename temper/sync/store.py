@@ -81,6 +81,8 @@ class LogStore:
             raise SubmissionError(f"{self.url}/{MANIFEST}: is not JSON: {error}") from error
         except Exception as error:
             raise self._failed("cannot be read", error) from error
+        if not isinstance(content, dict):
+            raise SubmissionError(f"{self.url}/{MANIFEST}: is not a JSON object")
         return {str(name): str(digest) for name, digest in content.items()}
 
     def write_digests(self, digests: Digests) -> None:

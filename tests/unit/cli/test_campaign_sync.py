@@ -94,6 +94,13 @@ def test_a_file_that_was_lost_in_the_store_is_sent_again(tmp_path: Path) -> None
     assert send(store, iter(logs)).files == 1
 
 
+def test_an_invalid_manifest_is_reported(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text("[]")
+
+    with pytest.raises(SubmissionError, match="is not a JSON object"):
+        LogStore(str(tmp_path), {}).digests()
+
+
 @pytest.mark.parametrize(
     ("text", "rights", "message"),
     [

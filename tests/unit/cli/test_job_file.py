@@ -154,6 +154,10 @@ completion_window: 24h
         ("kind: evaluation\nfile: f", "model: Field required"),
         ("kind: fine_tuning\nmodel: !!python/name:os.system x", "not YAML or JSON"),
         (FINE_TUNING.replace("train.jsonl", "gone.jsonl"), "training_file: 'gone.jsonl'"),
+        (
+            FINE_TUNING.replace("train.jsonl", "~no-such-user/a.jsonl"),
+            "training_file: '~no-such-user/a.jsonl'",
+        ),
     ],
 )
 def test_an_invalid_job_file_is_explained(tmp_path: Path, text: str, said: str) -> None:

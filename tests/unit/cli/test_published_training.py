@@ -246,6 +246,8 @@ def test_settings_without_a_counterpart_are_named(tmp_path: Path) -> None:
         ("lr: 1e-6", "lr: low", "actor_config.lr"),
         ("token_level_loss: true", "token_level_loss: 1", "rl_config.token_level_loss"),
         ("train_iters: 1000", "train_iters: 1.5", "megatron_training.train_iters"),
+        ("train_iters: 1000", "train_iters: .inf", "megatron_training.train_iters"),
+        ("group_norm", "[group_norm]", "rl_config.adv_estimator"),
         ("gamma: 1.0", "use_kl_loss: true", "rl_config.kl_coef"),
     ],
 )
