@@ -1,12 +1,13 @@
-"""Whole commands that ask an endpoint 5,000 prompts: `temper batch` beside what people use.
+"""End-to-end time of commands that send 5,000 prompts to an endpoint: `temper batch` and
+alternatives.
 
     python -m benchmarks.batch_commands [--rounds 3] [--items 5000] [--lm-eval PYTHON]
     python -m benchmarks.batch_commands --memory 1000000
 
-The others are a script with `requests`, two processes of 32 threads, and, with --lm-eval, lm-eval
-in the environment of that Python (`pip install "lm-eval[api]"`). All ask the same mock server, 64
-at once, in turn; times are of the processes, from their start to their end. --memory runs one batch
-of so many records and prints its largest memory in each tenth of its time.
+The alternatives are a script with `requests`, in two processes of 32 threads, and, with --lm-eval,
+lm-eval in that Python's environment (`pip install "lm-eval[api]"`). All take turns on the same mock
+server, with 64 requests in flight; times are wall-clock times of whole processes. --memory runs one
+batch of that many records and prints its peak memory in each tenth of the run.
 """
 
 import argparse
@@ -48,7 +49,7 @@ metric_list: [{{metric: exact_match}}]
 
 
 def write_input(folder: Path, items: int) -> None:
-    """Records, a template, and the task of lm-eval."""
+    """Write the records, a template, and lm-eval's task."""
     rows = ({"left": number, "right": 2, "sum": str(number + 2)} for number in range(items))
     (folder / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "prompt.yaml").write_text('system_prompt: "What is {{ left }}+{{ right }}?"')
@@ -58,7 +59,7 @@ def write_input(folder: Path, items: int) -> None:
 
 
 def batch_command(folder: Path, port: int) -> list[str]:
-    """`temper batch` of the records."""
+    """Return the `temper batch` command."""
     output = folder / f"out-{time.monotonic_ns()}.json"
     command = [sys.executable, "-m", "temper", "batch", "--model", "mock"]
     command += ["--base-url", f"http://127.0.0.1:{port}/v1", "--concurrency", str(AT_ONCE)]
@@ -67,12 +68,12 @@ def batch_command(folder: Path, port: int) -> list[str]:
 
 
 def script_command(folder: Path, port: int) -> list[str]:
-    """The script of threads and processes."""
+    """Return the command of the threaded script."""
     return [sys.executable, "-m", "benchmarks.batch_commands", "--script", str(folder), str(port)]
 
 
 def lm_eval_command(python: str, folder: Path, port: int) -> list[str]:
-    """lm-eval on the same items."""
+    """Return lm-eval's command for the same items."""
     url = f"http://127.0.0.1:{port}/v1/chat/completions"
     model = f"base_url={url},model=mock,num_concurrent={AT_ONCE},tokenized_requests=False"
     command = [python, "-m", "lm_eval", "--model", "local-chat-completions"]
@@ -81,7 +82,7 @@ def lm_eval_command(python: str, folder: Path, port: int) -> list[str]:
 
 
 def seconds_of(command: Sequence[str], cwd: Path = REPOSITORY) -> float:
-    """How long a command takes."""
+    """Return the wall-clock seconds of a command."""
     environment = {**os.environ, "OPENAI_API_KEY": "none", "TOKENIZERS_PARALLELISM": "false"}
     begun = time.perf_counter()
     done = subprocess.run(
@@ -100,7 +101,7 @@ def seconds_of(command: Sequence[str], cwd: Path = REPOSITORY) -> float:
 
 
 def compare(rounds: int, items: int, lm_eval: str | None) -> None:
-    """Print medians of all commands, and the time of each relative to the batch's."""
+    """Print medians of all commands, and each one's time relative to `temper batch`."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_input(folder, items)
@@ -129,7 +130,7 @@ def compare(rounds: int, items: int, lm_eval: str | None) -> None:
 
 
 def watch_memory(items: int) -> None:
-    """Print the largest memory of a batch in each tenth of its time."""
+    """Print the peak memory of a batch in each tenth of its run."""
     with tempfile.TemporaryDirectory() as name, mock_server(0.0) as port:
         folder = Path(name)
         write_input(folder, items)
@@ -153,7 +154,7 @@ def _memory(process: psutil.Process) -> int:
 
 
 def ask_by_threads(rows: Sequence[Mapping[str, object]], port: int, at_once: int) -> list[str]:
-    """What a script of requests does: each process has a share of the records."""
+    """Send the requests as a script would: each process takes a share of the records."""
     shares = [rows[part::PROCESSES] for part in range(PROCESSES)]
     with ProcessPoolExecutor(PROCESSES) as processes:
         threads = [at_once // PROCESSES] * PROCESSES

@@ -1,9 +1,8 @@
-"""What a campaign's loop costs by itself, and how fast it goes on after a restart.
+"""Overhead of a campaign's loop, and its time to resume after a restart.
 
-Prints the CPU time of the campaigns' worker for each step of a campaign whose LLM, trainings and
-evaluations are stand-ins in other processes, and the time for which none of its jobs was under
-way; and the time until a campaign with a thousand loops waits for its training again.
-Run from the repository root:
+Prints the campaigns worker's CPU time per step of a campaign whose LLM, training and evaluations
+are stubs in other processes, and the time during which none of its jobs was running; then the time
+until a campaign with a thousand loops waits for its training again. Run from the repository root:
 
     python -m benchmarks.campaigns [loops]
 """
@@ -43,7 +42,7 @@ def main() -> None:
 
 
 def restart(folder: Path) -> None:
-    """A worker takes up a campaign in whose last loop a training runs."""
+    """Measure how fast a worker resumes a campaign whose last loop is training."""
     folder.mkdir()
     database = Database(f"sqlite:///{folder / 'temper.db'}")
     migrate(database)
@@ -71,11 +70,11 @@ def restart(folder: Path) -> None:
 
 
 def steps(campaigns: Campaigns, loops: int) -> None:
-    """Take all steps of a campaign; rejected loops, so that each has every step."""
+    """Take all steps of a campaign; loops are rejected, so that each has every step."""
     campaigns.llm.answer = Script({loop: [BAD] for loop in range(1, loops + 1)})
     with campaigns.worker() as worker:
         process = psutil.Process(worker.pid)
-        warm_up = campaigns.create(loops=1)  # imports and first connections are no cost of a step
+        warm_up = campaigns.create(loops=1)  # exclude imports and first connections
         campaigns.client.wait_until(warm_up, "succeeded", SECONDS)
         before = process.cpu_times()
         campaign = campaigns.create(loops=loops)
@@ -88,7 +87,7 @@ def steps(campaigns: Campaigns, loops: int) -> None:
 
 
 def seconds_without_jobs(file: Path, campaign: str) -> float:
-    """How long a finished campaign went on while none of its jobs was unfinished."""
+    """Return for how long a finished campaign ran without an unfinished job."""
     database = Database(f"sqlite:///{file}")
     with database.read() as session:
         own = session.scalars(select(JobRow).where(JobRow.id == campaign)).one()

@@ -1,10 +1,12 @@
-"""What the gateway costs a streamed chat completion: tokens a second, and time to the first token.
+"""Overhead of the gateway for streamed chat completions: tokens per second, and time to first
+token.
 
-The first token is timed of a request alone, of one beside 64 streams, and of 64 requests at once.
+Time to first token is measured for a single request, for one next to 64 streams, and for 64
+concurrent requests.
 
-The same requests go to an engine directly and through a real gateway and relay, in turn, so that
-whatever else the machine does meets both alike. The engine is a stand-in in a process of its own,
-which writes one token of each stream every STEP milliseconds. Run from the repository root:
+The same requests go directly to an engine and through a real gateway and relay, alternating, so
+that other load on the machine affects both alike. The engine is a stub in its own process that
+writes one token per stream every STEP milliseconds. Run from the repository root:
 
     python -m benchmarks.chat [--step 25] [--tokens 100] [--rounds 5]
 """
@@ -62,14 +64,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Round:
-    """Answers that were asked for at once: tokens a second, and the median of the first tokens."""
+    """Concurrent answers: tokens per second, and the median time to first token."""
 
     rate: float
     first: float
 
 
 async def stream(session: aiohttp.ClientSession, url: str, tokens: int) -> Answer:
-    """Ask for one answer and read it to its end."""
+    """Request one answer and read it to its end."""
     body = {
         "model": MODEL,
         "messages": [{"role": "user", "content": "12+30="}],
@@ -89,7 +91,7 @@ async def stream(session: aiohttp.ClientSession, url: str, tokens: int) -> Answe
 
 
 async def ask(url: str, tokens: int, at_once: int, times: int = 1) -> Round:
-    """Ask ``at_once`` times concurrently, and that ``times`` times."""
+    """Send ``at_once`` concurrent requests, ``times`` times."""
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     connector = aiohttp.TCPConnector(limit=0)
     begun = time.perf_counter()
@@ -104,11 +106,11 @@ async def ask(url: str, tokens: int, at_once: int, times: int = 1) -> Round:
 
 
 async def ask_beside(url: str, tokens: int) -> Round:
-    """Ask for one token again and again while ``AT_ONCE`` streams are answered."""
+    """Request one token repeatedly while ``AT_ONCE`` streams are running."""
     crowd = asyncio.create_task(ask(url, tokens, AT_ONCE))
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        await stream(session, url, tokens // 4)  # by then the others have begun
+        await stream(session, url, tokens // 4)  # by then the other streams are running
         answers = []
         while not crowd.done():
             answers.append(await stream(session, url, 1))
@@ -118,7 +120,7 @@ async def ask_beside(url: str, tokens: int) -> Round:
 
 
 def compare(direct: str, through: str, tokens: int, rounds: int) -> None:
-    """Time both in turn; print their medians over the rounds."""
+    """Time both, alternating; print their medians over the rounds."""
     urls = (direct, through)
     for url in urls:
         asyncio.run(ask(url, tokens, AT_ONCE))
@@ -140,7 +142,7 @@ def compare(direct: str, through: str, tokens: int, rounds: int) -> None:
 
 
 async def serve_engine(step: float) -> None:
-    """A stand-in for an engine; prints its port."""
+    """Run the stub engine; print its port."""
     event = f"data: {json.dumps(CHUNK, separators=(',', ':'))}\n\n".encode()
 
     async def chat(request: web.Request) -> web.StreamResponse:
@@ -165,7 +167,7 @@ async def serve_engine(step: float) -> None:
 
 
 async def serve_relay(home: Path, engine: str) -> None:
-    """The relay of the next serving that is asked for, as its child runs it."""
+    """Run the relay of the next requested serving, as its child process does."""
     worker = ServingWorker(home, LoopThread())
     print("ready", flush=True)
     job = (await asyncio.to_thread(worker.claim_next)).job
@@ -183,7 +185,7 @@ async def serve_relay(home: Path, engine: str) -> None:
 
 @contextlib.contextmanager
 def running_part(*arguments: str) -> Iterator[str]:
-    """A part of this benchmark in a process of its own; yields its first line of output."""
+    """Run a part of this benchmark in its own process; yield its first line of output."""
     command = [sys.executable, "-m", "benchmarks.chat", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

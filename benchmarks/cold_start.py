@@ -1,10 +1,11 @@
-"""First tokens of what is not loaded: a base without an engine, and an adapter of one that runs.
+"""Time to first token of cold models: a base without an engine, and an unloaded adapter of a
+running one.
 
     python -m benchmarks.cold_start [--rounds 5]
 
-A gateway and a worker serve a tiny model with a real vLLM. In turn, the engine is ended and asked
-for again through the gateway, and the very same command is run by hand; both are timed from the
-request or the command to the first token. Then requests name adapters that the engine has not
+A gateway and a worker serve a tiny model with a real vLLM. Alternating, the engine is stopped and
+requested again through the gateway, and the identical command is run by hand; both are timed from
+the request or the command to the first token. Then requests name adapters that the engine has not
 loaded yet, and the model that it has.
 """
 
@@ -44,12 +45,12 @@ class Engine:
 
     @property
     def key(self) -> str:
-        """What its requests are authorized by."""
+        """Return the API key of the engine."""
         return self.environment["VLLM_API_KEY"]
 
 
 def first_token(client: httpx.Client, url: str, model: str, key: str) -> None:
-    """Ask for an answer and return at its first token."""
+    """Request an answer and return at its first token."""
     body = {
         "model": model,
         "messages": [{"role": "user", "content": "12+30="}],
@@ -61,18 +62,18 @@ def first_token(client: httpx.Client, url: str, model: str, key: str) -> None:
     with client.stream("POST", address, json=body, headers=headers) as response:
         response.raise_for_status()
         if not any(line.startswith("data: {") for line in response.iter_lines()):
-            raise SystemExit(f"{model} gave no token")
+            raise SystemExit(f"{model} returned no token")
 
 
 def seconds_of(client: httpx.Client, url: str, model: str) -> float:
-    """The time to the first token of one request."""
+    """Return the time to first token of one request."""
     begun = time.perf_counter()
     first_token(client, url, model, "none")
     return time.perf_counter() - begun
 
 
 def engine_below(pid: int) -> Engine:
-    """The engine that a worker has started, as the watchdog of its processes was told."""
+    """Return the engine started by a worker, as registered with the process watchdog."""
     python = str(FOLDER.resolve() / "vllm" / "bin" / "python")
     for process in psutil.Process(pid).children(recursive=True):
         with contextlib.suppress(psutil.Error, ValueError):
@@ -82,7 +83,7 @@ def engine_below(pid: int) -> Engine:
 
 
 def by_hand(client: httpx.Client, engine: Engine, log: Path) -> float:
-    """Seconds from the command of an engine to its first token."""
+    """Return the seconds from an engine's command to its first token."""
     port = free_port()
     command = list(engine.command)
     command[command.index("--port") + 1] = str(port)
@@ -109,9 +110,9 @@ def by_hand(client: httpx.Client, engine: Engine, log: Path) -> float:
 
 
 def is_up(client: httpx.Client, url: str, process: subprocess.Popen[bytes], log: Path) -> bool:
-    """Whether an engine answers."""
+    """Whether an engine responds."""
     if process.poll() is not None:
-        raise SystemExit(f"the engine ended: {log.read_text()[-2000:]}")
+        raise SystemExit(f"the engine exited: {log.read_text()[-2000:]}")
     try:
         return client.get(f"{url}/health").is_success
     except httpx.TransportError:
@@ -119,7 +120,7 @@ def is_up(client: httpx.Client, url: str, process: subprocess.Popen[bytes], log:
 
 
 def end_serving(temper: Temper) -> None:
-    """End the engine, with all its processes."""
+    """Stop the engine and all its processes."""
     (serving,) = temper.servings.undeploy(MODEL).servings
     wait_for(lambda: temper.servings.get(serving).status.is_final, "the serving ended")
 
@@ -149,7 +150,7 @@ def main(rounds: int) -> None:
         for name in adapters:
             temper.models.register(RegisterModel(id=name, folder=name, base=MODEL))
         temper.servings.deploy(MODEL, DeployModel())
-        seconds_of(client, gateway, MODEL)  # files are read for the first time
+        seconds_of(client, gateway, MODEL)  # warm up the file cache
         engine = engine_below(worker.pid)
 
         cold, hand = [], []
@@ -159,7 +160,7 @@ def main(rounds: int) -> None:
             cold.append(seconds_of(client, gateway, MODEL))
         warm = [seconds_of(client, gateway, MODEL) for _ in range(rounds)]
         loaded = [seconds_of(client, gateway, name) for name in adapters]
-        print("seconds to the first token, median (and range)")
+        print("time to first token in seconds, median (and range)")
         line("engine by hand", hand)
         line("cold base, through the gateway", cold)
         line("  more than by hand, pair by pair", [a - b for a, b in zip(cold, hand, strict=True)])

@@ -1,9 +1,9 @@
-"""How fast the dashboard is with a job of 100,000 steps, a training with a million trajectories and
-10,000 jobs, in chromium on loopback; goals: first paint under 1 s, interactions under 100 ms.
+"""Speed of the dashboard with a job of 100,000 steps, a training run with a million trajectories
+and 10,000 jobs, in Chromium on loopback; goals: first paint under 1 s, interactions under 100 ms.
 
-Prints for each view when its first answer and when all of it was painted, in milliseconds from the
-beginning of the navigation; for each interaction the time until the page shows its result; and the
-memory of two gateways of the same home: after the routes were asked by REST alone, and after the
+Prints for each view when its first response and all of it was painted, in milliseconds from
+navigation start; for each interaction the time until the page shows its result; and the memory of
+two gateways of the same home: one after requests to the routes by REST alone, and one after the
 browser. Medians over the rounds. Run from the repository root:
 
     python -m benchmarks.dashboard [--steps 100000] [--trajectories 1000000] [--jobs 10000]
@@ -76,8 +76,8 @@ ANSWERED = """([control, event, value, done]) => new Promise((resolve, reject) =
 
 @dataclass(frozen=True)
 class View:
-    """A view, and selectors that are there once its first answer and all of it is shown; beside
-    them what its page asks by REST."""
+    """A view, with selectors for its first response and its completion, and the REST requests of
+    its page."""
 
     name: str
     path: str
@@ -88,8 +88,7 @@ class View:
 
 @dataclass(frozen=True)
 class Interaction:
-    """An event at a control of a view (how its label begins, or a selector), and the condition
-    that its result is shown."""
+    """An event on a control (label prefix or selector), and the condition for its result."""
 
     name: str
     view: View
@@ -101,7 +100,7 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is."""
+    """The size of the test data."""
 
     steps: int
     trajectories: int
@@ -109,7 +108,7 @@ class Size:
 
 
 def views_of(long: str, online: str) -> list[View]:
-    """The views of the job with many steps and of the one with many trajectories."""
+    """Return the views of the job with many steps and of the one with many trajectories."""
     listing = f"/v1/fine_tuning/jobs/{online}/trajectories"
     shown = f"/ui/jobs/{online}/trajectories"
     job = (f"/v1/jobs/{long}", f"/v1/jobs/{long}/metrics", f"/v1/jobs/{long}/events?limit=100")
@@ -129,7 +128,7 @@ def views_of(long: str, online: str) -> list[View]:
 
 
 def interactions_of(views: list[View]) -> list[Interaction]:
-    """What is done in these views."""
+    """Return the interactions in these views."""
     jobs, job, trajectories, *_ = views
     rows = "document.querySelectorAll('main tbody tr').length"
     first = "document.querySelector('main tbody tr')?.textContent"
@@ -177,7 +176,7 @@ def interactions_of(views: list[View]) -> list[Interaction]:
 
 
 def fill(client: GatewayClient, size: Size) -> tuple[str, str]:
-    """Make the jobs; returns the id of the long one and of the one with trajectories."""
+    """Create the jobs; return the ids of the long one and of the one with trajectories."""
     long, online = client.submit("long"), client.submit("online")
     database = Database(f"sqlite:///{client.home / 'temper.db'}")
     with database.write() as session:
@@ -205,14 +204,14 @@ def fill(client: GatewayClient, size: Size) -> tuple[str, str]:
 
 
 def metrics(steps: int) -> Iterator[str]:
-    """The lines that a training has reported."""
+    """Yield metrics lines as training reports them."""
     for step in range(1, steps + 1):
         values = {name: random.random() + 10 / step for name in METRICS}
         yield json.dumps({"step": step, "time": 1e9 + step, **values, **PARTS}) + "\n"
 
 
 def write_trajectories(folder: Path, count: int) -> None:
-    """Short trajectories with their index, as the rollouts of a training write them."""
+    """Write short trajectories with their index, as training rollouts do."""
     text = trajectory(0, 0, tokens=8, reward=0.5).model_dump_json()
     entries = np.zeros(count, ENTRY)
     rewards = np.random.default_rng(0).uniform(-9, 9, count).round(4)
@@ -237,7 +236,7 @@ def write_trajectories(folder: Path, count: int) -> None:
 
 
 def open_view(browser: Browser, url: str, view: View) -> tuple[Page, float, float]:
-    """A view in a browser that knows nothing; when its first answer and all of it was painted."""
+    """Open a view in a fresh browser; return when its first response and all of it was painted."""
     page = browser.new_context().new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.goto(url + view.path, wait_until="commit")
@@ -272,7 +271,7 @@ def measure(url: str, views: list[View], rounds: int) -> None:
 
 
 def most_memory(process: Process) -> int:
-    """The most memory that a process has had, in MiB."""
+    """Return the peak memory of a process, in MiB."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     line = next(each for each in status.splitlines() if each.startswith("VmHWM:"))
     return int(line.split()[1]) // 1024

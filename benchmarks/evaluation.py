@@ -1,8 +1,8 @@
 """Throughput of the evaluation child relative to a minimal client.
 
-Compares, against the same mock server in the same run, the child (reading samples, asking,
-grading, durable rows, reports) with the least a client can do: a loop over keep-alive sockets that
-writes a request and parses the JSON of its answer. Client and server have a core each.
+Against the same mock server in the same run, compares the child (reading samples, requests,
+grading, durable rows, reports) with a minimal client: a loop over keep-alive sockets that writes a
+request and parses its JSON response. Client and server have a core each.
 
     python benchmarks/evaluation.py [--rounds 3]
 """
@@ -29,7 +29,7 @@ from services.evaluator.serving import RemoteEndpoint
 REPOSITORY = Path(__file__).parents[1]
 CLIENT_CORE, SERVER_CORE = 0, 1
 CASES = [(0.0, 64, 6000), (0.1, 512, 6000)]
-"""Seconds until the server answers, requests under way at once, samples."""
+"""Server latency in seconds, requests in flight, samples."""
 
 COMPLETION = json.dumps(
     {
@@ -51,7 +51,7 @@ HEAD_END = b"\r\n\r\n"
 
 
 class MockServer(asyncio.Protocol):
-    """Answers every request alike after a fixed time; as little HTTP as its clients need."""
+    """Sends every request the same response after a fixed delay, with minimal HTTP."""
 
     response = (
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
@@ -65,12 +65,12 @@ class MockServer(asyncio.Protocol):
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
+        """Accept a client."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request that is complete."""
+        """Answer every complete request."""
         self._received += data
         while (head := self._received.find(HEAD_END)) >= 0:
             end = head + len(HEAD_END) + _content_length(self._received[:head])
@@ -85,7 +85,7 @@ class MockServer(asyncio.Protocol):
 
 
 async def serve(latency: float) -> None:
-    """Serve until killed, after printing the port."""
+    """Print the port, then serve until killed."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: MockServer(latency), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
@@ -93,7 +93,7 @@ async def serve(latency: float) -> None:
 
 
 async def raw_loop(port: int, concurrency: int, samples: int) -> float:
-    """Requests a second of the barest client."""
+    """Return the minimal client's requests per second."""
     payload = {"model": "mock", "messages": [{"role": "user", "content": "What is 40+2?"}]}
     numbers = iter(range(samples))
 
@@ -116,7 +116,7 @@ async def raw_loop(port: int, concurrency: int, samples: int) -> float:
 
 
 def run_child(port: int, concurrency: int, samples: int) -> float:
-    """Samples a second of the child, without its start."""
+    """Return the child's samples per second, without its startup."""
     with tempfile.TemporaryDirectory() as folder:
         job_dir = Path(folder)
         file = job_dir / "samples.jsonl"
@@ -142,7 +142,7 @@ def run_child(port: int, concurrency: int, samples: int) -> float:
 
 @contextmanager
 def mock_server(latency: float) -> Iterator[int]:
-    """The port of a mock server on its own core."""
+    """Run a mock server on its own core; yield its port."""
     command = [sys.executable, __file__, "--serve", str(latency)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -155,7 +155,7 @@ def mock_server(latency: float) -> Iterator[int]:
 
 
 def compare(rounds: int) -> None:
-    """Print one line a case: medians over the rounds, which alternate between the two."""
+    """Print one line per case: medians over alternating rounds."""
     os.sched_setaffinity(0, {CLIENT_CORE})
     print(f"{'latency':>8} {'concurrent':>10} {'raw/s':>8} {'child/s':>8} {'ratio':>6}")
     for latency, concurrency, samples in CASES:

@@ -1,11 +1,11 @@
-"""Whole evaluations of 5,000 items on one endpoint, beside lm-eval and inspect.
+"""End-to-end time of evaluations of 5,000 items on one endpoint, compared with lm-eval and Inspect.
 
     python -m benchmarks.evaluation_commands [--lm-eval PYTHON] [--inspect PYTHON] [--rounds 1]
 
-Temper's are the processes that a worker starts: the validation of the file, and the evaluation. The
-others run in environments of their own (`pip install "lm-eval[api]"`, `pip install inspect_ai
-openai`). All ask the same mock server, 64 at once, in turn, and grade the number in the answer;
-times are of the processes, from their start to their end.
+Temper runs the processes that a worker starts: file validation and evaluation. The others run in
+their own environments (`pip install "lm-eval[api]"`, `pip install inspect_ai openai`). All take
+turns on the same mock server with 64 requests in flight, and grade the number in the answer; times
+are wall-clock times of whole processes.
 """
 
 import argparse
@@ -54,7 +54,7 @@ Evaluate = Callable[[Path, int], float]
 
 
 def evaluate(folder: Path, port: int) -> float:
-    """Temper's two processes."""
+    """Run Temper's two processes."""
     items = folder / ITEMS
     endpoint = {"base_url": f"http://127.0.0.1:{port}/v1", "model": "mock"}
     with (
@@ -83,12 +83,12 @@ def evaluate(folder: Path, port: int) -> float:
 
 
 def lm_eval(python: str, folder: Path, port: int) -> float:
-    """lm-eval on the same items."""
+    """Run lm-eval on the same items."""
     return seconds_of(lm_eval_command(python, folder, port))
 
 
 def inspect(python: str, folder: Path, port: int) -> float:
-    """inspect on the same items."""
+    """Run Inspect on the same items."""
     command = [python, "-m", "inspect_ai", "eval", "sums.py"]
     command += ["--model", "openai/mock", "-M", "responses_api=false", "--max-tokens", "64"]
     command += ["--model-base-url", f"http://127.0.0.1:{port}/v1", "--temperature", "0"]
@@ -105,7 +105,7 @@ def inspect(python: str, folder: Path, port: int) -> float:
 def compare(
     rounds: int, items: int, latencies: Sequence[float], others: dict[str, Evaluate]
 ) -> None:
-    """Print medians, and the time of each relative to ours."""
+    """Print medians, and each time relative to Temper's."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_input(folder, items)

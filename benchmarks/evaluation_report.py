@@ -1,7 +1,7 @@
-"""Time and memory of the report on an evaluation of many rows, by format.
+"""Time and memory to write the report of an evaluation with many rows, by format.
 
-Each format is written by a process of its own, whose peak memory is compared with that before the
-report, when all rows are read.
+Each format is written by its own process, whose peak memory is compared with its memory before the
+report, when all rows are loaded.
 
     python -m benchmarks.evaluation_report [--rows 100000]
 """
@@ -29,7 +29,7 @@ ANSWER = "The parts add up to {sum}. " * 8
 
 
 def measure(suffix: str, rows: int) -> dict[str, float]:
-    """Seconds to write one report, MiB of its file and of memory, before and at the peak."""
+    """Return a report's seconds, file size, and memory before and at the peak, in MiB."""
     report = EvaluationReport([_evaluation(rows)], {NAME: [_row(index) for index in range(rows)]})
     before = _peak()
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +42,7 @@ def measure(suffix: str, rows: int) -> dict[str, float]:
 
 
 def compare(rows: int) -> None:
-    """Print one line a format."""
+    """Print one line per format."""
     print(f"{'format':>6} {'seconds':>8} {'file MiB':>9} {'rows MiB':>9} {'peak MiB':>9}")
     for suffix in WRITERS:
         module = "benchmarks.evaluation_report"
@@ -100,7 +100,7 @@ def _evaluation(rows: int) -> Evaluation:
 
 
 def _peak() -> float:
-    """MiB that this process has held at most; Linux counts in KiB."""
+    """Return this process's peak memory in MiB; Linux reports KiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

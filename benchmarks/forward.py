@@ -1,10 +1,10 @@
-"""What the gateway adds to a forwarded tool request: latency, processor time, requests per second.
+"""Overhead of the gateway for forwarded tool requests: latency, CPU time, requests per second.
 
-A stand-in for the service answers at once; the same requests go to it directly and through a real
-gateway, in turn, so that whatever else the machine does meets both alike. Prints milliseconds, for
-connections that are kept and for a new one each time, as most callers of tools make. Then does the
-same with searches of a real retrieval service, and prints how many of them a second the gateway
-leaves. Run from the repository root:
+A stub of the service answers immediately; the same requests go to it directly and through a real
+gateway, alternating, so that other load on the machine affects both alike. Prints milliseconds for
+keep-alive connections and for a new connection per request, as most callers of tools make. Then
+does the same with searches of a real retrieval service, and prints the rate through the gateway.
+Run from the repository root:
 
     python -m benchmarks.forward [requests]
 """
@@ -75,19 +75,19 @@ class Caller:
         self._is_kept = is_kept
 
     def seconds(self) -> float:
-        """The time of one call, from asking to the whole answer."""
+        """Return the time of one call, from the request to the complete response."""
         started = time.perf_counter()
         self._connection.request("POST", "/run_code", REQUEST, {"Content-Type": "application/json"})
         answer = self._connection.getresponse()
         if answer.read() != ANSWER:
-            raise SystemExit(f"unexpected answer {answer.status}")
+            raise SystemExit(f"unexpected response {answer.status}")
         if not self._is_kept:
             self._connection.close()
         return time.perf_counter() - started
 
 
 def compare(name: str, direct: Caller, through: Caller, requests: int) -> None:
-    """Time both in turn and print their medians."""
+    """Time both, alternating, and print their medians."""
     pairs = [(direct.seconds(), through.seconds()) for _ in range(WARM_UP + requests)][WARM_UP:]
     without, with_gateway = (statistics.median(times) * 1e3 for times in zip(*pairs, strict=True))
     added = with_gateway - without
@@ -95,7 +95,7 @@ def compare(name: str, direct: Caller, through: Caller, requests: int) -> None:
 
 
 def compare_searches(folder: Path, requests: int) -> None:
-    """Search directly and through a gateway, in turn; print the rates and their ratio."""
+    """Search directly and through a gateway, alternating; print the rates and their ratio."""
     build_index(folder / "indexes", "made", synthetic.passages(PASSAGES))
     queries = iter(list(synthetic.questions(2 * ROUNDS * requests, PASSAGES)))
     with running_retrieval(
@@ -116,7 +116,7 @@ def compare_searches(folder: Path, requests: int) -> None:
         f"searches/s at {AT_ONCE} at once, median of {ROUNDS} rounds in turn: {direct:,.0f} direct"
     )
     print(f"{through:,.0f} through the gateway ({through / direct:.0%}), which spends")
-    print(f"{1e3 * spent / (ROUNDS * requests):.2f} ms of processor time on each")
+    print(f"{1e3 * spent / (ROUNDS * requests):.2f} ms of CPU time on each")
 
 
 def _search(query: str) -> bytes:
@@ -128,7 +128,7 @@ def _port(url: str) -> int:
 
 
 async def searches_per_second(port: int, bodies: list[bytes]) -> float:
-    """The rate of many callers at once; each keeps its connection."""
+    """Return the rate of many concurrent callers with keep-alive connections."""
     left = iter(bodies)
 
     async def call() -> None:
@@ -139,7 +139,7 @@ async def searches_per_second(port: int, bodies: list[bytes]) -> float:
             answer = (await reader.readuntil(b"\r\n\r\n")).lower()
             length = int(answer.partition(b"content-length: ")[2].partition(b"\r")[0])
             if b" 200 " not in answer or not await reader.readexactly(length):
-                raise SystemExit(f"unexpected answer {answer!r}")
+                raise SystemExit(f"unexpected response {answer!r}")
         writer.close()
 
     started = time.perf_counter()
@@ -148,7 +148,7 @@ async def searches_per_second(port: int, bodies: list[bytes]) -> float:
 
 
 async def stub_app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer every request with the same result."""
+    """Return the same result to every request."""
     if scope["type"] != "http":
         return
     while (await receive()).get("more_body"):
@@ -160,7 +160,7 @@ async def stub_app(scope: Scope, receive: Receive, send: Send) -> None:
 
 @contextlib.contextmanager
 def running_stub() -> Iterator[int]:
-    """The stand-in in a process of its own; yields its port."""
+    """Run the stub in its own process; yield its port."""
     port = free_port()
     command = [sys.executable, "-m", "benchmarks.forward", "--stub", str(port)]
     process = subprocess.Popen(command)

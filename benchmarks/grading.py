@@ -1,14 +1,14 @@
-"""Rates of grading: mathematics, tool calls and chemistry, each beside the least it could take.
+"""Throughput of graders for mathematics, tool calls and chemistry, each compared with a baseline.
 
     python -m benchmarks.grading [--answers 2000]
 
-- mathematics: the grader with its warm, killable processes, beside a process for each answer that
-  calls math-verify, two at once;
-- tool calls: the metrics of texts with JSON in a fence, beside parsing the JSON of both sides;
-- chemistry: the grader with its processes in the runtime `grading`, beside a loop there that
-  compares the same molecules without any limit.
+- mathematics: the grader with its warm, killable processes; baseline: a process per answer that
+  calls math-verify, two concurrently;
+- tool calls: metrics of texts with fenced JSON; baseline: parsing the JSON of both sides;
+- chemistry: the grader with its processes in the runtime `grading`; baseline: a loop there that
+  compares the same molecules without limits.
 
-Answers are graded 64 at once, as an evaluation does.
+Answers are graded 64 at a time, as in evaluations.
 """
 
 import argparse
@@ -49,7 +49,7 @@ RUNTIMES = REPOSITORY / ".temper" / "runtimes"
 
 
 def mathematics(answers: int) -> tuple[float, float]:
-    """Answers a second, of the grader and of processes of their own."""
+    """Return answers per second of the grader and of a process per answer."""
     pairs = [_mathematical(number) for number in range(1, answers + 1)]
     samples = [Sample.of_answer(rf"So it is \boxed{{{said}}}.", [], [gold]) for gold, said in pairs]
     ours, right = asyncio.run(graded(MathGrader(), OperatorEnvironment(), samples))
@@ -63,7 +63,7 @@ def mathematics(answers: int) -> tuple[float, float]:
 
 
 def tool_calls(rows: int) -> tuple[float, float]:
-    """Rows a second, of the metrics and of parsing alone."""
+    """Return rows per second of the metrics and of parsing alone."""
     labels = [json.dumps(list(_calls(number))) for number in range(rows)]
     said = [json.dumps({"label": list(_calls(number + number % 2))}) for number in range(rows)]
     texts = [f"<think>Which one?</think>\n```json\n{text}\n```" for text in said]
@@ -82,7 +82,7 @@ def tool_calls(rows: int) -> tuple[float, float]:
 
 
 def chemistry(answers: int) -> tuple[float, float]:
-    """Answers a second, of the grader and of a loop in the same runtime."""
+    """Return answers per second of the grader and of a loop in the same runtime."""
     python = find_runtime(RUNTIMES, GRADING_RUNTIME).python
     pairs = [
         (f"{'C' * (n % 9 + 1)}c1ccccc1O", f"{'C' * (n % 7 + 1)}c1ccccc1N") for n in range(answers)
@@ -109,7 +109,7 @@ def chemistry(answers: int) -> tuple[float, float]:
 async def graded(
     grader: EvaluationGrader, environment: OperatorEnvironment, samples: Sequence[Sample]
 ) -> tuple[float, float]:
-    """Samples a second, once the grader's processes are warm, and their mean score."""
+    """Return samples per second with warm grader processes, and the mean score."""
     async with AsyncExitStack() as stack:
         component = await RewardFactory(environment, stack).component(grader, "grader")
         await asyncio.gather(*(component.score(sample) for sample in samples[:AT_ONCE]))
@@ -127,7 +127,7 @@ async def graded(
 
 
 def rate(work: Callable[[], None], number: int) -> float:
-    """How many a second."""
+    """Return items per second."""
     begun = time.perf_counter()
     work()
     return number / (time.perf_counter() - begun)
@@ -140,7 +140,7 @@ def _each(work: Callable[[tuple[str, str]], None], pairs: Sequence[tuple[str, st
 
 
 def _mathematical(n: int) -> tuple[str, str]:
-    """A gold and an answer: fractions, roots, polynomials, and every fourth is wrong."""
+    """Return a gold and an answer: fractions, roots, polynomials; every fourth is wrong."""
     match n % 4:
         case 0:
             return rf"\frac{{{n}}}{{{n + 1}}}", rf"\frac{{{n + 1}}}{{{n + 2}}}"
@@ -161,8 +161,8 @@ def _scaffold(gold: str) -> JsonObject:
 
 
 def compare(answers: int) -> None:
-    """Print one line a kind."""
-    print(f"{'grading':<12}{'per second':>12}{'beside it':>12}{'ratio':>8}")
+    """Print one line per kind."""
+    print(f"{'grading':<12}{'per second':>12}{'baseline':>12}{'ratio':>8}")
     for name, work, number in (
         ("mathematics", mathematics, answers),
         ("tool calls", tool_calls, 10 * answers),

@@ -1,10 +1,10 @@
-"""`temper batch --local` beside a script that calls vLLM's own offline generation.
+"""`temper batch --local` compared with a script that calls vLLM's offline generation.
 
     python -m benchmarks.local_batch [--rounds 3] [--prompts 2000]
 
-Both are whole commands, engine start included, in turn, with equal engine settings and a tiny
-model; both write all answers. Once all prompts differ from their first token on, once groups of 50
-share a long prefix and are shuffled.
+Both are whole commands including engine startup, alternating, with the same engine settings and a
+tiny model; both write all answers. In one case all prompts differ from the first token on, in the
+other groups of 50 share a long prefix and are shuffled.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SECONDS = 1800.0
 
 
 def prompts_of(count: int, *, shared: bool) -> list[str]:
-    """Texts of about equal length."""
+    """Return texts of about equal length."""
     generator = random.Random(1)
 
     def words(most: int) -> str:
@@ -60,7 +60,7 @@ class Commands:
         (folder / "prompt.yaml").write_text("messages: [{role: user, content: '{{ text }}'}]\n")
 
     def plain(self) -> float:
-        """Seconds of the script."""
+        """Return the seconds of the script."""
         plan = plan_offline(
             installed_runtime("vllm"),
             ModelSource(path=self._model),
@@ -76,7 +76,7 @@ class Commands:
         return self._timed([python, script, *own, *arguments], plan.environment)
 
     def batch(self) -> float:
-        """Seconds of `temper batch`."""
+        """Return the seconds of `temper batch`."""
         output = self._folder / f"out-{time.monotonic_ns()}.json"
         command = [sys.executable, "-m", "temper", "batch", "--local", "--model", str(self._model)]
         command += ["--prompts", str(self._folder / "records.json"), "-o", str(output)]
@@ -102,7 +102,7 @@ class Commands:
 
 
 def compare(rounds: int, count: int) -> None:
-    """Print medians, and how much faster the batch is."""
+    """Print medians, and the speedup of the batch."""
     with tempfile.TemporaryDirectory() as temporary:
         model = make_tiny_model(Path(temporary) / "model")
         print(f"{'prompts':<28}{'script s':>9}{'batch s':>9}{'ratio':>7}")

@@ -1,9 +1,8 @@
-"""Two campaigns at the same time on shared GPUs, against one after the other.
+"""Two concurrent campaigns on shared GPUs, compared with running them one after the other.
 
-The GPUs are simulated (`benchmarks.simulated_gpus`), each answer of the LLM takes a second, and
-data scripts are run; queue, leases, steps and verdicts are real. Both pairs are the same
-campaigns. Prints the time from the creation of the first to the end of both, and the ratio.
-Run from the repository root:
+GPUs are simulated (`benchmarks.simulated_gpus`), each LLM answer takes a second, and data scripts
+are run; queue, leases, steps and verdicts are real. Both pairs run the same campaigns. Prints the
+time from the creation of the first to the end of both, and the ratio. Run from the repository root:
 
     python -m benchmarks.parallel_campaigns [loops]
 """
@@ -31,7 +30,7 @@ def main() -> None:
     ):
         campaigns.llm.answer = Script({loop: [BAD] for loop in range(1, loops + 1)})
         campaigns.llm.answer_seconds = ANSWER_SECONDS
-        pair(campaigns, 1, in_order=False)  # imports and first connections belong to neither
+        pair(campaigns, 1, in_order=False)  # exclude imports and first connections
         print(
             f"{loops} loops each; {len(GPUS)} GPUs, trainings of {TRAINING_SECONDS:g} s, "
             f"evaluations of {EVALUATION_SECONDS:g} s, answers of {ANSWER_SECONDS:g} s"
@@ -39,11 +38,11 @@ def main() -> None:
         in_order = pair(campaigns, loops, in_order=True)
         print(f"one after the other: {in_order:.1f} s")
         together = pair(campaigns, loops, in_order=False)
-        print(f"at the same time: {together:.1f} s, {together / in_order:.3f} of it")
+        print(f"concurrently: {together:.1f} s, {together / in_order:.3f} of it")
 
 
 def pair(campaigns: Campaigns, loops: int, *, in_order: bool) -> float:
-    """The seconds that two campaigns take; ``in_order``, the second waits for the first's end."""
+    """Return the seconds of two campaigns; with ``in_order``, the second waits for the first."""
     begun = time.perf_counter()
     first = campaigns.create({"gpus": 1}, loops=loops)
     second = campaigns.create({"gpus": 1, "after": [first] if in_order else []}, loops=loops)

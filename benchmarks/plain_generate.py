@@ -1,8 +1,8 @@
-"""The offline generation that a short script with vLLM makes; run in vLLM's environment.
+"""Offline generation as in a short vLLM script; run in vLLM's environment.
 
     python benchmarks/plain_generate.py PROMPTS OUTPUT MAX_TOKENS <arguments of vllm serve>
 
-PROMPTS is a JSON list of texts, which become conversations of one message; OUTPUT gets the answers.
+PROMPTS is a JSON list of texts, sent as conversations of one message; answers go to OUTPUT.
 """
 
 import json
@@ -15,7 +15,7 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 
 def main(prompts: Path, output: Path, most: int, arguments: list[str]) -> None:
-    """Answer all prompts by one call."""
+    """Answer all prompts in one call."""
     parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
     llm = LLM.from_engine_args(EngineArgs.from_cli_args(parser.parse_args(arguments)))
     params = SamplingParams(temperature=0.8, max_tokens=most, ignore_eos=True)

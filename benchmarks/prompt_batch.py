@@ -1,8 +1,8 @@
-"""Throughput of a prompt batch relative to a bare loop of aiohttp, and to a script of threads.
+"""Throughput of a prompt batch compared with a bare aiohttp loop and a threaded script.
 
-Compares, against the same mock server in the same run, `temper batch` (reading records, rendering,
-asking, durable rows, the output) with tasks that post one body and parse the answer, and with two
-processes of threads that use requests, as scripts do. Client and server have a core each.
+Against the same mock server in the same run, compares `temper batch` (reading records, rendering,
+requests, durable rows, output) with tasks that post one body and parse the response, and with two
+processes of threads that use `requests`. Client and server have a core each.
 
     python -m benchmarks.prompt_batch [--rounds 3] [--requests 20000]
 """
@@ -28,7 +28,7 @@ TEMPLATE = 'system_prompt: "What is {{ left }}+{{ right }}?"'
 
 
 async def bare_loop(base_url: str, concurrency: int, requests: int) -> float:
-    """Requests a second of aiohttp without rows."""
+    """Return requests per second of aiohttp without rows."""
     message = {"role": "user", "content": "What is 40+2?"}
     body = {"model": "mock", "messages": [message], "temperature": 0.8, "max_tokens": 8000}
     numbers = iter(range(requests))
@@ -46,7 +46,7 @@ async def bare_loop(base_url: str, concurrency: int, requests: int) -> float:
 
 
 def batch(base_url: str, concurrency: int, requests: int) -> float:
-    """Records a second of a prompt batch, its output included."""
+    """Return records per second of a prompt batch, including its output."""
     with tempfile.TemporaryDirectory() as name:
         records, template = Path(name) / "records.jsonl", Path(name) / "prompt.yaml"
         records.write_text('{"left": 40, "right": 2}\n' * requests)
@@ -70,14 +70,14 @@ def batch(base_url: str, concurrency: int, requests: int) -> float:
 
 
 def script(port: int, concurrency: int, requests: int) -> float:
-    """Requests a second of a script of threads and processes."""
+    """Return requests per second of the threaded script."""
     begun = time.perf_counter()
     ask_by_threads([{"left": 40, "right": 2}] * requests, port, concurrency)
     return requests / (time.perf_counter() - begun)
 
 
 def compare(rounds: int, requests: int) -> None:
-    """Print one line a case: medians over the rounds, which alternate between the three."""
+    """Print one line per case: medians over alternating rounds."""
     os.sched_setaffinity(0, {CLIENT_CORE})
     print(
         f"{'latency':>8} {'concurrent':>10} {'bare/s':>8} {'batch/s':>8} {'ratio':>6}"
@@ -90,7 +90,7 @@ def compare(rounds: int, requests: int) -> None:
             for _ in range(rounds):
                 rates["bare"].append(asyncio.run(bare_loop(base_url, concurrency, requests)))
                 rates["batch"].append(batch(base_url, concurrency, requests))
-                # A tenth suffices: it is slow and starts at once.
+                # A tenth suffices: it is slow and needs no warm-up.
                 rates["script"].append(script(port, concurrency, requests // 10))
         bare, ours, threads = (statistics.median(each) for each in rates.values())
         print(

@@ -1,7 +1,7 @@
-"""A worker on a host with simulated GPUs: its trainings and evaluations hold one and only wait.
+"""A worker with simulated GPUs: training and evaluation jobs hold one and only wait.
 
-What comes out of them is that of the tests' stand-ins (`tests.support.campaign_jobs`). Run as a
-process, with the settings of a worker; its jobs are children (`benchmarks.simulated_job`).
+Their results come from the test stubs (`tests.support.campaign_jobs`). Run as a process with a
+worker's settings; its jobs are children (`benchmarks.simulated_job`).
 """
 
 import sys
@@ -24,7 +24,7 @@ EVALUATION_SECONDS = 2.0
 
 
 class Training(StandInTraining):
-    """A training that takes `TRAINING_SECONDS`."""
+    """A training job that takes `TRAINING_SECONDS`."""
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
         """Measure the rows; the child waits."""
@@ -45,7 +45,7 @@ def _waiting(launch: Launch, job_dir: Path, seconds: float) -> Launch:
 
 
 def serve() -> None:
-    """Serve trainings and evaluations until the process is stopped."""
+    """Serve training and evaluation jobs until the process is stopped."""
     settings = WorkerSettings()
     with patch.multiple(
         worker,

@@ -1,4 +1,4 @@
-"""The work of a job on a simulated GPU: to wait. It imports little, so that it starts at once.
+"""A job on a simulated GPU: it only waits, and imports little to start fast.
 
 python -m benchmarks.simulated_job FOLDER_OF_THE_JOB SECONDS
 """

@@ -1,12 +1,12 @@
-"""Offline training through the platform beside the same training by hand.
+"""Offline training through the platform, compared with the same training by hand.
 
     python -m benchmarks.training [--stages sft,dpo,kto,rm,pt] [--rows 640]
 
-Writes a training file of LLaMA-Factory's for each stage, with a tiny model and data of its own. It
-is submitted to a local stack as `temper submit` does, and run with the training runtime as
+Writes a LLaMA-Factory training file for each stage, with a tiny model and generated data. It is
+submitted to a local stack as `temper submit` does, and run in the training runtime as
 `llamafactory-cli train` does. Prints the seconds of both from the command to the finished model,
-the share of the platform beyond a fixed 2 seconds, and both final losses, whose seeds are equal.
-Then it pauses a training and resumes it: seconds until its device is free, and until its next step.
+the platform's overhead beyond a fixed 2 seconds, and both final losses, with equal seeds. Then it
+pauses and resumes a training job: seconds until its device is free, and until its next step.
 """
 
 import argparse
@@ -61,7 +61,7 @@ DATASETS: dict[str, dict[str, Any]] = {
 
 
 def row(stage: str, number: int) -> dict[str, Any]:
-    """A row about the number, as the stage reads it."""
+    """Return a row about the number in the stage's format."""
     question, right = f"What follows {number}?", f"{number + 1} follows."
     match stage:
         case "dpo" | "rm":
@@ -77,7 +77,7 @@ def row(stage: str, number: int) -> dict[str, Any]:
 
 
 def write_training(folder: Path, stage: str, rows: int, model: str, **changes: Any) -> Path:
-    """Write the data of a stage and its training file, which names the model; return the file."""
+    """Write the data and the training file of a stage; return the file."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dataset_info.json").write_text(json.dumps({stage: DATASETS[stage]}))
     (folder / f"{stage}.json").write_text(json.dumps([row(stage, n) for n in range(rows)]))
@@ -111,9 +111,9 @@ def write_training(folder: Path, stage: str, rows: int, model: str, **changes: A
 
 
 def by_hand(training: Path) -> tuple[float, float]:
-    """Seconds and final loss of a training in a process of the runtime.
+    """Return seconds and final loss of training in a process of the runtime.
 
-    In a session of its own, as the platform's are: Linux divides the cores among sessions.
+    It runs in its own session, as the platform's does: Linux divides the cores among sessions.
     """
     python = FOLDER / "training" / "bin" / "python"
     began = time.monotonic()
@@ -132,14 +132,14 @@ def by_hand(training: Path) -> tuple[float, float]:
 
 
 def submitted(client: Temper, training: Path) -> str:
-    """The id of a new job."""
+    """Submit a training file; return the job's id."""
     quiet = Reporting(note=lambda _: None, transfer=lambda _: nullcontext())
     with tempfile.TemporaryDirectory() as scratch:
         return submit(client, read_job_file(training, Path(scratch)), quiet).id
 
 
 def through_the_platform(client: Temper, home: Path, training: Path) -> tuple[float, float]:
-    """Seconds and final loss of the same training as a job."""
+    """Return seconds and final loss of the same training as a job."""
     began = time.monotonic()
     job_id = submitted(client, training)
     until(lambda: client.jobs.get(job_id).status.is_final)
@@ -152,7 +152,7 @@ def through_the_platform(client: Temper, home: Path, training: Path) -> tuple[fl
 
 
 def paused_and_resumed(client: Temper, training: Path) -> tuple[float, float]:
-    """Seconds from a pause to the free device, and from the resumption to the next step."""
+    """Return seconds from pause to free device, and from resumption to the next step."""
     job_id = submitted(client, training)
 
     def step() -> int:
@@ -174,16 +174,16 @@ def paused_and_resumed(client: Temper, training: Path) -> tuple[float, float]:
 
 
 def until(reached: Callable[[], bool]) -> None:
-    """Wait for a state of a job."""
+    """Wait until a job reaches a state."""
     deadline = time.monotonic() + DEADLINE
     while not reached():
         if time.monotonic() > deadline:
-            raise SystemExit("the job did not get there in time")
+            raise SystemExit("the job did not reach the state in time")
         time.sleep(0.05)
 
 
 def main(stages: list[str], rows: int) -> None:
-    """Compare the stages one after another, then pause and resume."""
+    """Compare the stages one by one, then pause and resume."""
     out = Output(as_json=False)
     with tempfile.TemporaryDirectory() as folder:
         home, work = Path(folder, "home"), Path(folder, "work")

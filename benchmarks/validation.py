@@ -1,8 +1,8 @@
-"""Validation speed of training files, and memory that does not grow with the file.
+"""Validation speed of training files, and its memory as the file grows.
 
-Prints rows per second of the validation, for each container and with and without a tokenizer,
-beside those of json.loads over the lines of the same file; then the peak memory of validating a
-file and one four times as long, each in a process of its own. Run from the repository root:
+Prints rows per second of validation, for each container and with and without a tokenizer, next to
+those of json.loads over the lines of the same file; then the peak memory of validating a file and
+one four times as long, each in its own process. Run from the repository root:
 
     python -m benchmarks.validation [rows]
 """
@@ -57,13 +57,13 @@ def main() -> None:
 
 
 def show(name: str, rows: int, plain: float, action: Callable[[], None]) -> None:
-    """Time an action and print it beside the plain reading."""
+    """Time an action and print it next to plain reading."""
     taken = seconds(action)
     print(f"{name:<28}{rows / taken:>10,.0f} rows/s   ratio {plain / taken:.2f}")
 
 
 def seconds(action: Callable[[], None]) -> float:
-    """The shortest of three runs."""
+    """Return the shortest of three runs."""
     times = []
     for _ in range(3):
         started = time.perf_counter()
@@ -87,21 +87,21 @@ def validate(path: Path, tokenizer: Path | None) -> None:
 
 
 def load_lines(path: Path) -> None:
-    """The yardstick."""
+    """Parse each line; the baseline."""
     with open(path, encoding="utf-8") as file:
         for line in file:
             json.loads(line)
 
 
 def peak_mebibytes(path: Path, tokenizer: Path) -> float:
-    """The largest resident size of a process that validates the file."""
+    """Return the peak resident size of a process that validates the file."""
     command = [sys.executable, "-m", "benchmarks.validation", "--peak", str(path), str(tokenizer)]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
     return int(output) / 1024
 
 
 def print_peak(path: Path, tokenizer: Path) -> None:
-    """Validate in this process and print its largest resident size in KiB."""
+    """Validate in this process and print its peak resident size in KiB."""
     validate(path, tokenizer)
     # Not getrusage: its figure is inherited from the parent.
     status = Path("/proc/self/status").read_text()
@@ -109,7 +109,7 @@ def print_peak(path: Path, tokenizer: Path) -> None:
 
 
 def write_files(root: Path, name: str, rows: int) -> tuple[Path, Path, Path]:
-    """The same rows as JSONL, JSON and Parquet, the last in one row group."""
+    """Write the same rows as JSONL, JSON and Parquet, the last in one row group."""
     jsonl, array, parquet = (root / f"{name}.{kind}" for kind in ("jsonl", "json", "parquet"))
     write_jsonl(jsonl, rows)
     with open(array, "w", encoding="utf-8") as file:
@@ -122,19 +122,19 @@ def write_files(root: Path, name: str, rows: int) -> tuple[Path, Path, Path]:
 
 
 def pieces(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The rows in lists of 10,000."""
+    """Yield the rows in lists of 10,000."""
     while piece := list(islice(rows, 10_000)):
         yield piece
 
 
 def write_jsonl(path: Path, rows: int) -> None:
-    """Write generated rows, one a line."""
+    """Write generated rows, one per line."""
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in generated(rows))
 
 
 def generated(rows: int) -> Iterator[dict[str, Any]]:
-    """Chat rows of three messages, about 50 words in all; the same ones every time."""
+    """Yield chat rows of three messages, about 50 words in all, deterministically."""
     draw = random.Random(0)
     words = ["".join(draw.choices("abcdefghijklmnop", k=draw.randint(2, 9))) for _ in range(5000)]
     for _ in range(rows):
@@ -148,7 +148,7 @@ def generated(rows: int) -> Iterator[dict[str, Any]]:
 
 
 def train_tokenizer(path: Path) -> Path:
-    """A byte-level BPE tokenizer of 8,000 tokens with ChatML's markers."""
+    """Train a byte-level BPE tokenizer of 8,000 tokens with ChatML's markers."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     trainer = BpeTrainer(

@@ -1,8 +1,8 @@
-"""Speed and quality of the retrieval service against its libraries and a plain server.
+"""Speed and quality of the retrieval service, compared with its libraries and a plain server.
 
-Builds an index of real passages, and drives our service and the plain server over it in turn, from
-a separate process, with queries that are all different and without a cache. Then measures what a
-cache brings, how good the answers are, and what a million passages take. From the repository root:
+Builds an index of real passages, and drives the service and the plain server over it, alternating,
+from a separate process, with distinct queries and without a cache. Then measures the benefit of the
+cache, the quality of results, and a million passages. From the repository root:
 
     python -m benchmarks.retrieval
     python -m benchmarks.retrieval --modes bm25 --concurrency 1 64 --seconds 3 --parts speed cache
@@ -74,7 +74,7 @@ def _measure(folder: Path, given: argparse.Namespace) -> Iterator[Verdict]:
 def _prepared(
     folder: Path, passages: list[Passage], modes: list[IndexMode], given: argparse.Namespace
 ) -> Plan:
-    """An index of the passages, unless the folder has it from an earlier run, and the queries."""
+    """Return an index of the passages, reused from an earlier run if present, and the queries."""
     corpus, indexes = folder / "corpus.jsonl", folder / "indexes"
     needed = IndexMode.BM25 if modes == [IndexMode.BM25] else IndexMode.HYBRID
     index = f"{INDEX}-{needed}-{len(passages)}"
@@ -119,7 +119,7 @@ def _arguments() -> argparse.Namespace:
         type=int,
         default=[1, 16, 64, 256],
         metavar="NUMBER",
-        help="requests under way at once",
+        help="requests in flight",
     )
     parser.add_argument(
         "--together",
@@ -127,14 +127,14 @@ def _arguments() -> argparse.Namespace:
         type=int,
         default=[1, 5],
         metavar="NUMBER",
-        help="queries of a request",
+        help="queries per request",
     )
-    parser.add_argument("--seconds", type=float, default=8.0, help="measured for each line")
+    parser.add_argument("--seconds", type=float, default=8.0, help="measured time per line")
     parser.add_argument(
-        "--passages", type=int, default=30_000, help="real passages, of package descriptions"
+        "--passages", type=int, default=30_000, help="real passages (package descriptions)"
     )
     parser.add_argument("--scale", type=int, default=1_000_000, help="synthetic passages")
-    parser.add_argument("--folder", type=Path, help="keep the indexes there, for another run")
+    parser.add_argument("--folder", type=Path, help="keep the indexes here for later runs")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Quality of the service's answers to queries with known relevant passages."""
+"""Quality of the service's results for queries with known relevant passages."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ ANSWER_SECONDS = 120.0
 
 
 def print_quality(plan: Plan, modes: Sequence[IndexMode], passages: Sequence[Passage]) -> None:
-    """Print the nDCG of each mode, asked for passages by the headings that they do not contain."""
+    """Print the nDCG of each mode; queries are headings, which the passages do not contain."""
     queries = heading_queries(passages, JUDGED)
     for mode in modes:
         with serving(plan, mode) as server:
@@ -29,7 +29,7 @@ def print_quality(plan: Plan, modes: Sequence[IndexMode], passages: Sequence[Pas
 
 
 def ndcg_of(port: int, queries: Sequence[Query]) -> float:
-    """The mean nDCG at 10 of what a server finds."""
+    """Return the mean nDCG@10 of a server's results."""
     values = []
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=ANSWER_SECONDS) as http:
         for start in range(0, len(queries), TOGETHER):

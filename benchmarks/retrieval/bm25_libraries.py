@@ -1,17 +1,16 @@
-"""bm25s against tantivy on the same passages and the same tokens.
+"""bm25s compared with tantivy on the same passages and tokens.
 
     .venv/bin/python -m benchmarks.retrieval.bm25_libraries --bm25s PYTHON [--synthetic N]
 
-PYTHON is an interpreter with the packages bm25s and numba, which Temper does not depend on. The
-passages are the descriptions of Debian's packages and the glosses of WordNet, asked for by their
-headings, or N synthetic ones. Each library runs in its own process on one thread, with the
-tokens of `services.retrieval.store.tokens` and BM25 with k1 = 1.2 and b = 0.75.
+PYTHON is an interpreter with the packages bm25s and numba, which Temper does not depend on.
+Passages are the descriptions of Debian's packages and the glosses of WordNet, queried by their
+headings, or N synthetic ones. Each library runs in its own process on one thread, with the tokens
+of `services.retrieval.store.tokens` and BM25 with k1 = 1.2 and b = 0.75.
 
-Result: answers are equally good. Compiled by numba, bm25s answers about as fast (50 times
-slower without), but it builds in more than twice the time with the whole corpus in memory
-(6 GB for a million passages), takes several times the memory and disk to answer, knows no
-conditions, and is rebuilt for each passage that is added, replaced or deleted. So the words are
-kept in tantivy.
+Result: quality is equal. Compiled by numba, bm25s is about as fast (50 times slower without), but
+takes more than twice the build time with the whole corpus in memory (6 GB for a million passages),
+needs several times the memory and disk to search, has no filters, and must be rebuilt for each
+passage that is added, replaced or deleted. So Temper uses tantivy.
 """
 
 import argparse
@@ -48,7 +47,7 @@ def main() -> None:
     """Compare the libraries."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--bm25s", type=Path, required=True, help="a Python with bm25s and numba")
-    parser.add_argument("--synthetic", type=int, default=0, help="so many synthetic passages")
+    parser.add_argument("--synthetic", type=int, default=0, help="number of synthetic passages")
     given = parser.parse_args()
     corpus = _synthetic(given.synthetic) if given.synthetic else _real()
     with tempfile.TemporaryDirectory(prefix="bm25-") as name:
@@ -79,7 +78,7 @@ def _synthetic(count: int) -> Corpus:
 
 
 def _write_tokens(folder: Path, corpus: Corpus) -> list[str]:
-    """Write the tokens of each passage and query, a line each; the ids of the passages."""
+    """Write the tokens of each passage and query, one per line; return the passage ids."""
     analyzer = Analyzer("english")
     ids = []
     with open(folder / "passages.txt", "w", encoding="utf-8") as file:

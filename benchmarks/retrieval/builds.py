@@ -1,4 +1,4 @@
-"""Indexes for the measurements, built as the command line builds them."""
+"""Index builds for the measurements, as the command line runs them."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from services.retrieval.store.store import IndexStore
 
 @dataclass(frozen=True)
 class Build:
-    """An index, and what building it took; ``peak_bytes`` is of the builder and its encoder."""
+    """An index and the cost of its build; ``peak_bytes`` covers the builder and its encoder."""
 
     name: str
     documents: int
@@ -40,7 +40,7 @@ class Build:
 def build(
     indexes: Path, name: str, corpus: Path, mode: IndexMode, kind: DenseKind = DenseKind.AUTO
 ) -> Build:
-    """Build an index from a corpus; ends the benchmark when that fails."""
+    """Build an index from a corpus; exit the benchmark on failure."""
     folder = indexes.parent / f"build-{name}"
     folder.mkdir(exist_ok=True)
     order = BuildIndex(

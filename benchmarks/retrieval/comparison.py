@@ -1,4 +1,4 @@
-"""Our service beside one request at a time and beside its libraries, with the cache off."""
+"""The service without cache, compared with an unbatched server and with its libraries."""
 
 import contextlib
 import subprocess
@@ -29,7 +29,7 @@ _NAMES = {Encoding.OWN: "one by one", Encoding.PUBLISHED: "published"}
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of which index; the files hold queries, a line each."""
+    """The index to query and the query files, one query per line."""
 
     indexes: Path
     index: str
@@ -41,12 +41,12 @@ class Plan:
     seconds: float
 
     def ask(self, mode: IndexMode, together: int, concurrency: int, skip: int = 0) -> Ask:
-        """One measurement with queries that are all different."""
+        """Return one measurement, with distinct queries."""
         return Ask(mode, self.different, skip, together, concurrency, self.seconds)
 
 
 def compare(plan: Plan, mode: IndexMode) -> Iterator[Verdict]:
-    """Measure every cell of a mode on each server, and the libraries; print as it goes."""
+    """Measure every cell of a mode on each server, and the libraries; print each immediately."""
     encodings = [Encoding.OWN] if mode is IndexMode.BM25 else list(Encoding)
     direct = {encoding: in_process(plan, mode, encoding) for encoding in encodings}
     with contextlib.ExitStack() as stack:
@@ -71,7 +71,7 @@ def compare(plan: Plan, mode: IndexMode) -> Iterator[Verdict]:
 
 
 def with_cache(plan: Plan, mode: IndexMode) -> None:
-    """Print how much a cache brings where queries repeat as people's do."""
+    """Print the speedup of the cache when queries repeat as users' do."""
     ask = replace(plan.ask(mode, 1, CONCURRENT), queries=plan.repeating)
     rates = []
     for name, settings in (("no cache", {CACHE: "0"}), ("cache", {CACHE: CACHE_MB})):
@@ -83,7 +83,7 @@ def with_cache(plan: Plan, mode: IndexMode) -> None:
 
 
 def in_process(plan: Plan, mode: IndexMode, encoding: Encoding) -> Direct:
-    """The libraries called directly, with batches of 64."""
+    """Measure the libraries called directly, with batches of 64."""
     command = with_packages(
         python_for(mode),
         "benchmarks.retrieval.in_process",
@@ -104,12 +104,12 @@ def in_process(plan: Plan, mode: IndexMode, encoding: Encoding) -> Direct:
 
 
 def serving(plan: Plan, mode: IndexMode, **settings: str) -> AbstractContextManager[Server]:
-    """Our service over the plan's index in one mode; without a cache unless settings say so."""
+    """Run the service on the plan's index in one mode; without a cache unless set otherwise."""
     return our_service(plan.indexes, plan.index, {MODE: mode, CACHE: "0", **settings})
 
 
 def python_for(mode: IndexMode) -> Path:
-    """The interpreter that can load what a mode needs."""
+    """Return the interpreter with a mode's packages."""
     if mode is IndexMode.BM25:
         return Path(sys.executable)
     return find_runtime(RUNTIMES, "encoder").python

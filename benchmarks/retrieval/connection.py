@@ -1,4 +1,4 @@
-"""A minimal non-blocking HTTP client that costs little beside the server."""
+"""A minimal non-blocking HTTP client, cheap compared to the server."""
 
 import socket
 import time
@@ -9,7 +9,7 @@ CONNECT_SECONDS = 10.0
 
 
 class Connection:
-    """A connection to the server; it carries one request at a time."""
+    """A connection to the server that carries one request at a time."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -20,7 +20,7 @@ class Connection:
         self.socket = self._connect()
 
     def send(self, body: bytes, queries: int) -> None:
-        """Send a request of so many queries; raises OSError."""
+        """Send a request of ``queries`` queries; raises OSError."""
         self.queries = queries
         self._received, self._wanted = b"", 0
         self.begun = time.perf_counter()
@@ -33,7 +33,7 @@ class Connection:
             raise OSError("the server does not read its requests")
 
     def receive(self) -> tuple[int, bytes] | None:
-        """Take what has come: status and body of the answer once it is whole; raises OSError."""
+        """Read available bytes; return status and body once complete; raises OSError."""
         part = self.socket.recv(RECEIVE_BYTES)
         if not part:
             raise ConnectionResetError("the server closed the connection")
@@ -50,7 +50,7 @@ class Connection:
         return status, self._received[self._received.find(HEAD_END) + len(HEAD_END) :]
 
     def reconnect(self) -> None:
-        """Drop the connection, and with it what is under way; raises OSError."""
+        """Drop the connection and its request in flight; raises OSError."""
         self.close()
         self.socket = self._connect()
 

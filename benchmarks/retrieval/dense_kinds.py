@@ -1,14 +1,14 @@
 """Vector storage kinds compared: recall, size and speed.
 
-Vectors are drawn in clusters as an encoder's lie (tests.support.corpora.vectors), or read from
-files: float32 tables saved by numpy, of passages and of queries. Run from the repository root:
+Vectors are drawn in clusters like an encoder's (tests.support.corpora.vectors), or read from files:
+float32 arrays saved by numpy, of passages and of queries. Run from the repository root:
 
     python -m benchmarks.retrieval.dense_kinds [--rows N] [--kinds flat sq8 ...]
         [--passages FILE.npy --queries FILE.npy]
 
-Prints for each kind: recall@10 against exact search, what searching reads at most per million
-vectors and as a part of their float32 size, queries/s alone and in batches of 64, and the seconds
-that building and opening take.
+Prints for each kind: recall@10 against exact search, the most that a search reads per million
+vectors and relative to their float32 size, queries/s alone and in batches of 64, and the seconds to
+build and open.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class Data:
 
 
 def main() -> None:
-    """Measure each kind, one after the other."""
+    """Measure each kind in turn."""
     arguments = _arguments()
     data = _read(arguments) if arguments.passages else _drawn(arguments.rows)
     print(f"{data.rows:,} vectors of {data.queries.shape[1]} dimensions, {faiss.__version__=}")
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def measured(kind: DenseKind, data: Data, folder: Path) -> str:
-    """The line of a kind."""
+    """Return the line of a kind."""
     begun = time.perf_counter()
     with DenseBuilder(folder, DenseParameters(data.queries.shape[1], kind)) as builder:
         for chunk in data.passages():
@@ -95,7 +95,7 @@ def _recall(index: DenseIndex, data: Data) -> float:
 
 
 def _rate(index: DenseIndex, batches: list[Vectors]) -> float:
-    """Queries a second, for as long as the batches last or for a few seconds."""
+    """Return queries per second, over all batches or a few seconds."""
     begun, queries = time.perf_counter(), 0
     for batch in batches:
         index.search(batch, NEIGHBORS)
@@ -123,7 +123,7 @@ def _read(arguments: argparse.Namespace) -> Data:
 
 
 def _exact(queries: Vectors, passages: Iterable[Vectors]) -> NDArray[np.int64]:
-    """The exact nearest neighbors, by exhaustive search."""
+    """Return the exact nearest neighbors, by exhaustive search."""
     scores = np.empty((len(queries), 0), dtype=np.float32)
     numbers = np.empty((len(queries), 0), dtype=np.int64)
     start = 0

@@ -2,8 +2,8 @@
 
     python -m benchmarks.retrieval.in_process INDEX MODE ENCODING QUERIES SECONDS
 
-Prints one JSON object. Batcher are searched by one thread and then by one a core, since what a
-library does of it in parallel differs; the better of the two is the reference.
+Prints one JSON object. Batches are searched by one thread and then by one per core, since libraries
+parallelize differently; the better of the two is the reference.
 """
 
 import itertools
@@ -27,21 +27,21 @@ WARM_UP_SECONDS = 1.0
 
 
 class Direct(BaseModel):
-    """Queries a second, by threads that search at once; CPU time in milliseconds a query."""
+    """Queries per second, by number of threads; CPU time in milliseconds per query."""
 
     rates: dict[int, float]
     cpu_per_query: float
 
     @property
     def best(self) -> float:
-        """The reference."""
+        """Return the reference."""
         return max(self.rates.values())
 
 
 def measure(
     libraries: Libraries, batches: Iterator[list[str]], threads: int, seconds: float
 ) -> float:
-    """Queries a second."""
+    """Return queries per second."""
     taking = threading.Lock()
     end = time.perf_counter() + seconds
 

@@ -1,7 +1,7 @@
 """An index and an encoder called directly, as the reference for the service.
 
-Only here does a benchmark's process load an encoder itself, so it runs with the Python of the
-runtime ``encoder`` where the mode needs one; `servers.with_packages` lets that find the rest.
+Only here does a benchmark process load an encoder itself, so it runs with the Python of the runtime
+``encoder`` where the mode needs one; `servers.with_packages` makes the other packages importable.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from services.retrieval.encoder.specification import EncoderDescription, TextKin
 from services.retrieval.store.query import Hit, Query
 from services.retrieval.store.store import open_path
 
-# Libraries of the runtime are imported where a mode needs them: the core environment has none.
+# The runtime's libraries are imported on demand: the core environment has none.
 # ruff: noqa: PLC0415
 
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 class Encoding(StrEnum):
-    """What turns queries into vectors."""
+    """How queries are encoded."""
 
     OWN = "own"  # the service's own way to run the model
     PUBLISHED = "published"  # the library that the model is published for, as it comes
@@ -38,7 +38,7 @@ class Libraries:
         self._encode = None if mode is IndexMode.BM25 else self._encoder(encoding)
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
-        """The passages of each query, all searched together."""
+        """Return the passages of each query, searched in one batch."""
         vectors: Sequence[NDArray[np.float32] | None] = [None] * len(queries)
         if self._encode is not None:
             vectors = list(self._encode(queries))

@@ -1,8 +1,10 @@
 """The load generator process: ``python -m benchmarks.retrieval.load PORT FILE ...``.
 
-Keeps a number of requests under way, looks at every answer, and prints what it saw as one JSON
-object. FILE holds a query a line, as JSON. One thread waits for all sockets at once, which costs it
-some 50 microseconds a request; of every answer the status is checked, of every sixteenth all else.
+Keeps a number of requests in flight, checks every response, and prints its measurements as one JSON
+object. FILE holds one JSON query per line.
+
+One thread waits for all sockets, at a cost of some 50 microseconds per request; every response's
+status is checked, and the rest of every sixteenth.
 """
 
 import argparse
@@ -28,27 +30,27 @@ EXAMPLE_BYTES = 300
 
 
 class Document(BaseModel):
-    """The part of a passage that is looked at."""
+    """The part of a passage that is checked."""
 
     id: str
     contents: str
 
 
 class ScoredDocument(BaseModel):
-    """A passage and how well it fits."""
+    """A passage and its score."""
 
     document: Document
     score: float
 
 
 class Answer(BaseModel):
-    """What a server must answer."""
+    """A valid response."""
 
     result: list[list[ScoredDocument]]
 
 
 class Load:
-    """Requests of so many queries each, a number of them under way at any time."""
+    """Requests with a fixed number of queries, a fixed number of them in flight."""
 
     def __init__(
         self, port: int, queries: Iterator[bytes], concurrency: int, together: int, topk: int
@@ -62,7 +64,7 @@ class Load:
         self._start_over()
 
     def measure(self, seconds: float) -> ObservedSearches:
-        """Ask for ``seconds`` after a warm-up, and wait for the requests then under way."""
+        """Send requests for ``seconds`` after a warm-up, and wait for those in flight."""
         self._run(WARM_UP_SECONDS)
         self._start_over(warm_up=self._observed.ok)
         cpu = time.process_time()
@@ -97,7 +99,7 @@ class Load:
             self._give_up(now)
 
     def _send(self, connection: Connection) -> None:
-        """Send the next request, or none when the time is over."""
+        """Send the next request, or none once the time is over."""
         if time.perf_counter() >= self._end:
             self._pausing[connection] = 0.0
             return
@@ -171,7 +173,7 @@ class Load:
 
 
 def lines_from(path: Path, skip: int) -> Iterator[bytes]:
-    """The queries of a file from a line on, and round again without end."""
+    """Yield the queries of a file from a line on, cycling endlessly."""
     lines = path.read_bytes().splitlines()
     return itertools.islice(itertools.cycle(lines), skip % len(lines), None)
 
@@ -181,9 +183,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--skip", type=int, default=0, help="queries that others have asked")
+    parser.add_argument("--skip", type=int, default=0, help="queries to skip")
     parser.add_argument("--concurrency", type=int, default=1)
-    parser.add_argument("--together", type=int, default=1, help="queries of a request")
+    parser.add_argument("--together", type=int, default=1, help="queries per request")
     parser.add_argument("--topk", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0)
     given = parser.parse_args()

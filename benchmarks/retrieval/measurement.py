@@ -1,4 +1,4 @@
-"""One cell of the table: requests of so many queries, so many of them at once, on one server."""
+"""One cell of the table: query count per request and concurrency on one server."""
 
 import sys
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ LOAD_START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Ask:
-    """What the load generator does: ``queries`` is a file of them, a line each."""
+    """The load generator's workload; ``queries`` is a file with one query per line."""
 
     mode: IndexMode
     queries: Path
@@ -28,7 +28,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Cell:
-    """A measurement, as `Drive` has it."""
+    """A measurement by `Drive`."""
 
     ask: Ask
     observed: ObservedSearches
@@ -37,12 +37,12 @@ class Cell:
     elsewhere: float
 
     def per_request(self, seconds: float) -> float:
-        """Milliseconds for each request that was answered."""
+        """Return milliseconds per answered request."""
         return 1000 * seconds / max(1, self.observed.answered)
 
 
 def measure(server: Server, ask: Ask) -> Cell:
-    """Let the load generator drive a server, and account for both."""
+    """Drive a server with the load generator, and measure both."""
     command = [
         *(sys.executable, "-m", "benchmarks.retrieval.load", str(server.port), str(ask.queries)),
         *("--skip", str(ask.skip), "--concurrency", str(ask.concurrency)),

@@ -4,7 +4,7 @@ from benchmarks.serving.observed import Observed
 
 
 class ObservedSearches(Observed):
-    """``rate`` is in queries; ``hits`` is the mean number of passages that one found, of the
-    answers that were looked into."""
+    """``rate`` is in queries; ``hits`` is the mean number of passages found in the checked
+    responses."""
 
     hits: float = float("nan")

@@ -5,10 +5,11 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 
 
 def recall(found: Iterable[Hashable], exact: Collection[Hashable], k: int = 10) -> float:
-    """The share of the ``k`` best of an exact search that is among the ``k`` first found.
+    """Return the share of an exact search's ``k`` best results that are among the ``k`` first
+    found.
 
-    Both are in order, best first. Of fewer than ``k`` exact ones their number is the measure; where
-    there are none, nothing is missed and the recall is 1.
+    Both lists are ordered, best first. If the exact search found fewer than ``k``, their number is
+    the denominator; if it found none, the recall is 1.
     """
     wanted = set(list(exact)[:k])
     if not wanted:
@@ -17,10 +18,11 @@ def recall(found: Iterable[Hashable], exact: Collection[Hashable], k: int = 10) 
 
 
 def ndcg(found: Sequence[Hashable], relevant: Collection[Hashable], k: int = 10) -> float:
-    """Normalized discounted cumulative gain at ``k``, every relevant passage gaining 1.
+    """Return normalized discounted cumulative gain at ``k``, with gain 1 for every relevant
+    passage.
 
-    From 0, none of them is among the ``k`` first, to 1, none stands behind another. A passage that
-    is found twice gains once. ``relevant`` must not be empty.
+    0 means that none is among the ``k`` first, 1 that all are ranked first. A duplicate gains once.
+    ``relevant`` must not be empty.
     """
     if not relevant:
         raise ValueError("no passage is relevant")
@@ -34,7 +36,7 @@ def ndcg(found: Sequence[Hashable], relevant: Collection[Hashable], k: int = 10)
 
 
 def mean(values: Iterable[float]) -> float:
-    """Their mean; NaN where there are none."""
+    """Return the mean; NaN for no values."""
     collected = list(values)
     return math.fsum(collected) / len(collected) if collected else math.nan
 

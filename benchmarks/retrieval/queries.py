@@ -1,4 +1,4 @@
-"""Files of queries: all different, or some asked again and again as people do."""
+"""Query files: all distinct, or with repetitions as users' queries have."""
 
 import json
 import random
@@ -16,7 +16,7 @@ POPULAR = 20_000
 
 
 def write_different(passages: Sequence[Passage], count: int, path: Path) -> None:
-    """Write ``count`` different queries, each some words in a row of a passage."""
+    """Write ``count`` distinct queries, each a few consecutive words of a passage."""
     with open(path, "w", encoding="utf-8") as file:
         for text in _different(passages, count):
             file.write(json.dumps(text) + "\n")

@@ -1,9 +1,9 @@
-"""The yardstick: /retrieve as published servers have it, one request at a time.
+"""The baseline: /retrieve as published servers implement it, one request at a time.
 
-A request is searched by itself, its queries encoded together where there are several, while all
-others wait; nothing is merged and nothing is kept. It answers on the same web framework and HTTP
-server as the service, over the same index, so that a difference is one of serving; ENCODING says
-whether also the model is run as the service runs it.
+Each request is searched alone, with its queries encoded in one batch, while all others wait; there
+is no batching across requests and no cache. It uses the same web framework, HTTP server and index
+as the service, so that only the serving differs; ENCODING selects whether the model, too, runs as
+in the service.
 
     python -m benchmarks.retrieval.reference_server PORT INDEX MODE ENCODING
 """
@@ -26,7 +26,7 @@ DEFAULT_TOPK = 3
 
 
 class Request(BaseModel):
-    """What clients send."""
+    """The request body."""
 
     queries: list[str]
     topk: int | None = None
@@ -34,7 +34,7 @@ class Request(BaseModel):
 
 
 def create_app(libraries: Libraries) -> FastAPI:
-    """The server's application."""
+    """Create the server's application."""
     app = FastAPI()
     one_at_a_time = threading.Lock()
 

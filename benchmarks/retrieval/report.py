@@ -1,4 +1,4 @@
-"""The measurements as a table, and what was aimed at."""
+"""The measurements as a table, with the goals."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal, and what was measured of it."""
+    """A goal, and its measured value."""
 
     goal: str
     seen: str
@@ -25,7 +25,7 @@ class Verdict:
 
 
 def row(server: str, cell: Cell) -> str:
-    """One server's line of a cell."""
+    """Return one server's row of a cell."""
     ask, seen = cell.ask, cell.observed
     bad = ", ".join(f"{count} {kind}" for kind, count in seen.not_ok.items()) or "-"
     return (
@@ -38,7 +38,7 @@ def row(server: str, cell: Cell) -> str:
 
 
 def ratios(ours: Cell, other: Cell) -> str:
-    """The line below the two of a cell."""
+    """Return the row below both servers of a cell."""
     pairs = [
         (9, ours.observed.rate, other.observed.rate),
         (8, ours.observed.p50, other.observed.p50),
@@ -54,7 +54,7 @@ def ratios(ours: Cell, other: Cell) -> str:
 
 
 def against_libraries(ours: Cell, in_process: float, passages: int) -> Verdict:
-    """The whole service beside its libraries called directly."""
+    """Compare the whole service with its libraries called directly."""
     share = ours.observed.rate / in_process
     return Verdict(
         f"{_place(ours)}, {passages:,} passages: at least 0.7 of the libraries in process",
@@ -64,7 +64,7 @@ def against_libraries(ours: Cell, in_process: float, passages: int) -> Verdict:
 
 
 def against_one_by_one(ours: Cell, reference: Cell, encoding: str) -> Verdict:
-    """The service beside one request at a time."""
+    """Compare the service with one request at a time."""
     ratio = ours.observed.rate / max(reference.observed.rate, 1e-9)
     return Verdict(
         f"{_place(ours)}: at least 5 times one request at a time, {encoding} encoding",
@@ -74,7 +74,7 @@ def against_one_by_one(ours: Cell, reference: Cell, encoding: str) -> Verdict:
 
 
 def alone(ours: Cell) -> Verdict:
-    """A request with no other beside it."""
+    """Judge the latency of a single request."""
     p99 = 1000 * ours.observed.p99
     return Verdict(f"{_place(ours)}: p99 under 10 ms", f"{p99:.1f} ms", p99 < 10)
 

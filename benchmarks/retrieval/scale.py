@@ -1,4 +1,4 @@
-"""A million passages: building, starting, answering, memory, and what compression costs."""
+"""A million passages: build, startup, queries, memory, and the loss from compression."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ CONCURRENCY = (1, 64)
 def measure_scale(
     folder: Path, modes: Sequence[IndexMode], count: int, seconds: float
 ) -> Iterator[Verdict]:
-    """Measure an index of words and one of vectors, of ``count`` passages each."""
+    """Measure a BM25 index and a vector index of ``count`` passages each."""
     questions = folder / f"questions-{count}.txt"
     with open(questions, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(text) + "\n" for text in synthetic.questions(QUESTIONS, count))
@@ -86,7 +86,7 @@ def _serve(plan: Plan, mode: IndexMode, count: int) -> Iterator[Verdict]:
 
 
 def _recall(index: Path, count: int) -> Verdict:
-    """What the default kind of index finds of what an exact search does."""
+    """Return the recall of the default vector kind against exact search."""
     asked = vectors.questions(JUDGED)
     exact = vectors.nearest(asked, count)
     dense = DenseIndex.open(open_path(index).index.folder.dense)

@@ -1,4 +1,4 @@
-"""The servers that are compared, each started on a free port and ended with its block."""
+"""The servers under comparison, each running on a free port for its block."""
 
 import contextlib
 import sys
@@ -13,7 +13,7 @@ from benchmarks.serving.server import Server, free_port, running
 
 @contextlib.contextmanager
 def our_service(indexes: Path, index: str, settings: Mapping[str, str]) -> Iterator[Server]:
-    """The retrieval service with one default index, and the settings of the environment."""
+    """Run the retrieval service with one default index and extra environment settings."""
     port = free_port()
     command = [sys.executable, "-m", "services.retrieval", "--port", str(port)]
     environment = {
@@ -27,7 +27,7 @@ def our_service(indexes: Path, index: str, settings: Mapping[str, str]) -> Itera
 
 @contextlib.contextmanager
 def reference_server(index: Path, mode: str, encoding: str, python: Path) -> Iterator[Server]:
-    """The yardstick over the same index, one request at a time."""
+    """Run the baseline over the same index."""
     port = free_port()
     module = "benchmarks.retrieval.reference_server"
     command = with_packages(python, module, str(port), str(index), mode, encoding)
@@ -36,7 +36,7 @@ def reference_server(index: Path, mode: str, encoding: str, python: Path) -> Ite
 
 
 def with_packages(python: Path, module: str, *arguments: str) -> list[str]:
-    """A command that runs a module with an interpreter, which finds our packages after its own."""
+    """Return a command that runs a module with an interpreter that also finds our packages."""
     start = (
         "import runpy, sys; sys.path.append(sys.argv[1]); del sys.argv[:2];"
         "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"

@@ -1,4 +1,4 @@
-"""An index of made vectors: encoding a million passages would take hours, and they are as large."""
+"""An index of synthetic vectors, because encoding a million passages would take hours."""
 
 import time
 from pathlib import Path
@@ -20,7 +20,7 @@ LOCK_SECONDS = 10.0
 
 
 def build_vectors(indexes: Path, name: str, count: int) -> None:
-    """Build it with the parts of a real build, under the default encoder's name; print how long."""
+    """Build it with the parts of a real build, under the default encoder's name; print the time."""
     indexes.mkdir(exist_ok=True)
     encoder = _default_encoder(indexes.parent)
     with IndexStore(indexes).writing(name, LOCK_SECONDS) as writing:

@@ -1,12 +1,12 @@
-"""Learning curves of the tool-use demonstrations over several seeds.
+"""Learning curves of the tool-use demos over several seeds.
 
     python -m benchmarks.rl.learning [--task retool|search] [--seeds 1 2 3] [--steps 100]
 
-Every seed has a model, a cold start, training questions and held-out questions of its own. It
-prints, for each, the sampled reward on the held-out questions before and after reinforcement, and
-their difference; over all seeds the mean difference with its 95 % interval, from the differences
-of single questions. Exits with 0 only when every seed gained, the mean gain exceeds its interval,
-and without the tool next to nothing is answered. A seed takes about 12 minutes on two cores.
+Every seed has its own model, cold start, training questions and held-out questions. Prints, for
+each, the sampled reward on held-out questions before and after RL, and their difference; over all
+seeds the mean difference with its 95 % interval, from the per-question differences. Exits with 0
+only if every seed improved, the mean gain exceeds its interval, and almost nothing is answered
+without the tool. A seed takes about 12 minutes on two cores.
 """
 
 import argparse
@@ -32,7 +32,7 @@ TASKS: Mapping[str, type[Arithmetic | Facts]] = {"retool": Arithmetic, "search":
 
 @dataclass(frozen=True)
 class Gain:
-    """What reinforcement brought one seed: rewards, and the difference for each question."""
+    """The gain of one seed from RL: rewards, and the difference for each question."""
 
     seed: int
     before: float
@@ -109,7 +109,7 @@ def _judge(gains: Sequence[Gain]) -> bool:
 
 
 def _half_interval(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of the mean."""
+    """Return half the width of the mean's 95 % interval."""
     return 1.96 * stdev(values) / math.sqrt(len(values))
 
 

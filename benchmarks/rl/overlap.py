@@ -2,11 +2,11 @@
 
     python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER]
 
-Trains a tiny model (a real learner; FOLDER is a model as temper/demo/addition/model.py makes it) on
-conversations with tools whose latencies are drawn log-normally. The model's output is scripted
-and arrives at a fixed rate, so that only waiting differs. Latencies are scaled
-until rolling out a batch takes as long as an update; then it trains strictly on-policy, with
-``max_staleness`` 1, and on-policy again, in one run, and prints steps an hour and their ratio.
+Trains a tiny model (a real learner; FOLDER is a model from temper/demo/addition/model.py) on
+conversations with tools of log-normal latency. The model's output is scripted and arrives at a
+fixed rate, so that only waiting differs. Latencies are scaled until rolling out a batch takes as
+long as an update; then it trains strictly on-policy, with ``max_staleness`` 1, and on-policy again,
+in one run, and prints steps per hour and their ratio.
 """
 
 import argparse
@@ -78,7 +78,7 @@ METHOD = {
 
 
 class SpokenConversations:
-    """An engine at a fixed rate: the n-th sample of the n-th draw says one of the conversations."""
+    """A fixed-rate engine: the n-th sample of the n-th draw returns one of the conversations."""
 
     def __init__(self, conversations: Sequence[Conversation], model: Path) -> None:
         encode = Tokenizer.from_file(str(model / "tokenizer.json")).encode
@@ -104,10 +104,10 @@ class SpokenConversations:
         return SyncReport(version, 0.0, 0.0, 0.0, None)
 
     async def sleep(self) -> None:
-        """It holds no memory that it could give back."""
+        """Do nothing: there is no memory to release."""
 
     async def wake(self) -> None:
-        """It never slept."""
+        """Do nothing: it never slept."""
 
     async def watch(self) -> None:
         await asyncio.Event().wait()
@@ -115,7 +115,7 @@ class SpokenConversations:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of a step, and of its parts, on average."""
+    """Mean seconds of a step and of its parts."""
 
     step: float
     rollout: float
@@ -123,7 +123,7 @@ class Measured:
 
     @classmethod
     def of(cls, metrics: Path) -> "Measured":
-        """What the steps after the first took."""
+        """Return the means over the steps after the first."""
         steps = [json.loads(line) for line in metrics.read_text().splitlines()][1:]
         return cls(
             step=fmean(each["step_seconds"] for each in steps),
@@ -139,7 +139,7 @@ class Measured:
 async def train(
     learner: LearnerClient, model: Path, latency: float, staleness: int, steps: int
 ) -> Measured:
-    """Train ``steps`` steps, and leave the first out, in which there is nothing to overlap."""
+    """Train ``steps`` steps, and skip the first, which has nothing to overlap."""
     method = Method.model_validate(METHOD)
     online = online_method(method)
     assert isinstance(online, ReinforcementMethod)
@@ -197,7 +197,7 @@ async def train(
 
 
 def calibrated(measured: Measured, latency: float) -> float:
-    """The latency at which rolling out a batch takes as long as an update."""
+    """Return the latency at which rolling out a batch takes as long as an update."""
     return latency * measured.update / measured.rollout
 
 
@@ -227,7 +227,7 @@ async def measure(model: Path, steps: int) -> float:
         shown = ", ".join(f"{run.steps_an_hour:,.0f}" for run in each)
         waited = fmean(run.rollout for run in each)
         updated = fmean(run.update for run in each)
-        print(f"{name}: {shown} steps an hour; {waited:.2f} s waiting, {updated:.2f} s updating")
+        print(f"{name}: {shown} steps per hour; {waited:.2f} s waiting, {updated:.2f} s updating")
     ratio = fmean(r.steps_an_hour for r in overlapped) / fmean(r.steps_an_hour for r in strict)
     call = latency * MEDIAN_SECONDS
     print(f"overlapped / strictly on-policy: {ratio:.2f} (goal {GOAL}; median call {call:.2f} s)")
@@ -240,7 +240,7 @@ def main() -> None:
         prog="python -m benchmarks.rl.overlap", description=__doc__.partition("\n")[0]
     )
     parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--model", type=Path, help="null: one is made")
+    parser.add_argument("--model", type=Path, help="default: a new one")
     given = parser.parse_args()
     cores, load = psutil.cpu_count(), psutil.getloadavg()[0]
     print(f"{cores} processors, load {load:.1f}", flush=True)
@@ -250,7 +250,7 @@ def main() -> None:
 
 
 def made_model(folder: Path) -> Path:
-    """A tiny model of random weights."""
+    """Create a tiny model with random weights."""
     script = REPOSITORY / "temper/demo/addition/model.py"
     python = find_runtime(FOLDER, "training").python
     subprocess.run([python, script, folder], check=True, capture_output=True, timeout=300)

@@ -1,15 +1,17 @@
-"""A training step of ours against the same forward and backward written plainly.
+"""A training step compared with a plain implementation of the same forward and backward passes.
 
 The plain step computes all logits of the padded batch, their log-softmax and the same loss, and
-takes an AdamW step; ours is what `Update` calls: micro-batches, logits where tokens are trained
-alone, metrics, clipping. Both take turns, so that other load on the machine affects both alike;
-without a GPU the time is that of the processor, which others do not get.
+takes an AdamW step; ours is what `Update` calls: micro-batches, logits only for trained tokens,
+metrics, clipping. Both alternate, so that other load on the machine affects both alike; without a
+GPU, CPU time is measured, which other processes do not affect.
+
 Run from the repository root, with the Python of the training runtime:
 
     OMP_NUM_THREADS=1 PYTHONPATH=. .temper/runtimes/training/bin/python \\
         -m benchmarks.rl.step MODEL [options]
 
-``MODEL`` is a folder, such as ``temper demo addition`` makes. The goal is a ratio of 1.05 at most.
+``MODEL`` is a folder, such as the one from ``temper demo addition``. The goal is a ratio of 1.05 at
+most.
 """
 
 import argparse
@@ -36,8 +38,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", type=Path)
     parser.add_argument("--sequences", type=int, default=32)
-    parser.add_argument("--prompt", type=int, default=0, help="tokens of each that are not trained")
-    parser.add_argument("--response", type=int, default=192, help="tokens of each that are trained")
+    parser.add_argument("--prompt", type=int, default=0, help="untrained tokens per sequence")
+    parser.add_argument("--response", type=int, default=192, help="trained tokens per sequence")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     spec = _spec(options.model)
@@ -54,13 +56,13 @@ def main() -> None:
     ratios = [ours / plain for ours, plain in zip(seconds["ours"], seconds["plain"], strict=True)]
     for name, values in seconds.items():
         rate = sum(len(s.token_ids) for s in batch.sequences) / statistics.median(values)
-        print(f"{name:>6}: {statistics.median(values):8.3f} s a step, {rate:10.0f} tokens/s")
+        print(f"{name:>6}: {statistics.median(values):8.3f} s per step, {rate:10.0f} tokens/s")
     low, middle, high = statistics.quantiles(ratios, n=4)
     print(f" ratio: {middle:.3f} (quartiles {low:.3f} to {high:.3f})")
 
 
 class PlainStep:
-    """DAPO's step as one would write it down."""
+    """DAPO's step, written plainly."""
 
     def __init__(
         self, folder: Path, batch: TrainingBatch, device: torch.device, *, bf16: bool
@@ -77,7 +79,7 @@ class PlainStep:
         self._advantages = ((rewards - rewards.mean()) / rewards.std())[:, None].to(device)
 
     def take(self) -> None:
-        """One step."""
+        """Take one step."""
         with torch.autocast(self._rows.device.type, torch.bfloat16, enabled=self._bf16):
             logits = self._model(input_ids=self._rows, use_cache=False).logits[:, :-1].float()
         log_probs = logits.log_softmax(-1).gather(-1, self._rows[:, 1:, None])[..., 0]
@@ -91,7 +93,7 @@ class PlainStep:
 
 
 def _in_turn(steps: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each step in each round; the first two rounds only warm up."""
+    """Return the seconds of each step in each round; the first two rounds are warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(rounds + 2):
         for name, step in steps.items():
@@ -103,7 +105,7 @@ def _in_turn(steps: dict[str, Callable[[], object]], rounds: int) -> dict[str, l
 
 
 def _clock() -> float:
-    """Seconds, after everything that was asked of the device is done."""
+    """Return the time in seconds, once all work queued on the device is done."""
     if not torch.cuda.is_available():
         return time.process_time()
     torch.cuda.synchronize()

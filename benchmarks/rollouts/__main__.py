@@ -1,12 +1,12 @@
 """Overhead of the multi-turn loop relative to the engine and the tools.
 
-Plays conversations whose turns and tool latencies are drawn beforehand, all in one run, and prints
-ratios: against the least time that latencies and model allow, against a loop in which all
-conversations wait for the slowest tool each turn, against the engine's completions alone, and the
-CPU time that our code takes for each turn. Run from the repository root:
+Runs conversations whose turns and tool latencies are drawn beforehand, all in one run, and prints
+ratios: against the minimum time given by latencies and model, against a loop in which all
+conversations wait for the slowest tool each turn, against the engine's completions alone, and our
+CPU time per turn. Run from the repository root:
 
     python -m benchmarks.rollouts
-    python -m benchmarks.rollouts --vllm   # with a vLLM server and a tiny model beside it
+    python -m benchmarks.rollouts --vllm   # also with a vLLM server and a tiny model
 """
 
 import argparse

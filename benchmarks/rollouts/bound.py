@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 
 def least_seconds(durations: Sequence[float], in_flight: int) -> float:
-    """No schedule of ``durations`` in so many places is shorter than this: either all places are
-    busy all the time, or one conversation takes that long."""
+    """Return a lower bound on any schedule of ``durations`` in that many slots: either all slots
+    are always busy, or one conversation takes that long."""
     return max(sum(durations) / in_flight, *durations)
 
 
 def greedy_seconds(durations: Sequence[float], in_flight: int) -> float:
-    """When the last one ends if each begins, in this order, as soon as a place is free."""
+    """Return the makespan if each starts, in this order, as soon as a slot is free."""
     places = [0.0] * in_flight
     for duration in durations:
         heapq.heapreplace(places, places[0] + duration)

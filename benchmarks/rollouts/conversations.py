@@ -29,8 +29,8 @@ SCHEMA: JsonObject = {
 
 @dataclass(frozen=True)
 class Conversation:
-    """A question and the turns of the model, of which all but the last call a tool once;
-    ``latencies`` are the seconds of these calls."""
+    """A question and the model's turns, of which all but the last call a tool once; ``latencies``
+    are the seconds of these calls."""
 
     prompt: Prompt
     turns: tuple[str, ...]
@@ -38,12 +38,12 @@ class Conversation:
 
     @property
     def session(self) -> str:
-        """The id of its trajectory."""
+        """Return the id of its trajectory."""
         return str(self.prompt.index)
 
     def without_latency(self, run: int) -> "Conversation":
-        """The same with tools that answer at once, and a question of the same length that no
-        cache knows from another ``run`` (below 100)."""
+        """Return a copy with zero-latency tools, and a question of the same length that no cache
+        shares with another ``run`` (below 100)."""
         (message,) = self.prompt.messages
         asked = {**message, "content": f"Run {run:02d}. {message['content']}"}
         prompt = replace(self.prompt, messages=(asked,))
@@ -51,7 +51,7 @@ class Conversation:
 
 
 def drawn(count: int, seed: int) -> list[Conversation]:
-    """Conversations of 1 to 4 calls; latencies are log-normal around 300 ms, and one of fifty
+    """Draw conversations of 1 to 4 calls; latencies are log-normal around 300 ms, and one in fifty
     takes 5 s."""
     source = random.Random(seed)
     return [_conversation(index, source) for index in range(count)]

@@ -15,9 +15,8 @@ Way = Callable[[Sequence[Conversation], Stage, Pace], Awaitable[Timing]]
 
 
 async def measure(stage: Stage, count: int, pace: Pace, what: str, rounds: int = ROUNDS) -> None:
-    """Play ``count`` conversations whose tools answer at once and, in turn with that, their
-    completions alone: the one first, then the other, so that what else the machine does weighs on
-    both alike."""
+    """Run ``count`` conversations with zero-latency tools and, alternating with them, their
+    completions alone, so that other load on the machine affects both alike."""
     costs, cpu_costs = [], []
     for round_ in range(rounds):
         runs: dict[Way, Timing] = {}
@@ -49,12 +48,12 @@ def _cpu(timing: Timing) -> str:
 
 
 async def warm_up(stage: Stage, pace: Pace) -> None:
-    """Let an engine do what it does the first time."""
+    """Let an engine do its first-time work."""
     await complete(_at_once(stage.in_flight // 4, 99), stage, pace)
 
 
 async def measure_cpu(stage: Stage, count: int) -> None:
-    """CPU time that our code takes, with an engine that takes none."""
+    """Measure our CPU time with an engine that takes none."""
     conversations = _at_once(count, 0)
     turns = sum(len(each.turns) for each in conversations)
     times = []

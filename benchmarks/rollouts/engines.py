@@ -1,4 +1,4 @@
-"""Engines with scripted output, whose time is simulated or a real server's."""
+"""Engines with scripted output, whose time is simulated or that of a real server."""
 
 import asyncio
 import time
@@ -18,21 +18,21 @@ END_OF_TURN = "<|im_end|>"
 
 
 class Pace(Protocol):
-    """How long sampling takes; ``sampled`` are the tokens so far."""
+    """The time that sampling takes; ``sampled`` counts the tokens so far."""
 
     sampled: int
 
     def cpu_seconds(self) -> float:
-        """CPU time so far of what samples, beside this process."""
+        """Return the CPU time of the sampler so far, outside this process."""
         ...
 
     async def sample(self, token_ids: Sequence[int], sampling: TurnSampling, /) -> None:
-        """Wait as long as ``sampling.max_tokens`` tokens behind ``token_ids`` take."""
+        """Wait as long as sampling ``sampling.max_tokens`` tokens after ``token_ids`` takes."""
         ...
 
 
 class FixedRate:
-    """Every sequence has so many tokens a second, however many there are at once."""
+    """Every sequence gets a fixed number of tokens per second, at any concurrency."""
 
     def __init__(self, tokens_per_second: float) -> None:
         self._tokens_per_second = tokens_per_second
@@ -47,7 +47,7 @@ class FixedRate:
 
 
 class AtOnce:
-    """Takes no time, but lets others run."""
+    """Takes no time, but yields to other tasks."""
 
     def __init__(self) -> None:
         self.sampled = 0
@@ -61,7 +61,7 @@ class AtOnce:
 
 
 class Served:
-    """A server, a child of this process, samples as many tokens; what they are does not matter."""
+    """A server, a child of this process, samples as many tokens; their content is ignored."""
 
     def __init__(self, engine: TokenEngine) -> None:
         self._engine = engine
@@ -80,9 +80,9 @@ class Served:
 
 
 class ScriptedEngine:
-    """Says the turns of conversations, one after the other, at a pace.
+    """Returns the scripted turns of conversations at a pace.
 
-    ``model_seconds`` are what each conversation waited for its turns.
+    ``model_seconds`` holds each conversation's time spent waiting for the model.
     """
 
     def __init__(self, conversations: Sequence[Conversation], tokenizer: Path, pace: Pace) -> None:
@@ -97,7 +97,7 @@ class ScriptedEngine:
         }
 
     def turns(self, session: str) -> list[list[int]]:
-        """The tokens of the turns that a conversation has yet to hear."""
+        """Return the tokens of a conversation's remaining turns."""
         return list(self._turns[session])
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:

@@ -12,7 +12,7 @@ LOCK_STEP_BATCHES = 3
 
 
 async def measure(stage: Stage, count: int) -> None:
-    """Play ``count`` conversations by our loop, and the first of them in lock step."""
+    """Run ``count`` conversations in our loop, and the first of them in lockstep."""
     conversations = drawn(count, SEED)
     pace = FixedRate(TOKENS_PER_SECOND)
     ours = await play(conversations, stage, pace)

@@ -27,8 +27,8 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Stage:
-    """Where conversations run: a model's chat tokens and their folder, the concurrency,
-    and a file for what our loop records."""
+    """Where conversations run: the model's chat tokens and folder, the concurrency, and a file for
+    the loop's records."""
 
     chat: ChatTokens
     tokenizer: Path
@@ -38,8 +38,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Timing:
-    """What it took; ``cpu_seconds`` are this process's, ``engine_cpu_seconds`` the engine's, and
-    ``model_seconds`` what each conversation waited for the model."""
+    """The cost of a run; ``cpu_seconds`` are this process's, ``engine_cpu_seconds`` the engine's,
+    and ``model_seconds`` each conversation's time spent waiting for the model."""
 
     seconds: float
     cpu_seconds: float
@@ -49,17 +49,17 @@ class Timing:
 
     @property
     def rate(self) -> float:
-        """Sampled tokens a second."""
+        """Return sampled tokens per second."""
         return self.tokens / self.seconds
 
     @property
     def cpu_rate(self) -> float:
-        """Sampled tokens a second of CPU time of all that took part."""
+        """Return sampled tokens per second of CPU time of all processes."""
         return self.tokens / (self.cpu_seconds + self.engine_cpu_seconds)
 
 
 async def play(conversations: Sequence[Conversation], stage: Stage, pace: Pace) -> Timing:
-    """Our loop, with each trajectory appended to a file as jobs do."""
+    """Run our loop, with each trajectory appended to a file as in jobs."""
     engine = ScriptedEngine(conversations, stage.tokenizer, pace)
     model = TokenModel(engine, stage.chat, SETTINGS, SAMPLING)
     rollouts = Rollouts(model, DrawnLatency(conversations), SETTINGS)
@@ -80,7 +80,7 @@ async def play(conversations: Sequence[Conversation], stage: Stage, pace: Pace) 
 async def play_in_lock_step(
     conversations: Sequence[Conversation], stage: Stage, pace: Pace
 ) -> Timing:
-    """All conversations of a batch write a turn, then all wait for the slowest tool."""
+    """Have all conversations of a batch sample a turn, then wait for the slowest tool."""
     engine = ScriptedEngine(conversations, stage.tokenizer, pace)
     toolbox, parser = DrawnLatency(conversations), parser_of(SETTINGS.tool_parser_format)
 
@@ -116,7 +116,7 @@ async def play_in_lock_step(
 
 
 async def complete(conversations: Sequence[Conversation], stage: Stage, pace: Pace) -> Timing:
-    """The requests of the same conversations, and nothing else."""
+    """Send the completion requests of the same conversations, and nothing else."""
     engine = ScriptedEngine(conversations, stage.tokenizer, pace)
     requests = [_requests(each, stage.chat, engine) for each in conversations]
 

@@ -1,4 +1,4 @@
-"""The cost of the loop beside a vLLM server that works on the same machine."""
+"""The cost of the loop next to a vLLM server on the same machine."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ OPTIONS = VllmOptions(max_num_seqs=256, cpu_kv_cache_gib=2.0)
 
 
 async def measure(folder: Path, in_flight: int) -> None:
-    """Serve a tiny model of random weights, and compare."""
+    """Serve a tiny model with random weights, and compare."""
     model = _model(folder)
     chat = open_chat_tokens(model)
     stage = Stage(chat, model, in_flight, folder / "trajectories.jsonl")
@@ -54,7 +54,7 @@ def _model(folder: Path) -> Path:
 
 
 def _without_end(model: Path, endless: Path) -> Path:
-    """The same model without a token that ends its turns: it samples as many as it is asked for."""
+    """Return the same model without an end-of-turn token: it samples the requested length."""
     endless.mkdir()
     for file in model.iterdir():
         if file.suffix == ".json" and file.name != "tokenizer.json":

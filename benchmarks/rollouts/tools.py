@@ -12,7 +12,7 @@ REPLY = "The program ended after 0.02 s and printed:\n1234567\n"
 
 
 class DrawnLatency:
-    """Answers a call of a conversation after the latency that belongs to it."""
+    """Answers a conversation's call after its predetermined latency."""
 
     schemas = (SCHEMA,)
 
@@ -27,5 +27,5 @@ class DrawnLatency:
         return ToolReply(CallOutcome.ANSWERED, REPLY, None, 1, seconds)
 
     async def probe(self, name: str) -> str | None:
-        """Its own tool can always be called."""
+        """Report the tool as available."""
         return None if name == TOOL else f"there is no tool {name}"

@@ -1,8 +1,8 @@
-"""Throughput of the sandbox against a plain server without isolation.
+"""Throughput of the sandbox, compared with a plain server without isolation.
 
-Starts both, drives them in turn from a separate process, and prints for every program and number
-of calls under way: right answers a second, latency, CPU time a call and memory of the server with
-all its processes, what went wrong, and the ratios of the two. Run from the repository root:
+Starts both, drives them in turn from a separate process, and prints for every program and
+concurrency: correct results per second, latency, CPU time per call and memory of the server with
+all its processes, failures, and the ratios of the two. Run from the repository root:
 
     python -m benchmarks.sandbox
     python -m benchmarks.sandbox --programs print numpy --concurrency 1 64 --seconds 3
@@ -98,12 +98,14 @@ def _arguments() -> argparse.Namespace:
         type=int,
         default=[1, 16, 64, 256],
         metavar="NUMBER",
-        help="calls under way at once",
+        help="calls in flight",
     )
-    parser.add_argument("--seconds", type=float, default=10.0, help="measured for each line")
+    parser.add_argument("--seconds", type=float, default=10.0, help="measured time per line")
     parser.add_argument("--only", choices=["ours", "plain"], help="drive one of the two")
     parser.add_argument(
-        "--reconnect", action="store_true", help="a connection a call, as most tool clients do"
+        "--reconnect",
+        action="store_true",
+        help="a connection per call, as most tool clients do",
     )
     parser.add_argument("--breakdown", action="store_true", help="show where a run's time goes")
     return parser.parse_args()

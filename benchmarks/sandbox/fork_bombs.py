@@ -59,7 +59,7 @@ async def _drill(port: int, given: argparse.Namespace) -> None:
 
 
 async def _bomb(port: int, end: float) -> list[tuple[str, float]]:
-    """Run fork bombs one after the other; their statuses and seconds."""
+    """Run fork bombs one after the other; return their statuses and seconds."""
     body = {"code": _BOMB, "language": "python", "run_timeout": _BOMB_SECONDS}
     connection = Connection(port, keep=True)
     results = []
@@ -84,7 +84,7 @@ class _Others:
         self._wrong = 0
 
     async def ask(self, at_once: int, end: float) -> None:
-        """Keep so many programs under way until ``end``."""
+        """Keep a number of programs in flight until ``end``."""
         await asyncio.gather(*(self._one_after_another(end) for _ in range(at_once)))
 
     async def _one_after_another(self, end: float) -> None:
@@ -109,7 +109,7 @@ class _Others:
 
 @contextlib.contextmanager
 def _processor_group() -> Iterator[list[str]]:
-    """A prefix of commands that run in a processor group of their own, as in a container."""
+    """Yield a command prefix that uses a separate CPU control group, as in a container."""
     if not (_GROUPS / "cgroup.procs").exists():  # with cgroup v2 the server has one anyway
         yield []
         return

@@ -14,7 +14,7 @@ LOAD_START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A measurement, as `Drive` has it."""
+    """A measurement by `Drive`."""
 
     program: str
     concurrency: int
@@ -25,11 +25,11 @@ class Cell:
 
     @property
     def cpu_per_run(self) -> float:
-        """Milliseconds of the server's CPU time for each program."""
+        """Return milliseconds of the server's CPU time per program."""
         return self.per_run(self.cpu.total)
 
     def per_run(self, seconds: float) -> float:
-        """Milliseconds per program that returned a result."""
+        """Return milliseconds per program that returned a result."""
         return 1000 * seconds / max(1, self.observed.answered)
 
 
@@ -42,7 +42,7 @@ class Plan:
 
 
 def measure(server: Server, program: Program, concurrency: int, plan: Plan) -> Cell:
-    """Let the load generator drive a server, and measure both."""
+    """Drive a server with the load generator, and measure both."""
     command = [
         *(sys.executable, "-m", "benchmarks.sandbox.load"),
         *(str(server.port), program.name, str(concurrency), str(plan.seconds)),

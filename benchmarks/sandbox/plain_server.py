@@ -1,8 +1,8 @@
-"""The baseline: run_code without regard for speed or safety.
+"""The baseline: run_code without optimizations or isolation.
 
-A process per request in its own folder, started by asyncio and killed at its time limit; nothing is
-isolated, kept warm or reused. It uses the same web framework and server as the service, so that
-differences are due to running programs.
+Each request gets a process in its own folder, started by asyncio and killed at its time limit;
+nothing is isolated, kept warm or reused. It uses the same web framework and server as the service,
+so that only running programs differs.
 """
 
 import asyncio

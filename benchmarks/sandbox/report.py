@@ -76,7 +76,7 @@ def ratios(ours: Cell, plain: Cell) -> str:
 
 
 def breakdown(server: str, cell: Cell) -> str:
-    """Where the time of a run goes: CPU time by part, and the latency of the median request."""
+    """Return where a run's time goes: CPU time by part, and the latency of the median request."""
     cpu, seen = cell.cpu, cell.observed
     programs = cpu.total - cpu.main
     return (

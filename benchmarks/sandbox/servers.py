@@ -17,7 +17,7 @@ IDLE_SECONDS = 1.0
 
 @contextlib.contextmanager
 def our_service(launcher: Sequence[str] = (), **settings: str) -> Iterator[Server]:
-    """The sandbox service, with ``settings`` beside those of the environment."""
+    """Run the sandbox service, with ``settings`` added to the environment."""
     port = free_port()
     command = [*launcher, sys.executable, "-m", "services.sandbox", "--port", str(port)]
     prepared = HOME / "sandbox" / "prepared"
@@ -30,7 +30,7 @@ def our_service(launcher: Sequence[str] = (), **settings: str) -> Iterator[Serve
 
 @contextlib.contextmanager
 def plain_server() -> Iterator[Server]:
-    """The baseline, with the service's interpreter for Python programs."""
+    """Run the baseline, with the service's interpreter for Python programs."""
     port = free_port()
     python = find_runtime(RUNTIMES, "sandbox").python
     module = "benchmarks.sandbox.plain_server"

@@ -1,4 +1,4 @@
-"""CPU time and memory of a server with all its processes, ended ones included."""
+"""CPU time and memory of a server with all its processes, including exited ones."""
 
 import contextlib
 import threading
@@ -15,7 +15,7 @@ SAMPLE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class CpuTime:
-    """Seconds of CPU time; ``main`` is of the server's first process alone."""
+    """Seconds of CPU time; ``main`` is the server's first process alone."""
 
     user: float
     system: float
@@ -33,10 +33,8 @@ class CpuTime:
 
 
 class Processes:
-    """The times of the processes themselves, where there are no control groups.
-
-    What has ended counts with the process that waited for it; what nobody waited for is missed.
-    """
+    """The times read from each process, where there are no control groups. An exited process counts
+    with the process that reaped it; one that nobody reaped is missed."""
 
     method = "sum over /proc/PID/stat with the ended children"
 
@@ -44,11 +42,11 @@ class Processes:
         self._roots: list[psutil.Process] = []
 
     def add(self, pid: int) -> None:
-        """Count a process and all below it."""
+        """Track a process and its descendants."""
         self._roots.append(psutil.Process(pid))
 
     def read(self) -> tuple[float, float]:
-        """User and system seconds so far."""
+        """Return user and system seconds so far."""
         user = system = 0.0
         for process in (one for root in self._roots for one in tree(root)):
             with contextlib.suppress(psutil.Error):
@@ -59,7 +57,7 @@ class Processes:
 
 
 class Usage:
-    """CPU time of a server so far, and the peak of its memory between two questions."""
+    """CPU time of a server so far, and its peak memory between two reads."""
 
     def __init__(self, pid: int, account: Account) -> None:
         self._process = psutil.Process(pid)
@@ -68,17 +66,17 @@ class Usage:
         self.method = account.method
 
     def cpu(self) -> CpuTime:
-        """CPU time so far."""
+        """Return the CPU time so far."""
         times = self._process.cpu_times()
         return CpuTime(*self._account.read(), main=times.user + times.system)
 
     def take_peak(self) -> int:
-        """The most bytes seen since the last call, as proportional set size of all processes."""
+        """Return the peak bytes since the last call, as proportional set size of all processes."""
         peak, self._peak = max(self._peak, self._memory()), 0
         return peak
 
     def sample(self) -> None:
-        """Look at the memory once."""
+        """Sample the memory once."""
         self._peak = max(self._peak, self._memory())
 
     def _memory(self) -> int:
@@ -87,7 +85,7 @@ class Usage:
 
 @contextlib.contextmanager
 def sampled(usage: Usage) -> Iterator[None]:
-    """Watch the memory of a server during a block."""
+    """Sample the memory of a server during a block."""
     stop = threading.Event()
 
     def sample() -> None:
@@ -104,7 +102,7 @@ def sampled(usage: Usage) -> Iterator[None]:
 
 
 def tree(process: psutil.Process) -> list[psutil.Process]:
-    """The process and all below it; none when it has ended."""
+    """Return the process and its descendants; none if it has exited."""
     try:
         return [process, *process.children(recursive=True)]
     except psutil.Error:
@@ -112,7 +110,7 @@ def tree(process: psutil.Process) -> list[psutil.Process]:
 
 
 def proportional_set_size(pid: int) -> int:
-    """Bytes of a process, what it shares with others divided among them; 0 when it has ended."""
+    """Return a process's bytes, with shared pages divided among their users; 0 if it has exited."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

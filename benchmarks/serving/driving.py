@@ -1,4 +1,4 @@
-"""Running a load generator against a server, and accounting for both."""
+"""Run a load generator against a server, and account for both."""
 
 import contextlib
 import subprocess
@@ -14,11 +14,11 @@ from benchmarks.serving.server import REPOSITORY, Server
 
 @dataclass(frozen=True)
 class Drive:
-    """What a load generator printed, and what its time took.
+    """The output of a load generator, and the resources used meanwhile.
 
-    CPU times are of the whole of it, with the calls of the warm-up. ``cpu`` is the server's,
-    ``busy`` everybody's, in seconds; ``available`` what the processors could have given.
-    ``peak_bytes`` is the server's memory.
+    CPU times cover the whole run, including warm-up: ``cpu`` is the server's, ``busy`` the whole
+    machine's, in seconds; ``available`` is the machine's capacity. ``peak_bytes`` is the server's
+    memory.
     """
 
     output: bytes
@@ -28,15 +28,15 @@ class Drive:
     peak_bytes: int
 
     def elsewhere(self, client_cpu: float) -> float:
-        """The share of the processors that neither the server nor the load generator used.
+        """Return the share of the machine used by neither the server nor the load generator.
 
-        Other work falsifies the measurement.
+        Other work distorts the measurement.
         """
         return max(0.0, self.busy - self.cpu.total - client_cpu) / self.available
 
 
 def drive(server: Server, load: Sequence[str], seconds: float) -> Drive:
-    """Run the command ``load`` to its end, which must come within so many seconds."""
+    """Run the command ``load`` to its end, within ``seconds``."""
     server.usage.take_peak()
     begun, busy, before = time.perf_counter(), _busy_seconds(), server.usage.cpu()
     with sampled(server.usage), _running(load) as process:

@@ -11,21 +11,21 @@ REMOVAL_SECONDS = 5.0
 
 
 class Account(Protocol):
-    """Where the CPU time of many processes is read together."""
+    """Reads the CPU time of many processes together."""
 
     method: str
 
     def add(self, pid: int) -> None:
-        """Count a process, and all that it starts from now on."""
+        """Track a process and everything it starts from now on."""
         ...
 
     def read(self) -> tuple[float, float]:
-        """User and system seconds so far."""
+        """Return user and system seconds so far."""
         ...
 
 
 class GroupV1:
-    """A group of version 1's cpuacct controller."""
+    """A cgroup v1 cpuacct group."""
 
     method = "cgroup cpuacct"
 
@@ -37,7 +37,7 @@ class GroupV1:
         (self._folder / "cgroup.procs").write_text(str(pid))
 
     def read(self) -> tuple[float, float]:
-        """User and system seconds of all processes that have ever been in it."""
+        """Return user and system seconds of all processes that have ever been in it."""
         user, system = (
             int((self._folder / f"cpuacct.usage_{mode}").read_text()) for mode in ("user", "sys")
         )
@@ -45,12 +45,12 @@ class GroupV1:
 
 
 class GroupV2(GroupV1):
-    """A group of the unified hierarchy."""
+    """A cgroup v2 group."""
 
     method = "cgroup v2 cpu.stat"
 
     def read(self) -> tuple[float, float]:
-        """User and system seconds of all processes that have ever been in it."""
+        """Return user and system seconds of all processes that have ever been in it."""
         lines = (self._folder / "cpu.stat").read_text().splitlines()
         values = {name: int(value) for name, value in map(str.split, lines)}
         return values["user_usec"] / 1e6, values["system_usec"] / 1e6
@@ -58,7 +58,7 @@ class GroupV2(GroupV1):
 
 @contextlib.contextmanager
 def new_group() -> Iterator[Account]:
-    """An empty group for the length of a block; raises OSError where none can be made."""
+    """Create an empty group for the block; raises OSError if none can be created."""
     parent, kind = _own_group()
     folder = parent / f"temper-benchmark-{os.getpid()}-{time.monotonic_ns()}"
     folder.mkdir()
@@ -81,7 +81,7 @@ def _own_group() -> tuple[Path, type[GroupV1]]:
 
 
 def _inside(mount: str, group: str) -> Path:
-    """A group's folder; in a container its path may be that of the host, and then is not there."""
+    """Return a group's folder; in a container its path may be the host's and not exist."""
     folder = Path(mount + group)
     return folder if folder.is_dir() else Path(mount)
 

@@ -4,14 +4,14 @@ from pydantic import BaseModel
 
 
 class Observed(BaseModel):
-    """What one measurement showed; times are seconds.
+    """The results of one measurement; times are seconds.
 
-    Every call counts once: ``ok``; ``wrong``, another answer than the right one; ``failed``, what
-    was to be run or the service; ``refused``; ``timed_out``, the client's patience; ``errors``, any
-    other. ``rate`` is what was answered rightly a second of the measured time; calls under way at
-    its end are waited for, and count in everything else. ``p50`` and ``p99`` are of the ``ok`` and
-    the ``timed_out``, the latter taken as having lasted as long as the patience. ``example`` is the
-    first answer that was not right.
+    Every call counts once: ``ok``; ``wrong``, an incorrect result; ``failed``, an error of the
+    program or service; ``refused``; ``timed_out``, the client's timeout; ``errors``, any other.
+    ``rate`` is correct results per second of the measured time; calls in flight at its end are
+    awaited and count in everything else. ``p50`` and ``p99`` are of the ``ok`` and ``timed_out``
+    calls, the latter taken at the client's timeout. ``example`` is the first response that was not
+    correct.
     """
 
     ok: int = 0
@@ -29,11 +29,11 @@ class Observed(BaseModel):
 
     @property
     def answered(self) -> int:
-        """The calls whose answers came, with those of the warm-up."""
+        """Return the number of answered calls, including warm-up."""
         return self.ok + self.wrong + self.failed + self.warm_up
 
     @property
     def not_ok(self) -> dict[str, int]:
-        """What went wrong, and how often."""
+        """Return the failures by kind."""
         kinds = ("wrong", "failed", "refused", "timed_out", "errors")
         return {kind: count for kind in kinds if (count := getattr(self, kind))}

@@ -1,4 +1,4 @@
-"""A server that a benchmark starts on a free port and stops with its block."""
+"""A server that a benchmark runs on a free port for a block."""
 
 import contextlib
 import os
@@ -25,12 +25,12 @@ POLL_SECONDS = 0.005
 
 
 class ServerFailed(Exception):
-    """A server ended, or did not answer."""
+    """A server exited, or did not respond."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running server; ``start_seconds`` is what it took until its first answer."""
+    """A running server; ``start_seconds`` is the time to its first response."""
 
     port: int
     usage: Usage
@@ -43,8 +43,8 @@ def running(
 ) -> Iterator[Server]:
     """Start a server and wait until it answers the request ``first`` with 200.
 
-    It has a home and a temporary folder of its own, and ``settings`` beside the environment. Ends
-    the benchmark when there is no answer.
+    It has its own home and temporary folder, and ``settings`` added to the environment. Exits the
+    benchmark without a response.
     """
     with contextlib.ExitStack() as stack:
         account = stack.enter_context(_account())
@@ -62,7 +62,7 @@ def running(
             start_new_session=True,
         )
         stack.callback(_end, process)
-        # It has only begun to load its interpreter: nothing is started before it is counted.
+        # The interpreter is still loading, so all that the server starts is accounted for.
         account.add(process.pid)
         try:
             _wait_for_answer(process, first)
@@ -73,7 +73,7 @@ def running(
 
 
 def free_port() -> int:
-    """A port of the loopback interface that was free a moment ago."""
+    """Return a loopback port that was just free."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         return int(server.getsockname()[1])

@@ -1,4 +1,4 @@
-"""`make demo` without the installation, and the demonstrations that train by themselves."""
+"""`make demo` without installation, and the other demos."""
 
 import os
 import re
@@ -64,7 +64,7 @@ def test_the_demo_teaches_addition_and_a_second_run_reuses_its_results(tmp_path:
 
 
 @pytest.mark.long
-def test_the_demo_of_rlhf_makes_replies_that_the_rater_prefers(tmp_path: Path) -> None:
+def test_the_rlhf_demo_produces_replies_that_the_rater_prefers(tmp_path: Path) -> None:
     installed_runtime("training")
     installed_runtime("vllm")
 
@@ -78,7 +78,7 @@ def test_the_demo_of_rlhf_makes_replies_that_the_rater_prefers(tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_the_demo_of_campaigns_finds_the_data_that_teach_best(tmp_path: Path) -> None:
+def test_the_campaign_demo_finds_the_best_data(tmp_path: Path) -> None:
     installed_runtime("training")
     installed_runtime("vllm")
 
@@ -93,7 +93,7 @@ def test_the_demo_of_campaigns_finds_the_data_that_teach_best(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_the_demo_of_evaluations_compares_two_models_and_writes_reports(tmp_path: Path) -> None:
+def test_the_evaluation_demo_compares_two_models_and_writes_reports(tmp_path: Path) -> None:
     installed_runtime("training")
     installed_runtime("vllm")
 

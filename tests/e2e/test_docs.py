@@ -28,7 +28,7 @@ _PLACEHOLDER = re.compile(r"\b(file|ftjob|eval)-\.\.\.")
 
 @dataclass
 class Reader:
-    """Runs the commands of the pages and remembers the latest id of each kind."""
+    """Runs the commands of the pages and tracks the latest id of each kind."""
 
     home: Home
     url: str
@@ -41,7 +41,7 @@ class Reader:
         for command in commands:
             if command not in self.done:
                 self.done.add(command)
-                if command.startswith("temper cancel"):  # what runs may have ended meanwhile
+                if command.startswith("temper cancel"):  # the last job may have ended
                     self._run("bash", SUBMIT)
                 self._run(block.language, command)
 

@@ -1,4 +1,4 @@
-"""Embeddings by the openai package of a real engine, compared to those of sentence-transformers."""
+"""Embeddings from a real engine by the openai package, compared to sentence-transformers."""
 
 import json
 import subprocess

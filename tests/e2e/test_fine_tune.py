@@ -130,7 +130,7 @@ def engine_of(platform: Platform, serving: str) -> psutil.Process:
     raise AssertionError(f"no engine in {folder}")
 
 
-def test_a_checkpoint_a_fine_tuned_model_and_their_base_share_an_engine_that_may_die(
+def test_models_of_one_base_share_an_engine_that_survives_a_crash(
     platform: Platform, adapter: FineTuningJob
 ) -> None:
     client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none", max_retries=4)

@@ -1,4 +1,4 @@
-"""Requests of the openai package to a real engine, while what serves them is killed."""
+"""Requests of the openai package to a real engine, across kills of the services behind it."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ TEMPLATE = (
 
 
 class Stack:
-    """A gateway and an evaluator that may be killed and started again."""
+    """A gateway and an evaluator that may be killed and restarted."""
 
     def __init__(self, home: Path, stack: ExitStack) -> None:
         self.home = home
@@ -117,7 +117,7 @@ def ask(client: openai.OpenAI) -> str:
     return str(answer.choices[0].message.content)
 
 
-def test_the_openai_package_gets_what_it_asks_an_engine_for(stack: Stack) -> None:
+def test_the_openai_package_gets_its_requested_outputs(stack: Stack) -> None:
     client = stack.client()
 
     whole = ask(client)

@@ -1,4 +1,4 @@
-"""bm25s: scores computed when the index is built, kept in a sparse matrix that can be mapped."""
+"""bm25s: scores precomputed at build time in a sparse matrix that can be memory-mapped."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ def build(passages: Path, index: Path) -> None:
 
 
 def opened(index: Path) -> Search:
-    """The saved matrix, mapped."""
+    """Memory-map the saved matrix."""
     retriever = bm25s.BM25.load(str(index), mmap=True, override_params={"backend": "numba"})
 
     def search(queries: Sequence[list[str]]) -> list[list[int]]:

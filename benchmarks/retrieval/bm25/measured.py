@@ -1,4 +1,4 @@
-"""What the child of either library measures; imports the standard library only."""
+"""Measurements in the child process of either library; imports the standard library only."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ Search = Callable[[Sequence[list[str]]], list[list[int]]]
 def run(
     library: str, build: Callable[[Path, Path], None], opened: Callable[[Path], Search]
 ) -> None:
-    """Do what the command line says: ``build FOLDER`` or ``search FOLDER``."""
+    """Execute the command line: ``build FOLDER`` or ``search FOLDER``."""
     action, folder = sys.argv[1], Path(sys.argv[2])
     index = folder / library
     started = time.perf_counter()
@@ -36,7 +36,7 @@ def run(
 
 
 def token_lists(path: Path) -> Iterator[list[str]]:
-    """The tokens of each line."""
+    """Return the tokens of each line."""
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             yield line.split()

@@ -1,4 +1,4 @@
-"""tantivy: an inverted index that skips what cannot be among the best, used as Temper uses it."""
+"""tantivy: an inverted index with top-k pruning, configured as in Temper."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def build(passages: Path, index: Path) -> None:
 
 
 def opened(index: Path) -> Search:
-    """The index, mapped."""
+    """Open the memory-mapped index."""
     searcher = TextIndex(index).searcher()
 
     def search(queries: Sequence[list[str]]) -> list[list[int]]:

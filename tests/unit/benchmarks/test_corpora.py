@@ -18,7 +18,7 @@ SOURCES = [debian.passages, wordnet.passages, manuals.passages]
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=["debian", "wordnet", "manuals"])
-def test_passages_have_ids_of_their_own_and_text_without_markup(
+def test_passages_have_unique_ids_and_text_without_markup(
     source: Callable[[], Iterator[Passage]],
 ) -> None:
     try:
@@ -46,7 +46,7 @@ def test_passages_of_one_heading_answer_it_together() -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(start=st.integers(0, 3000), count=st.integers(1, 300))
-def test_any_part_of_the_synthetic_passages_can_be_made_by_itself(start: int, count: int) -> None:
+def test_any_slice_of_the_synthetic_passages_can_be_generated_alone(start: int, count: int) -> None:
     whole = islice(synthetic.texts(3400), start, start + count)
 
     assert list(synthetic.texts(count, start)) == list(whole)

@@ -11,7 +11,7 @@ SOME = st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=20)
 K = st.integers(1, 15)
 
 
-def test_recall_counts_what_of_the_exact_answer_was_found() -> None:
+def test_recall_counts_the_exact_results_found() -> None:
     assert recall(["a", "x", "b"], ["a", "b", "c", "d"], k=4) == 0.5
 
 
@@ -33,9 +33,7 @@ def test_ndcg_needs_a_relevant_passage() -> None:
 
 
 @given(found=IDS, exact=IDS, k=K)
-def test_recall_is_a_share_and_does_not_depend_on_the_order_of_what_is_found(
-    found: list[int], exact: list[int], k: int
-) -> None:
+def test_recall_is_a_fraction_and_ignores_order(found: list[int], exact: list[int], k: int) -> None:
     value = recall(found, exact, k)
     assert 0 <= value <= 1
     assert recall(list(reversed(found[:k])), exact, k) == value
@@ -63,9 +61,7 @@ def test_a_passage_found_again_gains_nothing(found: list[int], relevant: list[in
 
 
 @given(found=IDS, relevant=SOME)
-def test_recall_compares_with_as_many_as_were_asked_for(
-    found: list[int], relevant: list[int]
-) -> None:
+def test_recall_compares_k_results(found: list[int], relevant: list[int]) -> None:
     hits = [recall(found, relevant, k) * min(k, len(relevant)) for k in range(1, 21)]
     exact_first = [len(set(found[:k]) & set(relevant[:k])) for k in range(1, 21)]
     assert hits == pytest.approx(exact_first)

@@ -33,7 +33,7 @@ def gateway(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Scripted
     return server
 
 
-def test_attempts_are_listed_with_their_devices_and_ends(
+def test_attempts_are_listed_with_devices_and_outcomes(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["attempts", "ftjob-1"]) == 0

@@ -56,7 +56,7 @@ class Breaking(LogStore):
         super().write(name, content)
 
 
-def test_only_what_changed_is_sent_and_fetched(tmp_path: Path) -> None:
+def test_only_changed_files_are_transferred(tmp_path: Path) -> None:
     store, logs = LogStore(str(tmp_path / "store"), {}), Logs()
 
     first = send(store, iter(logs))
@@ -76,7 +76,7 @@ def test_only_what_changed_is_sent_and_fetched(tmp_path: Path) -> None:
     assert (target / "log" / "own.txt").exists()
 
 
-def test_an_interrupted_transfer_goes_on_where_it_left_off(tmp_path: Path) -> None:
+def test_an_interrupted_transfer_resumes(tmp_path: Path) -> None:
     logs = Logs()
     with pytest.raises(SubmissionError, match="cut off"):
         send(Breaking(str(tmp_path), {}), iter(logs))
@@ -86,7 +86,7 @@ def test_an_interrupted_transfer_goes_on_where_it_left_off(tmp_path: Path) -> No
     assert (done.files, done.unchanged) == (1, 1)
 
 
-def test_a_file_that_was_lost_in_the_store_is_sent_again(tmp_path: Path) -> None:
+def test_a_file_missing_from_the_store_is_sent_again(tmp_path: Path) -> None:
     store, logs = LogStore(str(tmp_path), {}), Logs()
     send(store, iter(logs))
     (tmp_path / STEP).unlink()
@@ -112,7 +112,7 @@ def test_an_invalid_manifest_is_reported(tmp_path: Path) -> None:
         (token(se="soon"), RIGHTS_DOWN, "se is not a time"),
     ],
 )
-def test_a_token_that_cannot_work_is_named(text: str, rights: str, message: str) -> None:
+def test_an_unusable_token_is_rejected(text: str, rights: str, message: str) -> None:
     with pytest.raises(SubmissionError, match=message) as refused:
         check_token(text, rights, NOW)
 
@@ -124,7 +124,7 @@ def test_a_token_with_the_published_rights_is_accepted() -> None:
     check_token(token(sp="rl"), RIGHTS_DOWN, NOW)
 
 
-def test_an_expired_token_is_named_before_anything_is_asked(
+def test_an_expired_token_is_rejected_before_any_request(
     tmp_path: Path,
     server: ScriptedServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -172,7 +172,7 @@ def test_the_log_of_a_campaign_is_sent_through_the_gateway(
 
 
 @pytest.mark.parametrize("url", ["logs", "nosuch://bucket/logs"])
-def test_what_is_no_store_is_named(url: str) -> None:
+def test_an_invalid_store_is_rejected(url: str) -> None:
     with pytest.raises(SubmissionError, match=url):
         LogStore(url, {}).check()
 

@@ -93,7 +93,7 @@ def test_a_conversation_is_remembered_until_it_is_reset(
     ]
 
 
-def test_a_cold_model_is_waited_for_and_the_reason_is_told_once(
+def test_a_cold_model_is_awaited_and_its_reason_is_shown_once(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cold = JSONResponse({"error": NOT_READY}, 503, headers={"Retry-After": "0"})
@@ -116,7 +116,7 @@ def test_a_model_that_stays_cold_is_an_error(
     assert "model_not_ready" in capsys.readouterr().err
 
 
-def test_an_answer_that_breaks_off_is_an_error(server: ScriptedServer, client: Temper) -> None:
+def test_a_truncated_stream_is_an_error(server: ScriptedServer, client: Temper) -> None:
     server.on(CHAT, events("half", done=False))
 
     with pytest.raises(UnexpectedAnswer, match="ended before the answer did"):
@@ -137,7 +137,7 @@ def test_deploying_shows_why_the_engine_is_not_up_yet(
     assert (sent["keep_warm"], sent["idle_seconds"]) == (True, 60)
 
 
-def test_undeploying_says_what_ends(
+def test_undeploy_lists_the_stopped_engines(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = "/v1/models/base/undeploy"

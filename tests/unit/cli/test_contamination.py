@@ -1,4 +1,4 @@
-"""``temper metrics contamination``: which items of a benchmark a training file holds."""
+"""``temper metrics contamination``: benchmark items that occur in a training file."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def run(training: str, benchmark: str, *options: str) -> int:
         },
     ],
 )
-def test_items_are_found_whole_and_inside_other_texts(
+def test_items_are_found_verbatim_and_within_other_texts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], row: dict[str, Any]
 ) -> None:
     benchmark = write(tmp_path / "benchmark", [{"question": "Who wrote Emma?"}, row])
@@ -79,7 +79,7 @@ def test_a_clean_file_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture
         (["a"], "benchmark: row 0 has none of the fields"),
     ],
 )
-def test_an_unusable_benchmark_is_named_with_its_row(
+def test_an_unusable_benchmark_is_reported_with_its_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[Any], message: str
 ) -> None:
     training = write(tmp_path / "training", TRAINING)
@@ -87,7 +87,7 @@ def test_an_unusable_benchmark_is_named_with_its_row(
     assert message in capsys.readouterr().err
 
 
-def test_a_broken_training_row_is_named_with_its_line(
+def test_a_broken_training_row_is_reported_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training = tmp_path / "training"

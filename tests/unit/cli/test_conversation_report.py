@@ -132,9 +132,7 @@ def test_markdown_and_json_have_the_conversations_too(tmp_path: Path) -> None:
     assert "response_token_ids" not in kept[0]
 
 
-def test_a_report_says_how_many_conversations_it_leaves_out(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+def test_a_report_counts_omitted_conversations(tmp_path: Path, server: ScriptedServer) -> None:
     asked = ["evals", "report", "eval-1", "-o", "report.html", "--conversations", "1"]
     assert main(asked) == 0
 
@@ -142,7 +140,7 @@ def test_a_report_says_how_many_conversations_it_leaves_out(
     assert not [each for each in server.received if each.path.endswith("traj-1-0")]
 
 
-def test_a_long_text_is_cut_and_says_so() -> None:
+def test_a_long_text_is_truncated_with_a_note() -> None:
     long = trajectory(messages=[{"role": "user", "content": "x" * (MAX_TEXT + 1234)}])
 
     prompt = next(steps(long))

@@ -1,4 +1,4 @@
-"""Data sets of files and of the hub, in the schemas in which they are published."""
+"""Datasets from files and from the hub, in their published schemas."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def publish(root: Path) -> None:
-    """Write repositories with the layouts of the published data sets."""
+    """Write repositories with the layouts of the published datasets."""
     problems = [{"problem": "1 + 1?", "answer": "2", "solution": ""}]
     write_json(root / "deepscaler" / "deepscaler.json", problems)
     for task in ("mol_und", "mol_edit", "mol_opt"):
@@ -125,7 +125,7 @@ Loaded = dict[str, tuple[str, list[dict[str, Any]]]]
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    """Origin and rows of data sets, by the real client of a hub, which reads its address once."""
+    """Origin and rows of datasets from the real hub client, which reads its URL once."""
     root = tmp_path_factory.mktemp("hub")
     publish(root)
     with running_hub() as hub:
@@ -143,7 +143,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     return dict(json.loads(done.stdout))
 
 
-def test_names_of_the_published_table_are_all_there() -> None:
+def test_every_published_name_exists() -> None:
     assert {
         "deepscaler",
         "panorama",
@@ -171,7 +171,7 @@ def test_names_of_the_published_table_are_all_there() -> None:
         ("bioprobench", [PROTOCOLS[task] for task in sorted(PROTOCOLS)]),
     ],
 )
-def test_a_published_name_loads_its_rows_and_no_held_out_ones(
+def test_a_published_name_loads_its_rows_except_held_out_ones(
     name: str, expected: list[dict[str, Any]], loaded: Loaded
 ) -> None:
     origin, rows = loaded[name]
@@ -180,7 +180,7 @@ def test_a_published_name_loads_its_rows_and_no_held_out_ones(
     assert origin.startswith("hf://")
 
 
-def test_the_last_rows_of_each_category_are_kept_for_tests(loaded: Loaded) -> None:
+def test_the_last_rows_of_each_category_are_held_out(loaded: Loaded) -> None:
     _, rows = loaded["financeiq"]
 
     questions = [row["Question"] for row in rows]
@@ -188,7 +188,7 @@ def test_the_last_rows_of_each_category_are_kept_for_tests(loaded: Loaded) -> No
     assert rows[0]["Answer"] == "B"
 
 
-def test_rows_of_reagents_are_brought_into_the_schema_of_the_others(loaded: Loaded) -> None:
+def test_reagent_rows_are_converted_to_the_common_schema(loaded: Loaded) -> None:
     _, rows = loaded["chemcot"]
 
     assert len(rows) == 4
@@ -198,13 +198,13 @@ def test_rows_of_reagents_are_brought_into_the_schema_of_the_others(loaded: Load
     assert reagent["struct_cot"] == '{"output": "water"}'
 
 
-def test_a_repository_is_loaded_as_it_is(loaded: Loaded) -> None:
+def test_a_repository_is_loaded_unchanged(loaded: Loaded) -> None:
     _, rows = loaded["hf://OpenMol/ChemCoTDataset"]
 
     assert RCR in rows
 
 
-def test_a_folder_of_files_is_read_without_its_test_part(tmp_path: Path) -> None:
+def test_a_folder_is_read_without_its_test_files(tmp_path: Path) -> None:
     rows = [{"q": "é", "n": 1}, {"q": "b", "n": 2}]
     write_parquet(tmp_path / "train.parquet", rows)
     write_json(tmp_path / "test.json", rows)
@@ -214,7 +214,7 @@ def test_a_folder_of_files_is_read_without_its_test_part(tmp_path: Path) -> None
     assert list(open_source(str(tmp_path)).rows) == [{"q": "c", "n": "3"}, *rows]
 
 
-def test_rows_are_written_as_json_lines_up_to_a_number(tmp_path: Path) -> None:
+def test_rows_are_written_as_json_lines_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
 
     assert write_rows(path, iter([{"a": "é"}, {"a": None}, {"a": 3}]), most=2) == 2
@@ -230,7 +230,7 @@ def test_rows_are_written_as_json_lines_up_to_a_number(tmp_path: Path) -> None:
         ("a.txt", "no", "is not one of .jsonl"),
     ],
 )
-def test_a_bad_file_is_named_with_its_row(
+def test_a_bad_file_is_reported_with_its_row(
     name: str, content: str, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name

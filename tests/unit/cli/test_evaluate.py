@@ -139,7 +139,7 @@ def test_settings_of_the_engine_are_shared_or_refused(
     assert len(submitted(server)) == 1
 
 
-def test_an_endpoint_is_asked_by_its_address(server: ScriptedServer) -> None:
+def test_an_endpoint_is_named_by_its_url(server: ScriptedServer) -> None:
     address = "http://127.0.0.1:9/v1"
     assert main(["eval", "m", "gsm8k=file-1", "--base-url", address]) == 0
     (request,) = submitted(server)
@@ -160,7 +160,7 @@ def test_repeated_samples_add_majority_and_pass_at_k(
     assert line.split()[-5:] == ["0.6250", "0.6250", "(k=16)", "0", "eval-1"]
 
 
-def test_measures_are_a_table_of_their_own(
+def test_measures_have_a_separate_table(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = evaluation_of_several("eval-1", "m", {"gsm8k": 0.5, "capitals": 0.5})
@@ -175,7 +175,7 @@ def test_measures_are_a_table_of_their_own(
     assert line.split() == ["gsm8k", "mol_opt/qed", "success", "0.6250", "8"]
 
 
-def test_reused_answers_are_told_and_a_fresh_run_can_be_asked_for(
+def test_reuse_is_reported_and_fresh_forces_sampling(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, reuse, said in (
@@ -242,7 +242,7 @@ HUB_ROWS = "hf://datasets/lab/sums@v1.0/main/test.jsonl"
 
 
 def from_hub(hub: Hub, cache: Path, token: str, rows: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, since the hub's library reads its settings once."""
+    """Run the command in its own process, since the hub library reads its settings once."""
     environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(cache), "HF_TOKEN": token}
     command = [sys.executable, "-m", "temper", "eval", "m", f"gsm8k={rows}"]
     root = Path(__file__).parents[3]
@@ -256,9 +256,7 @@ def from_hub(hub: Hub, cache: Path, token: str, rows: str) -> subprocess.Complet
     )
 
 
-def test_rows_of_a_closed_data_set_come_from_the_hub(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+def test_rows_of_a_gated_dataset_come_from_the_hub(tmp_path: Path, server: ScriptedServer) -> None:
     (tmp_path / "sums" / "main").mkdir(parents=True)
     (tmp_path / "sums" / "main" / "test.jsonl").write_text(ROWS)
     versions = {"v1.0": tmp_path / "sums"}

@@ -52,13 +52,13 @@ def test_every_item_of_the_benchmark_asks_for_a_sum_and_has_its_gold(data: Evalu
         assert sample.gold == (str(sum(map(int, terms))),)
 
 
-def test_no_item_of_the_benchmark_is_taught(data: EvaluationData) -> None:
+def test_no_benchmark_item_is_in_the_training_data(data: EvaluationData) -> None:
     taught = {row["messages"][0]["content"] for row in _rows(data.training)}
 
     assert taught.isdisjoint(row["item"]["text"] for row in _rows(data.benchmark))
 
 
-def test_data_are_always_the_same(data: EvaluationData, tmp_path: Path) -> None:
+def test_data_is_deterministic(data: EvaluationData, tmp_path: Path) -> None:
     again = write_data(tmp_path)
 
     assert again.training.read_bytes() == data.training.read_bytes()

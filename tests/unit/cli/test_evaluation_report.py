@@ -196,7 +196,7 @@ def test_json_has_the_rows_by_evaluation(tmp_path: Path) -> None:
     assert document["comparison"]["comparisons"][0]["gained_items"] == [1, 2]
 
 
-def test_benchmarks_of_one_evaluation_have_rows_and_changes_of_their_own(
+def test_benchmarks_of_one_evaluation_have_separate_rows_and_changes(
     tmp_path: Path, server: ScriptedServer
 ) -> None:
     both = {"a": 0.5, "b": 1.0}
@@ -246,7 +246,7 @@ def test_benchmarks_of_one_evaluation_have_rows_and_changes_of_their_own(
         (["eval-3", "-o", "report.md"], "eval-3 is failed, not succeeded"),
     ],
 )
-def test_wrong_input_is_named_and_writes_nothing(
+def test_invalid_input_is_rejected_and_writes_nothing(
     tmp_path: Path,
     server: ScriptedServer,
     capsys: pytest.CaptureFixture[str],
@@ -292,7 +292,7 @@ def test_the_mean_of_several_benchmarks_or_why_there_is_none(
         assert text in capsys.readouterr().out
 
 
-def test_disputed_answers_have_a_table_of_their_own(tmp_path: Path, server: ScriptedServer) -> None:
+def test_disputed_answers_have_a_separate_table(tmp_path: Path, server: ScriptedServer) -> None:
     disputed = row(1, "408/2", correct=False) | {"tags": ["disputed"]}
     page = {"object": "list", "data": [row(0, "gold 0", correct=True), disputed], "has_more": False}
     server.on("/v1/evaluations/eval-1/results", JSONResponse(page))

@@ -48,7 +48,7 @@ def test_events_are_yielded_until_done(client: Temper, server: ScriptedServer) -
     assert [e.id for e in client.jobs.follow("j")] == ["e-1", "e-2"]
 
 
-def test_a_broken_stream_resumes_behind_the_last_event(
+def test_a_broken_stream_resumes_after_the_last_event(
     client: Temper, server: ScriptedServer
 ) -> None:
     server.on(PATH, broken(event(1), event(2)), stream(event(3), "data: [DONE]\n\n"))
@@ -69,7 +69,7 @@ def test_a_busy_gateway_is_retried(client: Temper, server: ScriptedServer) -> No
     assert list(client.jobs.follow("j")) == []
 
 
-def test_following_can_start_behind_an_event(client: Temper, server: ScriptedServer) -> None:
+def test_following_can_start_after_an_event(client: Temper, server: ScriptedServer) -> None:
     server.on(PATH, stream("data: [DONE]\n\n"))
 
     assert list(client.jobs.follow("j", after="e-7")) == []

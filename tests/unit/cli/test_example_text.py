@@ -23,7 +23,7 @@ def test_each_token_is_a_line_with_its_mask() -> None:
     ]
 
 
-def test_a_row_without_examples_says_why() -> None:
+def test_a_row_without_examples_shows_the_reason() -> None:
     row = ExampleRow(id="1", row=1, problem="messages is \x1b[2J empty")
 
     assert list(example_lines(row)) == [r"row 1: messages is \x1b[2J empty"]

@@ -117,7 +117,7 @@ def test_a_rejected_download_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_are_asked_for_as_training_reads_them(client: Temper, server: ScriptedServer) -> None:
+def test_rows_are_requested_as_training_reads_them(client: Temper, server: ScriptedServer) -> None:
     row = {"id": "2", "row": 2, "examples": []}
     page = {"data": [row], "has_more": False, "first_id": "2", "last_id": "2"}
     server.on("/v1/files/file-1/examples", JSONResponse(page))

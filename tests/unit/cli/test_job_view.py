@@ -96,7 +96,7 @@ def test_a_built_index_shows_size_and_speed() -> None:
         ({"not_cached": "a fresh run was asked for"}, "not reused", "a fresh run was asked for"),
     ],
 )
-def test_an_evaluation_says_whose_answers_it_has(
+def test_an_evaluation_shows_whether_answers_were_reused(
     reuse: dict[str, str], field: str, said: str
 ) -> None:
     assert job_fields(evaluation("eval-1", "m", "f", 0.5, **reuse))[field] == said

@@ -70,7 +70,7 @@ def test_json_names_the_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_benchmarks_of_one_name_are_told_apart(
+def test_benchmarks_with_equal_names_are_disambiguated(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tolerant = {"type": "numeric", "absolute_tolerance": 0.1}
@@ -80,7 +80,7 @@ def test_benchmarks_of_one_name_are_told_apart(
     assert "sums.jsonl (numeric, 10) f #1 | sums.jsonl (numeric, 10) f #2" in heading
 
 
-def test_without_results_the_table_says_so(
+def test_a_table_without_results_is_reported(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     serve(server)
@@ -100,7 +100,7 @@ def test_the_mean_of_several_benchmarks_has_its_interval(
     assert model["mean_stderr"] == pytest.approx(0.1 / 2**0.5)
 
 
-def test_the_heading_tells_the_metric_and_an_asterisk_the_best_model(
+def test_headings_name_the_metric_and_an_asterisk_marks_the_best_model(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     benchmark = {"grader": {"type": "numeric"}, "metric": "mean_score", "direction": "minimize"}

@@ -166,7 +166,7 @@ def test_unsupported_datasets_are_rejected_with_reason(
     assert said in caught.value.message
 
 
-def test_a_row_in_another_format_is_named(repository: Path) -> None:
+def test_a_row_in_another_format_is_reported(repository: Path) -> None:
     (repository / "data" / "chats.jsonl").write_text(json.dumps(CHATS[0]) + "\n" + "{}\n")
 
     with pytest.raises(SubmissionError, match="dataset chats: row 1"):

@@ -1,4 +1,4 @@
-"""LLaMA-Factory's training files of every stage, with data sets in their published formats."""
+"""LLaMA-Factory's training files of every stage, with datasets in their published formats."""
 
 import json
 from pathlib import Path
@@ -225,7 +225,7 @@ def test_arguments_of_other_stages_are_noted(repository: Path) -> None:
         ("dpo", "wiki_demo", "has no preference pairs"),
     ],
 )
-def test_a_data_set_of_other_rows_is_named(
+def test_a_dataset_with_other_rows_is_rejected(
     repository: Path, stage: str, dataset: str, problem: str
 ) -> None:
     with pytest.raises(SubmissionError, match=problem):

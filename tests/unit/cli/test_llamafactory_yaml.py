@@ -169,13 +169,13 @@ def test_an_invalid_value_names_its_field() -> None:
 
 
 @pytest.mark.parametrize("line", ["tokenized_path: data/x", "mixture_of_depths: convert"])
-def test_arguments_that_decide_what_is_trained_are_not_ignored(line: str) -> None:
+def test_decisive_arguments_are_rejected_instead_of_ignored(line: str) -> None:
     with pytest.raises(InvalidRequest, match=line.partition(":")[0]):
         parse_llamafactory_yaml(f"{FULL}\n{line}\n")
 
 
 @pytest.mark.parametrize("name", ["zero2", "zero2_offload", "zero3", "zero3_offload"])
-def test_the_librarys_own_deepspeed_files_are_known_by_their_names(name: str) -> None:
+def test_the_librarys_deepspeed_files_are_recognized_by_name(name: str) -> None:
     file = f"examples/deepspeed/ds_{name.replace('zero', 'z')}_config.json"
 
     job = parse_llamafactory_yaml(FULL.replace("configs/zero3.json", file))
@@ -184,7 +184,7 @@ def test_the_librarys_own_deepspeed_files_are_known_by_their_names(name: str) ->
     assert not any("deepspeed" in note for note in job.notes)
 
 
-def test_a_deepspeed_file_of_ones_own_is_left_out_with_a_note() -> None:
+def test_a_custom_deepspeed_file_is_dropped_with_a_note() -> None:
     job = parse_llamafactory_yaml(FULL)
 
     assert job.hyperparameters.sharding is None

@@ -165,7 +165,7 @@ def test_the_table_is_printed(files: list[str], capsys: pytest.CaptureFixture[st
         ("[]\n[\n", "[[]]", "labels.json: line 2 is not JSON"),
     ],
 )
-def test_bad_input_is_named(
+def test_bad_input_is_reported(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     labels: str,
@@ -182,7 +182,7 @@ def test_bad_input_is_named(
     assert message in capsys.readouterr().err
 
 
-def test_bad_options_are_named(
+def test_bad_options_are_reported(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*files, "-o", str(tmp_path / "report.pdf")]) == 2

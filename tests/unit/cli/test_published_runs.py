@@ -177,7 +177,7 @@ def test_other_files_are_rejected(repository: Path, text: str) -> None:
         read_published(write(repository, text))
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match=r"gone\.yaml"):
         read_published(tmp_path / "gone.yaml")
 

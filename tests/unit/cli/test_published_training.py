@@ -188,7 +188,7 @@ def test_the_kl_coefficient_of_a_mindspeed_stage_needs_no_flag(
     assert "init_kl_coef" not in "".join(submission.notes)
 
 
-def test_a_kl_coefficient_that_dapo_does_not_read_is_named(tmp_path: Path) -> None:
+def test_an_unused_kl_coefficient_of_dapo_is_reported(tmp_path: Path) -> None:
     submission = submitted(tmp_path, with_kl("ray_dapo"))
 
     assert method(submission).hyperparameters.loss.kl is None

@@ -127,7 +127,7 @@ def test_a_log_that_comes_whole_is_refused(
     assert "ignored the requested byte range" in capsys.readouterr().err
 
 
-def test_a_job_without_a_log_says_so(
+def test_a_job_without_a_log_is_reported(
     log: Path, server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = {"message": "no artifact", "type": "x", "param": None, "code": "artifact_not_found"}

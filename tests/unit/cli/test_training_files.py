@@ -81,7 +81,7 @@ def test_the_job_file_takes_precedence_over_the_published_run(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("missing", ["run.yaml", "tools.yaml"])
-def test_a_missing_run_file_is_named(
+def test_a_missing_run_file_is_reported(
     tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = Path.write_text

@@ -173,7 +173,7 @@ def test_filters_become_query_parameters(gateway: ScriptedServer) -> None:
     ]
 
 
-def test_a_search_goes_on_over_pages_without_a_match(
+def test_a_search_continues_past_pages_without_a_match(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
 ) -> None:
     nothing = Page[TrajectorySummary](data=[], has_more=True, last_id="traj-0-0")
@@ -185,7 +185,7 @@ def test_a_search_goes_on_over_pages_without_a_match(
     assert made.id in capsys.readouterr().out
 
 
-def test_the_list_says_which_numbers_of_tokens_are_estimates(
+def test_the_list_marks_estimated_token_counts(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = [endpoint_trajectory(), trajectory(sample=1, tokens=33)]

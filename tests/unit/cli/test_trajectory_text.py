@@ -85,7 +85,7 @@ def test_a_conversation_is_rendered_in_order_with_code_on_separate_lines() -> No
     assert "turns: 2; calls: 1;" in text
 
 
-def test_the_run_or_the_search_behind_a_call_is_summed_up() -> None:
+def test_the_run_or_search_of_a_call_is_summarized() -> None:
     result = CommandResult(
         status=CommandStatus.FINISHED, return_code=3, execution_time=0.25, peak_memory_mb=12.5
     )
@@ -100,7 +100,7 @@ def test_the_run_or_the_search_behind_a_call_is_summed_up() -> None:
     assert "search: Nile: w-7 (0.875), without an id (no score)\nsearch: Po: nothing\n" in found
 
 
-def test_the_failed_request_behind_a_call_is_summed_up() -> None:
+def test_the_failed_request_of_a_call_is_summarized() -> None:
     refused = RequestFailure(status=503, answer="full\nof work", seconds=0.25)
     silent = HttpRun(failure=RequestFailure(seconds=30))
     program = ProgramRun(language="python", failure=refused)
