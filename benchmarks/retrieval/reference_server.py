@@ -1,9 +1,9 @@
 """The baseline: /retrieve as published servers implement it, one request at a time.
 
-Each request is searched alone, with its queries encoded in one batch, while all others wait; there
-is no batching across requests and no cache. It uses the same web framework, HTTP server and index
-as the service, so that only the serving differs; ENCODING selects whether the model, too, runs as
-in the service.
+Each request is searched alone, with its queries encoded in one batch, while all others wait,
+without batching across requests and without a cache. It uses the same web framework, HTTP server
+and index as the service, so that only the serving differs; ENCODING selects whether the model, too,
+runs as in the service.
 
     python -m benchmarks.retrieval.reference_server PORT INDEX MODE ENCODING
 """
