@@ -9,7 +9,6 @@ HEAD = (
     f"{'program':<10} {'at':>3} {'server':<6} {'runs/s':>7} {'p50 ms':>8} {'p99 ms':>8}"
     f" {'CPU ms/run':>10} {'peak MB':>8} {'client ms':>9} {'others':>6}  not ok"
 )
-RATIO_HEAD = "ours/plain"
 
 
 @dataclass(frozen=True)

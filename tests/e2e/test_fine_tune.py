@@ -216,7 +216,7 @@ def test_the_openai_package_trains_a_model_by_dpo(platform: Platform, tmp_path: 
 
 
 def preference(number: int) -> dict[str, object]:
-    """A row of OpenAI's: the sum is preferred to another number."""
+    """A row in OpenAI's preference format: the sum is preferred to another number."""
     question = {"role": "user", "content": f"{number}+30="}
     answers = (number + 30, number + 40)
     chosen, rejected = ([{"role": "assistant", "content": str(answer)}] for answer in answers)

@@ -106,7 +106,7 @@ def test_the_policy_of_a_running_training_answers_requests(
     created = submit(platform.temper, small(submission), Reporting(print, lambda _: nullcontext()))
     name = f"run:{created.id}"
 
-    # The request waits for the engine of the training, which starts first.
+    # The request waits for the job's engine, which starts first.
     with openai.OpenAI(
         base_url=f"{platform.url}/v1", api_key="none", max_retries=6, timeout=LIMIT_SECONDS
     ) as client:

@@ -100,7 +100,7 @@ WRITTEN_CALL = {
         "regex": r'<tool_call>\n\{"name": "add", "arguments": \{"a": 2\}\}\n</tool_call>'
     }
 }
-"""Lets the tiny model, which knows no tools, write a call in the format of its template."""
+"""Forces the tiny model, which is untrained on tools, to emit a call in its template's format."""
 SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {"sum": {"enum": [46, 47]}},

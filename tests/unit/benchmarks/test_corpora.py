@@ -1,4 +1,4 @@
-"""What tests and benchmarks measure with has to be what it says."""
+"""The corpora of tests and benchmarks have their documented properties."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ def test_passages_have_unique_ids_and_text_without_markup(
 
     assert len({passage.id for passage in passages}) == len(passages) == 2000
     marked = re.compile(r"\\f[BIRP]|^\.[A-Z]{2}\b|^ \.$|@ \d{8} ", re.MULTILINE)
-    # The manual of a formatter shows markup.
+    # A formatter's manual shows markup.
     assert sum(bool(marked.search(passage.text)) for passage in passages) < 10
     assert sum(bool(passage.heading) for passage in passages) > 50
 

@@ -131,7 +131,7 @@ def test_a_tool_service_uses_its_default_port_unless_it_is_in_use(tool: Service)
     usual = TOOLS[tool].port
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with contextlib.suppress(OSError):  # somebody else's already
+        with contextlib.suppress(OSError):  # already in use
             taken.bind((LOOPBACK, usual))
         taken.listen()
         elsewhere = addresses_of(settings, ports(8080))[tool].port

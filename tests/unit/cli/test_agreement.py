@@ -1,4 +1,4 @@
-"""``temper metrics agreement``: whether a judge labels as people do."""
+"""``temper metrics agreement``: how far a judge's labels match human ones."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``temper attempts``: who worked on a job, in a terminal."""
+"""``temper attempts``: a job's attempts, in a terminal."""
 
 import json
 

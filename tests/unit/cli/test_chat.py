@@ -59,7 +59,7 @@ def test_a_prompt_is_answered_as_text(
     sent = bodies(server)[0]
     assert (sent["temperature"], sent["max_tokens"], sent["stop"]) == (0.0, 9, ["."])
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
-    assert "seed" not in sent  # what is not given is left to the engine
+    assert "seed" not in sent  # the engine decides unset options
 
 
 def test_a_prompt_may_come_through_a_pipe(

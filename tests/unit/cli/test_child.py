@@ -81,5 +81,5 @@ def test_old_crashes_do_not_count() -> None:
     restarts = Restarts()
 
     assert [restarts.after_crash(now) for now in range(6)] == [1, 2, 4, 8, 16, None]
-    assert restarts.after_crash(WITHIN_SECONDS) == 16  # only the first is forgotten
+    assert restarts.after_crash(WITHIN_SECONDS) == 16  # only the first has expired
     assert restarts.after_crash(3 * WITHIN_SECONDS) == 1

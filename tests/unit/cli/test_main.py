@@ -66,7 +66,7 @@ def test_a_gateway_error_is_one_line_with_code_and_request_id(
 def test_an_unreachable_gateway_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.socket() as kept:  # a port on which nobody listens, and nobody else can either
+    with socket.socket() as kept:  # a reserved port without a listener
         kept.bind(("127.0.0.1", 0))
         monkeypatch.setenv("TEMPER_API_URL", f"http://127.0.0.1:{kept.getsockname()[1]}")
 

@@ -1,4 +1,4 @@
-"""Several datasets of a LLaMA-Factory file become one, in the order that the file asks for."""
+"""Several datasets of a LLaMA-Factory file become one, in the order that the file specifies."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_probabilities_decide_how_often_a_dataset_is_drawn() -> None:
 
     share = sum(row.startswith("a") for row in rows) / len(rows)
     assert share == pytest.approx(0.75, abs=0.03)
-    assert rows.count("a9999") + rows.count("b9999") == 1  # it ended with the first exhausted one
+    assert rows.count("a9999") + rows.count("b9999") == 1  # stops at the first exhausted one
     assert rows == mixed("interleave_under", [10_000, 10_000], "0.75,0.25")
 
 

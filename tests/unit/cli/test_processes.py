@@ -78,7 +78,7 @@ def test_a_zombie_is_not_alive(start: Start) -> None:
     identity = identify(process.pid)
     process.kill()
 
-    # Although nobody waits for it.
+    # Although nobody reaps it.
     wait_for(lambda: not identity.is_alive, "the end of the process", 60)
 
 

@@ -1,4 +1,4 @@
-"""The training settings of published run files: each is mapped, refused or named."""
+"""The training settings of published run files: each is mapped, rejected or reported."""
 
 from pathlib import Path
 from typing import Any

@@ -122,7 +122,7 @@ def test_a_log_that_grows_all_the_time_is_printed_without_following_it(
 def test_a_log_that_comes_whole_is_refused(
     log: Path, server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server.on(PATH, Response("of any size\n"))  # as of a proxy that knows no ranges
+    server.on(PATH, Response("of any size\n"))  # as from a proxy without range support
     assert main(["tail", "ftjob-1"]) == 1
     assert "ignored the requested byte range" in capsys.readouterr().err
 

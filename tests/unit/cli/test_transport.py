@@ -109,7 +109,7 @@ def test_the_api_key_is_sent_as_bearer_token(server: ScriptedServer) -> None:
 
 
 def test_a_refused_connection_is_unreachable() -> None:
-    with socket.socket() as kept:  # a port on which nobody listens, and nobody else can either
+    with socket.socket() as kept:  # a reserved port without a listener
         kept.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{kept.getsockname()[1]}"
         with Temper(address) as client, pytest.raises(Unreachable):
