@@ -257,6 +257,6 @@ def plan(
         elif discordant is None or accuracy is not None:
             raise typer.BadParameter("give either --discordant or --accuracy")
         items = items_needed(difference, discordant, power, alpha)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise typer.BadParameter(str(error)) from error
     Output(as_json=False).line(str(items))

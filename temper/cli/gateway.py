@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from temper.client import DEFAULT_URL, Temper
-from temper.settings import ClientSettings, load_settings
+from temper.settings import ClientSettings, InvalidSetting, load_settings
 from temper.stack.state import StackFile
 
 
@@ -29,4 +29,7 @@ def gateway_url(settings: ClientSettings) -> str:
 
 def default_port(settings: ClientSettings) -> int:
     """Return the port on which other commands look for a local stack."""
-    return urlsplit(settings.api_url or DEFAULT_URL).port or 80
+    try:
+        return urlsplit(settings.api_url or DEFAULT_URL).port or 80
+    except ValueError as error:
+        raise InvalidSetting(f"TEMPER_API_URL: {error}") from error

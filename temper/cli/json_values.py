@@ -23,10 +23,11 @@ def read_values(file: Path) -> Iterator[Any]:
         with file.open(encoding="utf-8-sig") as lines:
             begins_list = _first_character(lines) == "["
         if begins_list:
+            text = file.read_text(encoding="utf-8-sig")
             # JSON lines whose values are lists also begin with a bracket.
             try:
-                whole = json.loads(file.read_text(encoding="utf-8-sig"))
-            except json.JSONDecodeError:
+                whole = json.loads(text)
+            except (ValueError, RecursionError):
                 pass
             else:
                 yield from whole
@@ -48,3 +49,5 @@ def _line(file: Path, number: int, line: str) -> Any:
         return json.loads(line)
     except json.JSONDecodeError as error:
         raise InvalidInput(f"{file}: line {number} is not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:  # too many digits, or nested too deeply
+        raise InvalidInput(f"{file}: line {number} cannot be parsed: {error}") from error

@@ -32,6 +32,8 @@ class Transport:
 
     def __init__(self, base_url: str, api_key: str | None) -> None:
         self.base_url = base_url.rstrip("/")
+        if api_key and not api_key.isascii():
+            raise ClientError("the API key contains characters outside of ASCII")
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         # A proxy from the environment cannot reach this machine's loopback.
         self.http = httpx.Client(

@@ -108,7 +108,7 @@ def _read(path: Path) -> str:
 def _parse(path: Path, text: str) -> Mapping[str, Any]:
     try:
         content = parse_yaml(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise SubmissionError(f"{path}: not YAML or JSON: {error}") from error
     if not isinstance(content, dict):
         raise SubmissionError(f"{path}: not a mapping of names to values")

@@ -87,10 +87,18 @@ def test_an_unusable_benchmark_is_reported_with_its_row(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"text": ', "is not JSON"),
+        ('{"text": ' + "9" * 5000 + "}", "cannot be parsed"),
+        ("[" * 100_000, "cannot be parsed"),
+    ],
+)
 def test_a_broken_training_row_is_reported_with_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str, message: str
 ) -> None:
     training = tmp_path / "training"
-    training.write_text('{"text": "a"}\n\n{"text": \n')
+    training.write_text(f'{{"text": "a"}}\n\n{row}\n')
     assert run(str(training), write(tmp_path / "benchmark", [{"question": "a"}])) != 0
-    assert "training: line 3 is not JSON" in capsys.readouterr().err
+    assert f"training: line 3 {message}" in capsys.readouterr().err

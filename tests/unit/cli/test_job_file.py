@@ -150,6 +150,7 @@ completion_window: 24h
         ("model: m", "neither a Temper job"),
         ("[1, 2]", "not a mapping"),
         ("a: [1", "not YAML or JSON"),
+        ("a: " + "[" * 5000, "not YAML or JSON"),
         (FINE_TUNING + "epochs: 3", "epochs: Extra inputs"),
         ("kind: evaluation\nfile: f", "model: Field required"),
         ("kind: fine_tuning\nmodel: !!python/name:os.system x", "not YAML or JSON"),

@@ -74,13 +74,24 @@ def test_an_unreachable_gateway_is_reported(
     assert "temper up starts a local stack (unreachable)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "value"),
+    [
+        ("ps", "TEMPER_GRACE_SECONDS", "soon"),
+        ("up", "TEMPER_API_URL", "http://host:99999"),
+    ],
+)
 def test_an_invalid_setting_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    name: str,
+    value: str,
 ) -> None:
-    monkeypatch.setenv("TEMPER_GRACE_SECONDS", "soon")
+    monkeypatch.setenv(name, value)
 
-    assert main(["ps"]) == 1
-    assert "TEMPER_GRACE_SECONDS" in capsys.readouterr().err
+    assert main([command]) == 1
+    assert name in capsys.readouterr().err
 
 
 def test_a_new_key_is_printed_with_its_hash(

@@ -108,6 +108,11 @@ def test_the_api_key_is_sent_as_bearer_token(server: ScriptedServer) -> None:
     assert server.received[0].headers["authorization"] == "Bearer secret"
 
 
+def test_a_key_that_no_header_can_carry_is_rejected() -> None:
+    with pytest.raises(ClientError, match="outside of ASCII"):
+        Temper("http://127.0.0.1:8080", "schlüssel")
+
+
 def test_a_refused_connection_is_unreachable() -> None:
     with socket.socket() as kept:  # a reserved port without a listener
         kept.bind(("127.0.0.1", 0))
