@@ -1,4 +1,4 @@
-"""The policy as it is sampled: vLLM servers whose weights follow the learner's."""
+"""Sampling from the policy: vLLM servers whose weights follow the learner's."""
 
 from services.trainer.rl.policy_server.engine import PolicyEngine
 

@@ -109,7 +109,7 @@ class PolicyEngine:
         return await server.prompt_log_probs(token_ids, top_k)
 
     def guest(self) -> AbstractAsyncContextManager[Destination]:
-        """Keep a server ready for a request beside the rollouts; see `PolicyServer.guest`."""
+        """Reserve a server for a request from outside the rollouts; see `PolicyServer.guest`."""
         return self._sessions.route(None, self._servers).guest()
 
     async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
@@ -146,7 +146,7 @@ class PolicyEngine:
         await _gather_all([server.sleep() for server in self._servers])
 
     async def wake(self) -> None:
-        """Continue, verified by a real request: a server that does not answer it is restarted.
+        """Resume, verified by a real request: a server that fails it is restarted.
         Raises `VllmFailed`."""
         await _gather_all([server.wake() for server in self._servers])
 
@@ -185,7 +185,7 @@ def _in_float32(model: Path, options: VllmOptions) -> bool:
 
 
 MAX_SESSIONS = 65_536
-"""Sessions with a known server; the least recently used is forgotten first."""
+"""Sessions with a known server; evicted in LRU order."""
 
 
 class StickyRouter:

@@ -1,4 +1,4 @@
-"""Requests of the gateway to the engines that a training samples with."""
+"""Gateway requests to the engines of a training."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,11 +11,11 @@ from services.trainer.rl.policy_server.engine import PolicyEngine
 from services.trainer.rl.spec import GuestSpec
 
 MAX_GUESTS = 8
-"""Requests of others at once, so that they hardly slow the rollouts."""
+"""Maximum concurrent guest requests, so that they hardly slow the rollouts."""
 
 
 class PolicyGuests:
-    """The policy that a training samples with now, as the relay before it sees it."""
+    """The current policy of a training, behind a relay."""
 
     def __init__(self, engine: PolicyEngine) -> None:
         self._engine = engine
@@ -23,9 +23,9 @@ class PolicyGuests:
 
     @asynccontextmanager
     async def using(self, adapter: ServedAdapter | None) -> AsyncIterator[Destination]:
-        """See `RelayedEngine`; raises `Unavailable` while weights change, or with enough guests."""
+        """See `RelayedEngine`; raises `Unavailable` during a weight sync or at the guest limit."""
         if adapter is not None:
-            raise InvalidRequest("a policy has no adapters to ask for", param="model")
+            raise InvalidRequest("a policy serves no adapters", param="model")
         if self._count >= MAX_GUESTS:
             message = f"{self._count} requests to the policy of this training are in progress"
             raise Unavailable(message, code="too_many_requests")
@@ -41,7 +41,7 @@ class PolicyGuests:
 async def open_to_guests(
     engine: PolicyEngine, spec: GuestSpec | None, job_dir: Path
 ) -> AsyncIterator[None]:
-    """Let gateways ask the policy inside the block, if the training is open to them."""
+    """Serve the policy to gateways during the block, if the training allows it."""
     if spec is None:
         yield
         return

@@ -1,5 +1,6 @@
 """A vLLM server process of the policy: its specification, and a handle on it."""
 
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -10,9 +11,11 @@ from services.contracts.engine import VllmOptions
 from services.core.artifacts import ModelSource
 from services.inference.clients.retries import model_retries
 from services.inference.token_engine import VllmTokenEngine
+from services.inference.token_engine.base import EngineFailed
 from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots, Routes
-from services.inference.vllm.server import StartupProgress, VllmServer
+from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
+from services.trainer.rl.weight_sync import LogprobReference, prefill
 
 BASE = "policy"
 """The served name of the model without an adapter."""
@@ -124,3 +127,36 @@ class ServerHandle:
     async def ended(self) -> bool:
         """Whether the process has ended or is unhealthy."""
         return self.server.ended or not await self.control.healthy()
+
+    async def last_death(self, deaths: int) -> EngineFailed:
+        """The failure of an engine that died too often in this attempt; another may succeed."""
+        message = f"vLLM died {deaths} times in this attempt"
+        if self.server.ended:  # not only unhealthy
+            try:
+                await self.server.watch()
+            except VllmFailed as death:
+                message = f"{message}, most recently: {death.message}"
+        failure = EngineFailed(message)
+        failure.retryable = True
+        return failure
+
+    async def swap(self, weights: PolicyWeights, reference: LogprobReference) -> float:
+        """Sample from ``weights`` from now on; return how many seconds the server was paused.
+
+        An adapter is loaded under a new name, beside the previous one: requests in flight finish
+        with theirs. Full weights replace the previous ones: requests in flight continue from their
+        tokens with the new ones. Raises `EngineFailed`.
+        """
+        if weights.folder is None:
+            return 0.0
+        if weights.adapter is not None:
+            await self.control.load_adapter(weights.adapter, weights.folder)
+            return 0.0
+        await prefill(self.engine, BASE, reference)
+        paused = time.monotonic()
+        await self.control.pause()
+        await self.control.reload(weights.folder)
+        await self.control.reset_prefix_cache()
+        await self.control.set_version(weights.version)
+        await self.control.resume()
+        return time.monotonic() - paused

@@ -17,7 +17,7 @@ class Devices:
     """The learner's GPUs, and one set per engine; None: engines have no GPU.
 
     ``engine_memory`` is the fraction of GPU memory that engines take, None: vLLM's default.
-    ``sleep``: engines release it while the learner computes.
+    ``sleep``: engines release it while the learner updates.
     """
 
     trainer: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Devices:
 
 
 def divide(gpus: Sequence[str], placement: OnlinePlacement, *, gpus_per_engine: int = 1) -> Devices:
-    """Divide ``gpus`` between the learner and as many engines as there are sets for.
+    """Divide ``gpus`` between the learner and as many engines as fit.
 
     Raises `InvalidRequest` if there are too few.
     """
@@ -65,8 +65,7 @@ def _too_few(message: str, field: str) -> InvalidRequest:
 
 
 def engine_options(online: Online, spec: OnlineSpec, devices: Devices) -> VllmOptions:
-    """vLLM options of each engine of the job: engines share the memory that is not the
-    learner's."""
+    """vLLM options of each engine of the job: engines share the memory left by the learner."""
     options = online.hyperparameters.engine
     share = devices.engine_memory or options.gpu_memory_utilization
     engines = 2 if serves_teacher(online, spec) else 1

@@ -1,7 +1,6 @@
-"""One of the policy's servers: its weights, and its requests while they change."""
+"""One of the policy's servers: its weights, and its requests while they are swapped."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -13,14 +12,13 @@ from services.inference.relay import Destination
 from services.inference.token_engine import PromptLogProbs
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
-from services.trainer.rl.policy_server.handle import BASE, PolicyWeights, ServerHandle, ServerSpec
+from services.trainer.rl.policy_server.handle import PolicyWeights, ServerHandle, ServerSpec
 from services.trainer.rl.weight_sync import (
     Difference,
     EngineOutOfSync,
     LogprobReference,
     Tolerance,
     compare,
-    prefill,
     rescore,
 )
 
@@ -28,14 +26,14 @@ MAX_RECOVERIES = 3
 DRAIN_SECONDS = 60.0
 WAKE_SECONDS = 300.0
 GUEST_SECONDS = 30.0
-"""Longest wait of a request beside the rollouts for the end of a change."""
+"""How long a guest request waits for a weight sync or restart to finish."""
 GUEST_PRIORITY = 1
-"""Rollouts have vLLM's default, 0; where not all fit, the larger number waits or is preempted."""
+"""Rollouts have vLLM's default, 0; under contention, larger numbers wait or are preempted."""
 
 
 @dataclass(frozen=True)
 class ServerSync:
-    """How a server took new weights; ``restarted`` is the reason for a restart, if any."""
+    """The outcome of loading new weights; ``restarted`` is the reason for a restart, if any."""
 
     paused_seconds: float
     difference: Difference
@@ -46,8 +44,8 @@ class PolicyServer:
     """Samples with the weights that were loaded last; created by `start`.
 
     Requests wait while weights are swapped and verified and while the process restarts; requests in
-    flight at a restart are sampled again from their beginning. A process that dies is replaced up
-    to `MAX_RECOVERIES` times.
+    flight at a restart are sampled again from the start. A process that dies is replaced up to
+    `MAX_RECOVERIES` times.
     """
 
     def __init__(self, spec: ServerSpec, weights: PolicyWeights, handle: ServerHandle) -> None:
@@ -114,20 +112,21 @@ class PolicyServer:
 
     @asynccontextmanager
     async def guest(self) -> AsyncIterator[Destination]:
-        """Keep the server, with its current weights, for the request of the calling task.
+        """Reserve the server, with its current weights, for the request of the calling task.
 
         Full weights may still change under it. It is cancelled when the server goes to sleep.
-        Raises `EngineFailed`, and `Unavailable` while the server changes or sleeps.
+        Raises `EngineFailed`, and `Unavailable` during a weight sync or restart, or while the
+        server sleeps.
         """
         try:
             async with asyncio.timeout(GUEST_SECONDS):
                 await self._awake.wait()
                 await self._gate.wait()
         except TimeoutError:
-            message = "the weights of the policy are being changed"
+            message = "the policy's weights are being updated"
             raise Unavailable(message, code="model_not_ready") from None
         if not self._awake.is_set():
-            raise Unavailable("the policy's engine sleeps", code="model_not_ready")
+            raise Unavailable("the policy's engine is asleep", code="model_not_ready")
         server, task = self._handle.server, asyncio.current_task()
         assert task is not None  # noqa: S101 - this is a coroutine of a running loop
         self._guests.add(task)
@@ -139,7 +138,7 @@ class PolicyServer:
             self._guests.discard(task)
 
     async def _dismiss_guests(self) -> None:
-        """End the requests of guests."""
+        """Cancel the requests of guests."""
         guests = self._guests.copy()
         for guest in guests:
             guest.cancel()
@@ -164,7 +163,7 @@ class PolicyServer:
                 engine, before = self._handle.engine, None
                 if reference.previous is not None:
                     before = await rescore(engine, self._weights.served_name, reference)
-                paused = await swap_weights(self._handle, weights, reference)
+                paused = await self._handle.swap(weights, reference)
                 difference = await compare(engine, weights.served_name, reference, before)
                 if not difference.within(tolerance):
                     problem = f"its {difference}"
@@ -177,12 +176,12 @@ class PolicyServer:
             if not difference.within(tolerance):
                 raise EngineOutOfSync(
                     f"version {weights.version} of the weights: the engine was restarted "
-                    f"because of {problem}; then still its {difference}"
+                    f"because {problem}; after the restart, {difference}"
                 )
             return ServerSync(paused, difference, problem)
 
     async def sleep(self) -> None:
-        """Release GPU memory until `wake` or `load`; requests wait. A process that cannot is
+        """Release GPU memory until `wake` or `load`; requests wait. If the process fails to, it is
         restarted first."""
         async with self._gate.exclusive():
             self._awake.clear()
@@ -195,7 +194,7 @@ class PolicyServer:
                 await self._handle.control.sleep()
 
     async def wake(self) -> None:
-        """Continue, verified by a real request; otherwise restart the process."""
+        """Resume, verified by a real request; restart the process if it fails."""
         async with self._gate.exclusive():
             await self._wake()
 
@@ -220,7 +219,7 @@ class PolicyServer:
 
     @contextmanager
     def _counted(self, name: str) -> Iterator[str]:
-        """Keep the weights of this name loaded for a request in flight."""
+        """Count a request in flight, which keeps the weights of this name loaded."""
         self._in_flight[name] += 1
         self._idle.clear()
         try:
@@ -231,7 +230,7 @@ class PolicyServer:
                 self._idle.set()
 
     async def _replaced(self, handle: ServerHandle) -> bool:
-        """After a request failed: whether there is a new process to ask."""
+        """After a failed request: whether a new process can serve it."""
         await self._gate.wait()
         if handle is self._handle and await handle.ended():
             await self._recover(handle)
@@ -242,7 +241,7 @@ class PolicyServer:
             if handle is not self._handle:
                 return
             if self._recoveries == MAX_RECOVERIES:
-                raise await _last_death(handle)
+                raise await handle.last_death(MAX_RECOVERIES + 1)
             self._recoveries += 1
             await self._restart()
 
@@ -271,49 +270,12 @@ class PolicyServer:
             await self._restart()
 
 
-async def _last_death(handle: ServerHandle) -> EngineFailed:
-    """The failure of an engine that has died too often in this attempt; another may succeed."""
-    message = f"vLLM died {MAX_RECOVERIES + 1} times in this attempt"
-    if handle.server.ended:  # not only unhealthy
-        try:
-            await handle.server.watch()
-        except VllmFailed as death:
-            message = f"{message}, at last: {death.message}"
-    failure = EngineFailed(message)
-    failure.retryable = True
-    return failure
-
-
-async def swap_weights(
-    handle: ServerHandle, weights: PolicyWeights, reference: LogprobReference
-) -> float:
-    """Let the server sample from ``weights``; return for how many seconds it was paused.
-
-    An adapter is loaded under a new name, beside the previous one: requests in flight finish with
-    theirs. Full weights replace the previous ones: requests in flight continue from their tokens
-    with the new ones. Raises `EngineFailed`.
-    """
-    if weights.folder is None:
-        return 0.0
-    if weights.adapter is not None:
-        await handle.control.load_adapter(weights.adapter, weights.folder)
-        return 0.0
-    await prefill(handle.engine, BASE, reference)
-    paused = time.monotonic()
-    await handle.control.pause()
-    await handle.control.reload(weights.folder)
-    await handle.control.reset_prefix_cache()
-    await handle.control.set_version(weights.version)
-    await handle.control.resume()
-    return time.monotonic() - paused
-
-
 STOPPED = "the engine was stopped"
 
 
 class Gate:
-    """Holds requests while the server changes: open at first, closed by one change at a time,
-    broken for good by a failed one."""
+    """Blocks requests while the server changes: open initially, closed by one change at a time,
+    permanently broken by a failed one."""
 
     def __init__(self) -> None:
         self._changing = asyncio.Lock()
