@@ -57,7 +57,7 @@ class TextWindow:
 
     def grow(self) -> None:
         """Drop the text before ``position``, then double the rest or read one chunk."""
-        self._forget()
+        self._discard_read()
         wanted = max(_CHUNK_BYTES, len(self.text))
         pending = len(self._decoder.getstate()[0])
         offset = self._file.tell() - pending
@@ -77,7 +77,7 @@ class TextWindow:
         columns = len(seen) - seen.rfind("\n") - 1 if breaks else self._columns + len(seen)
         return f"line {self._lines + breaks}, column {columns + 1}"
 
-    def _forget(self) -> None:
+    def _discard_read(self) -> None:
         seen = self.text[: self.position]
         breaks = seen.count("\n")
         self._lines += breaks

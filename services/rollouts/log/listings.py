@@ -20,12 +20,12 @@ class GrowingListing:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = Lock()
-        self._forget()
+        self._reset()
 
     def __len__(self) -> int:
         return len(self._listing)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._listing = Listing()
         self._count = 0
         self._last = b""  # entry, by which an index that was written again is noticed
@@ -38,17 +38,17 @@ class GrowingListing:
                     self._take_in(file)
                 size = (self._folder / TRAJECTORIES).stat().st_size
             except FileNotFoundError:
-                self._forget()
+                self._reset()
                 return self._listing
             if self._listing.end <= size:
                 return self._listing
             inside = self._listing.within(size)
-            self._forget()  # a resuming training is truncating both files
+            self._reset()  # a resuming training is truncating both files
             return inside
 
     def _take_in(self, file: BinaryIO) -> None:
         if self._entry(file, self._count - 1) != self._last:
-            self._forget()
+            self._reset()
         new = read_columns(file, self._count)
         if len(new):
             self._listing = self._listing.extended(new)

@@ -3,7 +3,7 @@
 ``python -m services.trainer.rl JOB_DIR`` in the core environment. Reads ``spec.json``, starts the
 learner and the engine in their runtimes, writes ``trajectories.jsonl`` and checkpoints, and
 finishes with a model in ``output/model``. Safe to kill at any time: started again on the same
-folder, it resumes. Asked to pause, it writes a checkpoint and ends.
+folder, it resumes. On a pause request it writes a checkpoint and exits.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ POLL_SECONDS = 0.25
 
 
 def main(job_dir: Path) -> None:
-    """Train as the job directory asks; the outcome goes to its result.json."""
+    """Run the training that the job directory describes; the outcome goes to its result.json."""
     # Removed from os.environ, so that no child process inherits a key.
     environment = OperatorEnvironment.take_from(os.environ)
     if succeeded_before(job_dir):
@@ -76,7 +76,7 @@ def main(job_dir: Path) -> None:
 
 
 def _strip(job_dir: Path) -> None:
-    """Delete what only resuming needs; without a result, another attempt may still resume."""
+    """Delete what only resuming needs, once there is a result."""
     strip_checkpoints(job_dir / OUTPUT)
     shutil.rmtree(job_dir / WEIGHTS, ignore_errors=True)
 
@@ -114,7 +114,7 @@ class PauseWatch:
         self._task = asyncio.create_task(self._watch())
 
     def begin(self) -> None:
-        """From now on a pause is the training's to carry out."""
+        """From now on, leave handling a pause to the training loop."""
         self._starting = None
 
     async def _watch(self) -> None:
@@ -126,7 +126,7 @@ class PauseWatch:
 
 
 async def _run_training(opened: OpenTraining) -> TrainingPosition:
-    """Train while rollouts run in the background; whichever fails first ends both."""
+    """Train while rollouts run in the background; whichever fails first cancels the other."""
     training = opened.training
     async with asyncio.TaskGroup() as tasks:
         beside = [

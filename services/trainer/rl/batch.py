@@ -104,7 +104,7 @@ class TokenValues:
 
     @classmethod
     def take(cls, batch: Path) -> Self | None:
-        """Read and remove those beside a batch file; None if the update computed none."""
+        """Read and delete the values beside a batch file; None if the update computed none."""
         path = _beside(batch)
         try:
             values = np.load(path, allow_pickle=False)
@@ -114,7 +114,7 @@ class TokenValues:
         return cls(values)
 
     def split(self, lengths: Sequence[int]) -> list[NDArray[np.float32]]:
-        """Those of each sequence, which have these many trained tokens."""
+        """Split into one part per sequence, given each sequence's number of trained tokens."""
         return np.split(self.values, np.cumsum(lengths)[:-1])
 
 

@@ -26,7 +26,7 @@ from services.trainer.rl.spec import (
 Resolve = Callable[[str], ResolvedModel]
 
 MAX_EVALUATED = 262_144
-"""Samples of one evaluation: all are held in memory until it ends."""
+"""Maximum samples per evaluation: all stay in memory until it finishes."""
 
 
 def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptFilesSpec:
@@ -57,8 +57,7 @@ def online_task(
     gpus: list[str],
     guests: GuestSpec,
 ) -> OnlineTask:
-    """What the coordinator process is asked to do. ``runtimes`` are those of training and of
-    vLLM."""
+    """The coordinator's task. ``runtimes`` are those of training and vLLM."""
     online = online_method(tune.method)
     training, vllm = runtimes
     lora = online.hyperparameters.optimizer.training_type is TrainingType.LORA

@@ -130,7 +130,7 @@ class Checkpoints:
 
 
 def _put_in_place(partial: Path) -> None:
-    """Replace a step's checkpoint by a complete one; after a kill, the next attempt repeats it."""
+    """Replace a step's checkpoint with a complete one; repeated after a kill."""
     folder = partial.with_name(partial.name.removesuffix(_PARTIAL))
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)

@@ -100,10 +100,10 @@ class Group:
 
 
 class TrajectorySource(Protocol):
-    """Answers prompts; safe for concurrent use."""
+    """Samples responses to prompts; safe for concurrent use."""
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
-        """Answer a prompt, as its sample ``index``.
+        """Sample a response to a prompt, as its sample ``index``.
 
         A failure is recorded in the trajectory; nothing but ``CancelledError`` is raised.
         """

@@ -47,8 +47,8 @@ from services.trainer.rl.weight_sync import (
 @dataclass(frozen=True)
 class Training:
     """The parts of a training. ``first_probes`` are token sequences on which learner and engine are
-    compared before anything was sampled; a sample passes at ``pass_threshold``. ``pause`` is set to
-    have the training end with a checkpoint."""
+    compared before anything was sampled; a sample passes at ``pass_threshold``. Setting ``pause``
+    stops the training with a checkpoint."""
 
     settings: OnlineSettings
     prompts: PromptSampler

@@ -69,7 +69,7 @@ def _now() -> float:
 
 
 def rollout_metrics(stats: RolloutStats, pass_threshold: float | None) -> dict[str, float]:
-    """The rollouts that finished since the last step, whether or not they were trained on.
+    """Metrics of the rollouts finished since the last step, trained on or not.
 
     The names of sample metrics start with ``rollout_``. A sample passes at ``pass_threshold``;
     None without rewards.

@@ -28,8 +28,8 @@ class TrainingPrompt:
 
 
 def read_row(row: JsonValue, index: int, prompt_type: PromptType) -> TrainingPrompt:
-    """Read a row: ``messages`` may end with a demonstration; a row with a question instead is
-    answered by its first gold, worked solution included. Raises RowError."""
+    """Read a row: ``messages`` may end with a demonstration; for a row with a question, the
+    demonstration is its first gold, worked solution included. Raises RowError."""
     if isinstance(row, dict) and isinstance(row.get("messages"), list):
         asked, answers = _split(check_messages(row["messages"]))
         return TrainingPrompt(

@@ -67,7 +67,7 @@ class StalenessScheduler:
 
     @property
     def _exhausted(self) -> bool:
-        """Whether too many groups were dropped: the batch is made of what there is."""
+        """Whether too many groups were dropped: the batch then takes what is left."""
         return self._replacements is not None and self._dropped > self._replacements
 
     def begin(self, number: int, version: int | None = None) -> None:
@@ -76,12 +76,12 @@ class StalenessScheduler:
         self._slots[number] = _Slot(started + self._staleness)
 
     def finish(self, number: int) -> None:
-        """A group can be trained on."""
+        """Mark a group as ready to train on."""
         self._slots[number].finished = self._ranks
         self._ranks += 1
 
     def drop(self, number: int) -> None:
-        """A group is unusable; another may start in its place."""
+        """Discard an unusable group; another may start in its place."""
         del self._slots[number]
         self._dropped += 1
 
@@ -119,12 +119,12 @@ class StalenessScheduler:
         self._dropped = 0
 
     def advance_version(self) -> None:
-        """The policy has its next version, and the engine samples with it."""
+        """Move to the next policy version, which the engine now samples with."""
         self._version += 1
         self._taken = False
 
     def skip(self) -> None:
-        """There was nothing to train on: the policy keeps its version."""
+        """Skip the update, as there was nothing to train on: the policy keeps its version."""
         self._taken = False
 
 
@@ -205,12 +205,12 @@ class RolloutScheduler:
         return [self._groups.pop(number) for number in numbers]
 
     async def advance_version(self) -> None:
-        """The engine samples with the next policy version."""
-        await self._tell(self._staleness.advance_version)
+        """Note that the engine samples with the next policy version."""
+        await self._apply(self._staleness.advance_version)
 
     async def skip(self) -> None:
-        """There was nothing to train on; the version stays."""
-        await self._tell(self._staleness.skip)
+        """Skip the update, as there was nothing to train on; the version stays."""
+        await self._apply(self._staleness.skip)
 
     def take_stats(self) -> RolloutStats:
         """The statistics since the last call."""
@@ -218,7 +218,7 @@ class RolloutScheduler:
         stats, self._stats = self._stats, RolloutStats()
         return stats
 
-    async def _tell(self, change: Callable[[], None]) -> None:
+    async def _apply(self, change: Callable[[], None]) -> None:
         async with self._changed:
             change()
             self._changed.notify_all()
@@ -244,7 +244,7 @@ class RolloutScheduler:
         async with asyncio.TaskGroup() as tasks:
             for index in group.missing:
                 tasks.create_task(self._sample(group, draw, index))
-        await self._tell(lambda: self._end(group))
+        await self._apply(lambda: self._end(group))
 
     async def _sample(self, group: Group, draw: SampledPrompt, index: int) -> None:
         async with self._slots:

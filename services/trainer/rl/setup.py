@@ -75,8 +75,8 @@ async def open_training(
     pause: asyncio.Event,
 ) -> AsyncIterator[OpenTraining]:
     """Start the learner and the engine and prepare the rest, for the duration of the block; once
-    ``pause`` is set, training ends with a checkpoint. Raises `TemperError` for what cannot be
-    started."""
+    ``pause`` is set, training stops with a checkpoint. Raises `TemperError` if a part fails to
+    start."""
     online = online_method(spec.method)
     settings = online.hyperparameters
     budget = response_budget(settings)
@@ -159,7 +159,7 @@ def _position(
     position = checkpoint.position() if checkpoint else TrainingPosition()
     truncate_metrics(job_dir, position.step)
     if checkpoint is not None:
-        reporter.message(f"Going on after step {position.step}", step=position.step)
+        reporter.message(f"Resuming after step {position.step}", step=position.step)
     return position
 
 
@@ -251,7 +251,7 @@ async def build_policy_engine(
     serves the base.
     """
 
-    def tell(progress: StartupProgress) -> None:
+    def report(progress: StartupProgress) -> None:
         elapsed = round(progress.elapsed_seconds, 1)
         reporter.message(f"vLLM: {progress.phase} ({elapsed} s)", elapsed_seconds=elapsed)
 
@@ -269,7 +269,7 @@ async def build_policy_engine(
         devices=devices.engines,
         sleep=devices.sleep,
         version=version,
-        on_progress=tell,
+        on_progress=report,
     )
 
 

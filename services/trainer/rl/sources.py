@@ -192,7 +192,7 @@ class RolloutContext:
 
     @property
     def schemas(self) -> Sequence[JsonObject]:
-        """The tools that the model is told about."""
+        """The schemas of the tools offered to the model."""
         return self.toolbox.schemas if self.settings.multi_turn.multi_turn_enable else ()
 
     def prompt_length(self, prompt: Prompt) -> int:
@@ -217,8 +217,8 @@ class RolloutContext:
 async def open_sources(
     context: RolloutContext, policy: PolicyEngine, rewards: OperatorEnvironment
 ) -> AsyncIterator[Sources]:
-    """The sources of a method, for the duration of the block. Raises `TemperError` for what cannot
-    be started."""
+    """The sources of a method, for the duration of the block. Raises `TemperError` if one fails to
+    start."""
     online, seed = context.online, context.spec.seed
     async with AsyncExitStack() as stack:
         if not isinstance(online, DistillationMethod):
@@ -240,7 +240,7 @@ async def open_sources(
             others = TeacherSource(RolloutSource(context.rollouts(engine), None, seed))
         teacher = context.spec.teacher
         top = (
-            # vLLM crashes if it is asked for more tokens than the vocabulary has.
+            # vLLM crashes if asked for more tokens than the vocabulary has.
             RemoteTopK(remote, min(teacher.top_k, context.chat.vocabulary))
             if remote is not None and isinstance(teacher, RemoteTeacher)
             else None

@@ -28,8 +28,8 @@ TEACHER = "method.distillation.hyperparameters.teacher.model"
 
 
 class PromptFilesSpec(ValidationSpec):
-    """Files of prompts to validate, and what each row must have: a gold that rewards compare
-    with, or an answer to learn from. ``validation_rows`` limits the validation file."""
+    """Files of prompts to validate, and what each row must have: a gold for the rewards, or an
+    answer to learn from. ``validation_rows`` limits the validation file."""
 
     training_file: SourceFile
     validation_file: SourceFile | None = None
@@ -102,7 +102,8 @@ class OnlineTask(_Training):
     teacher: ModelSource | RemoteTeacher | None = None
 
     def located(self, folder_of: Callable[[ModelSource, str], Path]) -> OnlineSpec:
-        """With local folders; ``folder_of`` takes a model and the request field that names it."""
+        """The spec with local folders; ``folder_of`` takes a model and the request field that names
+        it."""
         model, teacher = folder_of(self.model, "model"), self.teacher
         trusted = {model} if self.model.trusted else set()
         if isinstance(teacher, ModelSource):

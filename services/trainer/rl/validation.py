@@ -25,7 +25,7 @@ def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
             raise RowError(f"exceeds the limit of {limit:,} rows")
         row = read_row(value, rows - 1, spec.prompt_type)
         if spec.needs_gold and not row.prompt.gold:
-            raise RowError("gold is missing (or answer): the rewards compare with it")
+            raise RowError("gold is missing (or answer): the rewards need it")
         if spec.needs_answer and not row.answers:
             raise RowError("has no answer to learn from: neither an assistant's message nor a gold")
         return row

@@ -1,4 +1,4 @@
-"""The folder that weights pass through on their way from the learner to the engine."""
+"""The folder that hands weights from the learner to the engine."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - in a private folder
 PREFIX = "temper-weights-"
 _LOCK = "lock"
 MEMORY_SHARE = 0.5
-"""Of the memory that the host has left: learner and engine need the rest."""
+"""Share of the host's available memory to use: learner and engine need the rest."""
 _AVAILABLE = "MemAvailable:"
 
 
@@ -25,9 +25,9 @@ def weight_folder(
 ) -> Iterator[Path]:
     """A folder for the published versions of ``model``'s weights.
 
-    It is in the host's memory where all versions that exist at once have room, so that a weight
-    sync waits for no disk; otherwise it is in ``job_dir``. ``available`` is the host's free memory
-    in bytes, by default as the kernel says. What killed trainings left in memory is removed.
+    It is in shared memory if all coexisting versions fit there, so that a weight sync does not wait
+    for a disk; otherwise in ``job_dir``. ``available`` is the host's free memory in bytes, by
+    default as reported by the kernel. Leftovers of killed trainings are removed from memory.
     """
     if shared.is_dir():
         _remove_abandoned(shared)
@@ -53,7 +53,7 @@ def weight_bytes(model: Path) -> int:
 
 
 def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """The memory in bytes that the kernel can give without swapping; 0 if it does not say."""
+    """The kernel's estimate of memory in bytes available without swapping; 0 if unknown."""
     try:
         lines = meminfo.read_text().splitlines()
     except OSError:
@@ -63,14 +63,14 @@ def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
 
 
 def _room(shared: Path, available: int) -> int:
-    """How many bytes of weights may be put into shared memory."""
+    """How many bytes of weights shared memory may hold."""
     if not os.access(shared, os.W_OK):
         return -1
     return min(shutil.disk_usage(shared).free, int(MEMORY_SHARE * available))
 
 
 def _remove_abandoned(shared: Path) -> None:
-    """Remove this user's folders whose lock nobody holds: their training was killed."""
+    """Remove this user's folders with no lock holder: their training was killed."""
     for folder in shared.glob(f"{PREFIX}*"):
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             continue

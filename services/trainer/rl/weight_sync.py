@@ -26,7 +26,7 @@ PROBE_TOKENS = 1024
 GENERATED = 8
 """Tokens generated after the beginning of each probe."""
 DECISIVE = 8.0
-"""Standard errors between a current and a stale engine; errors of 4 are 1 in 30,000."""
+"""Standard errors between a current and a stale engine; a 4-sigma error is 1 in 30,000."""
 
 Differences = NDArray[np.float64]
 
@@ -56,11 +56,11 @@ class LogprobReference:
             raise ValueError("each probe needs two tokens, and a log-probability for all but one")
 
     def cut(self, length: int) -> "LogprobReference":
-        """The same, at most ``length`` tokens of each probe."""
+        """The reference cut to at most ``length`` tokens of each probe."""
         return LogprobReference(
             [probe[:length] for probe in self.token_ids],
-            [said[: length - 1] for said in self.log_probs],
-            self.previous and [said[: length - 1] for said in self.previous],
+            [expected[: length - 1] for expected in self.log_probs],
+            self.previous and [expected[: length - 1] for expected in self.previous],
         )
 
 
@@ -152,7 +152,7 @@ class SyncedEngine(TokenEngine, Protocol):
         ...
 
     async def wake(self) -> None:
-        """Be ready to load and to sample again."""
+        """Resume loading and sampling."""
         ...
 
     async def watch(self) -> None:
@@ -193,10 +193,10 @@ class WeightSync:
         target = await self.publish(version)
         reference = LogprobReference(probes, await self._learner.probe(probes), previous)
         report = await engine.load(version, target, reference)
-        self._forget(version)
+        self._delete_outdated(version)
         return report
 
-    def _forget(self, version: int) -> None:
+    def _delete_outdated(self, version: int) -> None:
         for folder in self._folder.glob("version-*"):
             number = int(folder.name.removeprefix("version-"))
             if not version - KEPT < number <= version:
@@ -230,7 +230,7 @@ async def compare(
     previous weights, also check that it followed the update. Raises `EngineFailed`."""
     pairs = zip(reference.token_ids, reference.log_probs, strict=True)
     gaps = await asyncio.gather(
-        *[_differences(engine, model, probe, said) for probe, said in pairs]
+        *[_differences(engine, model, probe, expected) for probe, expected in pairs]
     )
     signed, *generated = (np.concatenate(kind) for kind in zip(*gaps, strict=True))
     kinds = [np.abs(signed), *generated]
@@ -259,7 +259,7 @@ def missed_update(engine_change: Differences, learner_change: Differences) -> bo
 
 
 async def _differences(
-    engine: VllmTokenEngine, model: str, probe: Sequence[int], said: Sequence[float]
+    engine: VllmTokenEngine, model: str, probe: Sequence[int], expected: Sequence[float]
 ) -> tuple[Differences, Differences]:
     """Signed differences on the probe's tokens (engine - learner), and absolute ones on generated
     tokens (generation vs. rescoring): generation reads the prefix cache, rescoring recomputes
@@ -269,7 +269,7 @@ async def _differences(
         engine.prompt_log_probs(probe, model=model),
         engine.prompt_log_probs([*probe[:-1], *generated], model=model),
     )
-    of_probe: Differences = asked.tokens.astype(np.float64) - np.asarray(said, np.float64)
+    of_probe: Differences = asked.tokens.astype(np.float64) - np.asarray(expected, np.float64)
     of_generated = np.abs(again.tokens[len(probe) - 2 :] - np.asarray(log_probs, np.float64))
     return of_probe, of_generated
 

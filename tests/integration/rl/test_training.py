@@ -58,7 +58,7 @@ def test_killed_training_resumes_and_finishes_with_a_model(tmp_path: Path, model
 
     assert (result["kind"], result["global_step"]) == ("full", 5)
     assert (job.folder / result["model_dir"] / "model.safetensors").is_file()
-    assert any("Going on after step" in report["message"] for report in job.reports("message"))
+    assert any("Resuming after step" in report["message"] for report in job.reports("message"))
     assert [metrics["step"] for metrics in job.metrics()] == [0, 1, 2, 3, 4, 5]
     evaluated = [metrics["step"] for metrics in job.metrics() if "eval_reward" in metrics]
     assert evaluated == [0, 2, 4, 5]

@@ -4,5 +4,5 @@
 `batch` are shared with the coordinator. Everything else imports torch.
 
 With several processes, each reads the same requests and the same batch, computes the same plan, and
-takes its share of the micro-batches.
+processes its share of the micro-batches.
 """

@@ -3,8 +3,8 @@
     python -m services.trainer.rl.learner JOB_DIR
 
 in the training runtime, or through ``torch.distributed.run`` with several devices. It connects to
-the coordinator, loads what ``learner.json`` names, and answers requests until `Finish`, the end of
-the connection, or a failure, which it reports.
+the coordinator, loads the models named in ``learner.json``, and serves requests until `Finish`, a
+closed connection, or a failure, which it reports.
 """
 
 import os
@@ -45,16 +45,16 @@ def main() -> int:
         try:
             learner = import_module(f"{_PACKAGE}.learner").Learner(spec, processes)
             parameters = learner.trainable_parameters
-            coordinator.tell(Ready(trainable_parameters=parameters))
+            coordinator.send(Ready(trainable_parameters=parameters))
             phase = "training"
             for request in coordinator.requests():
-                coordinator.tell(learner.answer(request))
+                coordinator.send(learner.answer(request))
                 if isinstance(request, Finish):
                     break
         except Exception as error:
             traceback.print_exc()
             failure = explain(error, phase)
-            coordinator.tell(
+            coordinator.send(
                 Failed(code=failure.code, message=failure.message, param=failure.param)
             )
             return 1
@@ -74,7 +74,7 @@ Share = Callable[[Callable[[], bytes]], bytes]
 
 CONNECT_SECONDS = 30.0
 HEARTBEAT_SECONDS = 60.0
-"""How often the other processes are told that there is no request yet."""
+"""Seconds between heartbeats to the other processes while there is no request."""
 
 
 class Coordinator:
@@ -103,13 +103,13 @@ class Coordinator:
             if line != b"\n":
                 yield REQUEST.validate_json(line)
 
-    def tell(self, answer: Answer) -> None:
+    def send(self, answer: Answer) -> None:
         """Send an answer, from the main process."""
         if self._leads:
             self._socket.sendall(ANSWER.dump_json(answer) + b"\n")
 
     def _line(self) -> bytes:
-        """The next line; an empty one at a heartbeat, b"" at the end."""
+        """The next line; a blank one for a heartbeat, b"" once the connection is closed."""
         while b"\n" not in self._received:
             try:
                 received = self._socket.recv(1 << 20)

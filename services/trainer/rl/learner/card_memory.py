@@ -10,19 +10,19 @@ from services.trainer.errors import TrainingFailure
 from services.trainer.rl.learner.protocol import ColocatedEngine
 
 CONTEXT_BYTES = 1 << 30
-"""What CUDA and NCCL take beside the allocator's memory, which they are not counted in."""
+"""Memory that CUDA and NCCL use outside the allocator, whose statistics omit it."""
 
 
 class CardMemory:
     """Keeps the learner out of the memory of a colocated engine; without one it does nothing.
 
-    A caching allocator keeps what tensors no longer use, and an engine that starts or wakes into
-    it runs out of memory. So the learner's memory is capped while the engine is awake: the learner
-    fails first, with a message that names the setting.
+    A caching allocator holds on to freed memory, so an engine that starts or wakes runs out of it.
+    So the learner's memory is capped while the engine is awake: the learner fails first, with a
+    message that names the setting.
     """
 
     def __init__(self, device: torch.device, engine: ColocatedEngine | None) -> None:
-        """Cap the memory at once if the engine shares this device."""
+        """Cap the memory immediately if the engine shares this device."""
         self._device = device
         self._engine = engine if device.type == "cuda" else None
         self._cap = 1.0
@@ -33,9 +33,8 @@ class CardMemory:
 
     @contextmanager
     def update(self) -> Iterator[None]:
-        """The whole card for the duration of an update, if the engine sleeps then.
-
-        Raises `TrainingFailure` if what stays after it leaves the engine no room to wake.
+        """Lift the cap for the duration of an update, if the engine sleeps through it. Raises
+        `TrainingFailure` if the memory still in use afterwards leaves the engine no room to wake.
         """
         if self._engine is None or not self._engine.sleeps:
             yield

@@ -67,8 +67,8 @@ class LearnerClient:
     """``async with LearnerClient(...) as learner`` starts the learner and waits until its weights
     are loaded.
 
-    One process per GPU in ``gpus``, or one on the CPU; at the end of the block none is left. Output
-    is appended to ``learner.log`` in ``job_dir``. All methods and entering raise `LearnerFailed`.
+    One process per GPU in ``gpus``, or one on the CPU; none outlives the block. Output
+    is appended to ``learner.log`` in ``job_dir``. Entering and all methods raise `LearnerFailed`.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class LearnerClient:
         return answer
 
     async def _answer(self, what: str, seconds: float) -> Answer:
-        """The next answer; raises if it is a failure or does not come in time."""
+        """The next answer; raises on a failure or a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 line = await self._line()
@@ -197,7 +197,7 @@ class LearnerClient:
         reader, _ = await self._connection()
         try:
             line = await reader.readline()
-        except ConnectionError as error:  # it died with a request that it had not read
+        except ConnectionError as error:  # it died before reading a request
             raise await self._death() from error
         except ValueError as error:
             raise self._failure(f"the learner's answer is too long: {error}") from error
@@ -213,8 +213,8 @@ class LearnerClient:
         return self._streams.result()
 
     async def _death(self) -> LearnerFailed:
-        """How the process ended; its exit may lag behind the end of the connection."""
-        code = await self._ended(GRACE_SECONDS)
+        """How the process exited; the exit may lag behind the closed connection."""
+        code = await self._wait_for_exit(GRACE_SECONDS)
         if code is None:
             how = "closed its connection"
         else:
@@ -223,8 +223,8 @@ class LearnerClient:
         failure.retryable = True
         return failure
 
-    async def _ended(self, seconds: float) -> int | None:
-        """The exit code; None if it still runs after these seconds."""
+    async def _wait_for_exit(self, seconds: float) -> int | None:
+        """Wait up to ``seconds`` for the exit; return its code, None if it is still running."""
         last = time.monotonic() + seconds
         while True:
             code = self._running.returncode()
@@ -255,13 +255,13 @@ class LearnerClient:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     async def _finish(self) -> None:
-        """Let it exit on its own, so that several processes leave their group in order."""
+        """Let it exit on its own, so that several processes leave their process group cleanly."""
         self._healthy = False
         _, writer = self._streams.result()
         with suppress(ConnectionError):
             writer.write(Finish().model_dump_json().encode() + b"\n")
             await writer.drain()
-        await self._ended(FINISH_SECONDS)
+        await self._wait_for_exit(FINISH_SECONDS)
 
 
 def _tail(log: Path) -> list[str]:

@@ -72,7 +72,7 @@ class RemoteTopKTeacher:
         self._top = _no_tokens()
 
     def begin(self, tokens: TrainedTokens) -> None:
-        """Collect what the sequences carry; raises ValueError if one carries nothing."""
+        """Collect the top-k of the sequences; raises ValueError if one has none."""
         self._top = top_tokens(tokens)
 
     def reader(self, micro: MicroBatch, beta: float) -> Reader:

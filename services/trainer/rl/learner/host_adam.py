@@ -1,4 +1,4 @@
-"""AdamW whose moments wait in host memory."""
+"""AdamW with its moments offloaded to host memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +14,8 @@ class HostAdamW(torch.optim.AdamW):  # type: ignore[misc]
     """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101) with 8 bytes less of GPU memory per
     trained weight.
 
-    A step brings the moments of one parameter at a time to its device, and back; the result is that
-    of `torch.optim.AdamW`, whose state it shares by name.
+    A step moves the moments of one parameter at a time to its device and back; the result equals
+    that of `torch.optim.AdamW`, with the same state names.
     """
 
     @torch.no_grad()  # type: ignore[untyped-decorator]

@@ -177,7 +177,7 @@ def build_optimizer(
 ) -> torch.optim.Optimizer:
     """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101) over the trainable parameters, with
     separate learning rates for policy and critic; groups are named after their gradient-norm
-    metric; its states wait on the GPU or ``on_host``."""
+    metric; its states stay on the GPU or ``on_host``."""
     critic = [] if model.critic is None else list(model.critic.parameters())
     of_critic = {id(parameter) for parameter in critic}
     policy = [p for p in model.parameters() if p.requires_grad and id(p) not in of_critic]

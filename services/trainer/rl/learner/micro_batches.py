@@ -23,7 +23,7 @@ from services.trainer.rl.learner.protocol import LearnerSpec
 
 
 def chosen_micro_batching(spec: LearnerSpec, device: torch.device, processes: int) -> MicroBatching:
-    """The micro-batches that the settings name, or the fastest that fit into a GPU's memory."""
+    """The micro-batching that the settings name, or the fastest that fits in GPU memory."""
     online = spec.method.online
     shape = read_shape(spec.model)
     load = None
@@ -142,8 +142,8 @@ def pack(chosen: Sequence[int], lengths: Sequence[int], limit: int) -> list[list
 def balance(groups: Sequence[list[int]], processes: int) -> list[tuple[list[int], bool]]:
     """Make the number of groups a multiple of ``processes``, which proceed in lockstep.
 
-    Groups are split while one has two rows; then some are repeated without being counted (false).
-    Neighbors, which are computed at the same time, are of similar size.
+    Groups are split while one has two rows; then some are repeated but not counted (false).
+    Neighbors, which run concurrently, are of similar size.
     """
     plan = list(groups)
     while plan and len(plan) % processes:

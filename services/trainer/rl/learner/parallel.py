@@ -1,4 +1,4 @@
-"""The learner's processes, and how they share a model and its optimizer (DDP, FSDP2, ZeRO)."""
+"""The learner's processes, and how they parallelize training (DDP, FSDP2, ZeRO)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,7 +23,7 @@ POLICY = "grad_norm"
 CRITIC = "critic_grad_norm"
 """Names of the optimizer's parameter groups: the metrics of their gradient norms."""
 TIMEOUT = timedelta(minutes=30)
-"""For processes that wait for each other in the middle of a computation."""
+"""Timeout of a collective operation."""
 
 Build = Callable[[LanguageModel], torch.optim.Optimizer]
 
@@ -37,7 +37,7 @@ class ParameterState(NamedTuple):
 
 
 class ParallelStrategy(Protocol):
-    """What differs between the ways of sharing. Every method is collective."""
+    """What differs between the forms of parallelism. Every method is collective."""
 
     def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
         """Move a model to the devices and build its optimizer; returns the callable in place of the
@@ -128,8 +128,9 @@ class DataParallel:
 class FullySharded(DataParallel):
     """A shard of each layer in each process (FSDP2); layers are gathered while they compute.
 
-    With ``bf16`` layers are gathered in bfloat16, and gradients reduced in float32; what is not in
-    a layer, the output layer among it, is gathered as it is. No device ever holds all weights.
+    With ``bf16`` layers are gathered in bfloat16, and gradients reduced in float32; weights outside
+    the layers, such as the output layer, are gathered in their own dtype. No device ever holds all
+    weights.
     """
 
     def __init__(self, accelerator: Accelerator, max_norm: float, *, bf16: bool) -> None:
@@ -167,7 +168,7 @@ class FullySharded(DataParallel):
 
 @contextmanager
 def tied_again(model: nn.Module) -> Iterator[None]:
-    """Tie parameters again that were one before the block, which replaces each by another."""
+    """Restore weight tying after the block, which replaces every parameter."""
     places: dict[Tensor, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
@@ -180,7 +181,7 @@ def tied_again(model: nn.Module) -> Iterator[None]:
 
 def _scatter(model: nn.Module, weights: dict[str, Tensor], device: torch.device) -> None:
     """Fill a sharded model with the main process's ``weights``, one tensor at a time; the other
-    processes have none, and receive their shards."""
+    processes pass none, and receive their shards."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             full = weights.pop(name, None)
@@ -208,7 +209,7 @@ def clip_gradients(optimizer: Any, max_norm: float) -> dict[str, float]:
 
 
 def _full(tensor: Tensor) -> Tensor:
-    """The whole of a tensor, sharded or not."""
+    """The full tensor, sharded or not."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
@@ -241,9 +242,9 @@ class ProcessGroup:
         self.computes_in_bf16 = _computes_in_bf16(settings)
         """Whether forward passes run in bfloat16."""
         self.strategy = self._strategy(settings)
-        """How they share a model and its optimizer."""
+        """How they parallelize a model and its optimizer."""
         self.offloads = settings.offload and type(self.strategy) is DataParallel
-        """Whether the optimizer's states wait in host memory; DeepSpeed sees to its own."""
+        """Whether optimizer states are offloaded to host memory; DeepSpeed offloads its own."""
 
     @property
     def rank(self) -> int:
@@ -306,12 +307,12 @@ class ProcessGroup:
         return self.strategy.step()
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait for all processes."""
         if self.world_size > 1:
             dist.barrier()
 
     def broadcast(self, read: Callable[[], bytes]) -> bytes:
-        """What the main process reads, in every process."""
+        """Run ``read`` in the main process and return its result in every process."""
         if self._wire is None:
             return read()
         content = read() if self.is_main else b""

@@ -22,8 +22,8 @@ class _Message(BaseModel):
 
 
 class Update(_Message):
-    """Train on a batch file; ``step`` counts updates from 0. What is computed for its tokens is
-    written beside it, as `TokenValues`."""
+    """Train on a batch file; ``step`` counts updates from 0. Its per-token results are written
+    beside it as `TokenValues`."""
 
     type: Literal["update"] = "update"
     step: int

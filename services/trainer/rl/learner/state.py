@@ -57,8 +57,8 @@ def gather_state(
 
 
 def restore_state(folder: Path, model: LanguageModel, strategy: ParallelStrategy) -> None:
-    """Restore a state, read one parameter at a time: every process reads it, and all of them
-    together must not hold it as often as there are processes.
+    """Restore a state, read one parameter at a time: every process reads it, and the host has no
+    memory for a copy per process.
 
     Raises ValueError for another format, KeyError for another model. Collective.
     """
@@ -73,7 +73,7 @@ def restore_state(folder: Path, model: LanguageModel, strategy: ParallelStrategy
 
 
 def _stored_states(model: LanguageModel, weights: Any, moments: Any) -> Iterator[ParameterState]:
-    """The state of each trained parameter; of ``weights`` and ``moments`` nothing else is read."""
+    """The state of each trained parameter, all that is read from ``weights`` and ``moments``."""
     known = set(weights.keys())
     kinds: dict[str, list[str]] = {}
     for key in moments.keys():  # noqa: SIM118 - a file, not a mapping
@@ -139,7 +139,7 @@ def write_model(
 
 
 def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """Weights in their stored dtype; of tied weights only the first."""
+    """Weights in their stored dtype; for tied weights only the first."""
     return {
         name: tensor.to(dtype) if tensor.is_floating_point() else tensor
         for name, tensor in state.items()

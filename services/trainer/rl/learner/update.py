@@ -17,7 +17,7 @@ from services.trainer.rl.losses import token_weights
 
 
 class MetricAccumulator:
-    """Sums that stay on the device until the update ends.
+    """Sums that stay on the device until the update finishes.
 
     While not ``counting``, values are ignored but names are registered: all processes must reduce
     the same names.
@@ -51,8 +51,8 @@ class MetricAccumulator:
             self._maxima[name] = torch.maximum(before, values.detach().max().double())
 
     def per_token(self, places: Tensor, *values: Tensor) -> None:
-        """Add ``values``, each (c,), of the tokens ``places`` (c,) of the batch to means over the
-        passes."""
+        """Add ``values``, each (c,), to the means over passes of the batch's tokens ``places``
+        (c,)."""
         if self._token_sums is None:
             self._token_sums = torch.zeros(self._tokens, len(values) + 1, device=self.device)
         if self.counting:
@@ -60,7 +60,7 @@ class MetricAccumulator:
             self._token_sums.index_add_(0, places, torch.stack(added, dim=1))
 
     def collect_per_token(self, processes: ProcessGroup) -> Tensor | None:
-        """The means of each token over all processes, (m, number of values); None without any."""
+        """Each token's means over all processes, (m, number of values); None if there are none."""
         if self._token_sums is None:
             return None
         sums = processes.sum(self._token_sums)
@@ -149,7 +149,7 @@ class Updater:
     def update(self, tokens: TrainedTokens, step: int) -> UpdateResult:
         """Train on a batch; ``step`` counts updates from 0.
 
-        Raises `Diverged` instead of continuing from corrupt weights.
+        Raises `Diverged` rather than continue from corrupt weights.
         """
         began = time.perf_counter()
         entropy = np.random.SeedSequence([self.seed, step, self.processes.rank])
