@@ -11,7 +11,7 @@ from services.trainer.merging.handler import MergeHandler
 
 
 def main() -> None:
-    """Serve jobs of these kinds until a signal ends the process."""
+    """Serve jobs of these kinds until a signal stops the process."""
     settings = WorkerSettings()
     kinds = [
         ServedKind(CheckHandler(settings), CHECK),

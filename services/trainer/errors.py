@@ -16,7 +16,7 @@ _CODE_OF_PHASE = {
     "loading_model": "model_load_failed",
 }
 _STORAGE_FULL = ("no space left on device", "disk quota exceeded", "unexpected pos ")
-"""The last is how torch.save reports a write that was cut short."""
+"""The last is how torch.save reports a short write."""
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
 
 

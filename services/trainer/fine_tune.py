@@ -33,11 +33,11 @@ class FineTune:
     validation_file: FileRow | None
     reference: ResolvedModel | None = None
     files: dict[str, FileRow] = field(default_factory=dict)
-    """The uploaded files by the fields that name them; one of a hub or of a script has none."""
+    """The uploaded files by the fields that name them; data on a hub or from a script have none."""
 
     @property
     def lineage_files(self) -> dict[str, DataFile]:
-        """All data of the job, by the request fields that name them, for a model's lineage."""
+        """All data of the job by request field, for a model's lineage."""
         samples = {
             f"training_files.{number}.file": part.num_samples
             for number, part in enumerate(self.request.training_files or ())
@@ -73,8 +73,8 @@ def look_up(
     artifacts: Artifacts,
     trusted: Collection[str] = (),
 ) -> FineTune:
-    """Find the model and the files of a job; raise `InvalidRequest` when one is gone, or a model
-    has code that may not run."""
+    """Find the model and the files of a job; raise `InvalidRequest` if one is gone or a model has
+    untrusted code."""
 
     def resolve(name: str) -> ResolvedModel:
         return resolve_model(session, name, model_root, artifacts, trusted)

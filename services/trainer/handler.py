@@ -1,4 +1,4 @@
-"""Fine-tuning as the job machine sees it: its children, and the model that comes of them."""
+"""The handler of fine-tuning jobs: their children, and the model that these produce."""
 
 import sys
 from pathlib import Path
@@ -64,7 +64,7 @@ class TrainingResult(BaseModel):
 
 class FineTuningHandler:
     """Trains in the training runtime and registers the result: offline methods with
-    LLaMA-Factory, online ones with a learner and an engine of the job's own."""
+    LLaMA-Factory, online ones with the job's own learner and engine."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
@@ -83,7 +83,7 @@ class FineTuningHandler:
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def _script_runs(self, tune: FineTune) -> dict[str, ScriptRun]:
-        """How to make the rows of dataset scripts, by the fields that name these."""
+        """The runs of dataset scripts, by request field."""
         settings = self._settings
         return {
             param: ScriptRun(
@@ -106,7 +106,7 @@ class FineTuningHandler:
         return self._offline(tune, claim, job_dir)
 
     def _offline(self, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:
-        """One process for each GPU; several, and sharding ones, under torch's launcher."""
+        """One process per GPU; with several, or sharding, under torch's launcher."""
         spec = training_spec(tune, self._artifacts)
         (job_dir / TRAINING_SPEC).write_text(spec.model_dump_json())
         runtime = find_runtime(self._settings.runtimes_folder, RUNTIME)
@@ -117,8 +117,8 @@ class FineTuningHandler:
         return Launch([*command, TRAINING_CHILD, str(job_dir)], saves_on_pause=True)
 
     def _online(self, session: Session, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:
-        """One process here, which starts those of learner and engine; it is shown the keys of
-        tools and rewards by its environment alone."""
+        """The coordinator, which starts the learner and the engine; it gets the keys of tools and
+        rewards by environment only."""
 
         root, trusted = self._settings.models_folder, self._settings.trusted_models
 

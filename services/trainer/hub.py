@@ -1,4 +1,4 @@
-"""Hub models: downloaded before anything slow starts, so that a wrong name fails in seconds.
+"""Hub models: downloaded before slow work, so that a wrong name fails in seconds.
 
 Training itself gets a folder: given a name, PEFT would compare the vocabulary with that of the
 newest revision instead of the trained one, and store embeddings that make an adapter unservable.
@@ -31,11 +31,11 @@ def model_folder(
 ) -> Path:
     """The folder of a model; a hub model is downloaded unless it is cached.
 
-    All attempts of a job use the commit that the first attempt found: a checkpoint must not resume
-    from other weights because a branch has moved.
+    All attempts of a job use the commit that the first one resolved: a checkpoint must not resume
+    on different weights because a branch moved.
 
     Raises TrainingFailure naming the repository and ``param``, the request field, and
-    `InvalidRequest` for one with code that may not run.
+    `InvalidRequest` for one with untrusted code.
     """
     if model.path is not None:
         return model.path  # its worker has looked for code
@@ -51,7 +51,7 @@ def model_folder(
     check_code(folder, trusted=model.trusted, name=hub_id, entry=entry, param=param)
     with explained(what, model.revision, code="model_load_failed", param=param):
         weights = _weight_files(folder)
-        # By the commit: the branch may have moved since.
+        # By commit: the branch may have moved since.
         _download(hub_id, folder.name, weights)
     if not all((folder / name).exists() for name in weights):
         message = f"{what} has no weights in safetensors at revision {model.revision or 'main'!r}"
@@ -97,5 +97,5 @@ def explained(what: str, revision: str | None, **failure: Any) -> Iterator[None]
     """Turn the hub library's exceptions into a TrainingFailure that names ``what``."""
     try:
         yield
-    except Exception as error:  # the library lets some of its HTTP client's own through
+    except Exception as error:  # the library lets some of its HTTP client's exceptions through
         raise TrainingFailure(reason_of(error, what, revision), **failure) from error

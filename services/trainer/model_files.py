@@ -1,4 +1,4 @@
-"""The finished model: a folder with what serving reads and nothing else."""
+"""The finished model: a folder with only the files that serving reads."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ _MODEL_FILES = (
 
 @dataclass(frozen=True)
 class FinishedModel:
-    """Where the model lies. Serving must merge the adapter first where ``needs_merge``."""
+    """Where the model is. With ``needs_merge`` serving must merge the adapter first."""
 
     directory: Path
     needs_merge: bool = False
@@ -40,7 +40,7 @@ class FinishedModel:
 def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
     """Move what the trainer saved into a folder of its own; safe to repeat after a kill.
 
-    A full model's generation stops at ``stop_token_ids`` from then on. Raises FileNotFoundError
+    A full model's generation then stops at ``stop_token_ids``. Raises FileNotFoundError
     without weights in safetensors.
     """
     directory = output_dir / MODEL_FOLDER
@@ -57,14 +57,14 @@ def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
 
 
 def model_files(folder: Path) -> list[Path]:
-    """The files in a folder that loaders read; the modules of the model's own code come before the
-    configuration that names them, so that moving them can be repeated after a kill."""
+    """The files in a folder that loaders read; modules of the model's own code precede the
+    configuration that names them, so that a move can be repeated after a kill."""
     found = {path for pattern in _MODEL_FILES for path in folder.glob(pattern)}
     return [*code_files(folder), *sorted(found)]
 
 
 def copy_model(checkpoint: Path, target: Path) -> None:
-    """Copy the model of a checkpoint, without the state of its training."""
+    """Copy the model of a checkpoint, without the trainer's state."""
     target.mkdir(parents=True)
     for path in model_files(checkpoint):
         shutil.copy(path, target / path.name)

@@ -18,7 +18,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "valid_loss": ("eval_loss",),
     "valid_mean_token_accuracy": ("eval_accuracy",),
 }
-"""The columns after ``step``, and which metrics they hold: the first that a step has."""
+"""The columns after ``step``; each holds the first of its metrics that a step has."""
 
 _EVALUATION = "eval_"
 _FAMILY = "/"
@@ -26,8 +26,7 @@ _FAMILY = "/"
 
 def write_step_metrics(job_dir: Path) -> None:
     """Write a job's metrics as CSV: OpenAI's columns, then one for each other metric of an
-    evaluation. Of a step that was repeated the last value counts; a cell without a value is
-    empty."""
+    evaluation. For a repeated step the last value counts; a cell without a value is empty."""
     steps: dict[int, dict[str, float]] = {}
     path = job_dir / METRICS
     for line in path.read_bytes().splitlines() if path.exists() else ():

@@ -1,4 +1,4 @@
-"""What is left of a check whose file is valid: its result is the report of the validation.
+"""The job of a check whose file is valid: its result is the validation report.
 
 python -m services.trainer.checking JOB_DIR VALIDATION_RESULT
 """

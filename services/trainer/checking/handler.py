@@ -1,4 +1,4 @@
-"""Checks as the job machine sees them: all that happens is the validation of a fine-tune."""
+"""The handler of check jobs: they run only the validation of a fine-tune."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ CHILD = "services.trainer.checking"
 
 
 class CheckHandler:
-    """Validates a file; what is left of the job then keeps the report."""
+    """Validates a file; the job itself then stores the report."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
@@ -47,7 +47,7 @@ class CheckHandler:
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, _database: Database, _claim: Claim, job_dir: Path) -> Launch:
-        """Keep the report of a valid file."""
+        """Store the report of a valid file."""
         found = job_dir / ClaimStage.VALIDATION / RESULT
         return Launch([sys.executable, "-m", CHILD, str(job_dir), str(found)])
 

@@ -2,7 +2,7 @@
 
     python -m services.trainer.exporting JOB_DIR
 
-in the training runtime. Goes on where a killed attempt ended.
+in the training runtime. Resumes a killed attempt.
 """
 
 import os
@@ -20,7 +20,7 @@ from services.trainer.exporting.spec import SPEC, Credentials, ExportSpec
 
 _MIB = 1 << 20
 _STEPS = 100
-"""Reports of progress in an export, at most."""
+"""Maximum progress reports per export."""
 
 
 class Sent:
@@ -33,7 +33,7 @@ class Sent:
         self._reported = 0
 
     def __call__(self, size: int) -> None:
-        """Count bytes that have arrived."""
+        """Count bytes that were transferred."""
         self._sent += size
         if self._sent == self._total or self._sent - self._reported > self._total / _STEPS:
             self._reported = self._sent
@@ -70,7 +70,7 @@ def _send(
     job_dir: Path,
     reporter: Reporter,
 ) -> str | None:
-    """Copy the files; return the commit if the destination has commits."""
+    """Copy the files; return the commit, if the destination has any."""
     sent = Sent(reporter, sum(file.size for file in files))
     # Imported late: they take seconds, and a store does not need the hub's client.
     if scheme_of(spec.destination) == HUB:

@@ -1,4 +1,4 @@
-"""Exporting as the job machine sees it: its child, and what the job then shows."""
+"""The handler of export jobs."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class ExportHandler:
         """An export has no uploaded files."""
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
-        """Export. Raises `PermissionDenied` where this host's operator does not allow it."""
+        """Export; raises `PermissionDenied` if this host's operator does not allow it."""
         request = CreateExport.model_validate(claim.job.request)
         self._check_allowed(request.destination)
         with database.read() as session:
@@ -50,7 +50,7 @@ class ExportHandler:
         return Launch([str(python), "-m", CHILD, str(job_dir)], credentials.variables())
 
     def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
-        """Keep what was copied."""
+        """Store what was copied."""
         return {name: result[name] for name in ("files", "bytes", "commit")}
 
     def _check_allowed(self, destination: str) -> None:
@@ -72,7 +72,7 @@ class ExportHandler:
     def _spec(self, session: Session, job_id: str, request: CreateExport) -> ExportSpec:
         model = locate_model(session, request.model, self._settings.models_folder, self._artifacts)
         folder = model.adapter or model.weights.path
-        if folder is None:  # deleted and registered again since the request
+        if folder is None:  # unregistered and registered again since the request
             raise PermissionDenied(f"{request.model!r} has no files here", param="model")
         row = get_model_row(session, request.model)
         lineage = Lineage.model_validate(row.lineage).model_dump() if row.lineage else None
@@ -87,7 +87,7 @@ class ExportHandler:
 
 
 def _public(value: Any) -> Any:
-    """A lineage for others to read: without the paths of this host."""
+    """A publishable lineage, without the paths of this host."""
     if not isinstance(value, dict):
         return value
     return {

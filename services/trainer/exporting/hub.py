@@ -11,10 +11,9 @@ from services.trainer.exporting.package import ExportedFile
 
 
 class Hub:
-    """An export as one commit to a repository, which is private where it is new.
-
-    Large files are sent before the commit. The hub keeps them, so that an upload that was
-    interrupted sends only the others again.
+    """An export as one commit to a repository; a new repository is private. Large files are
+    uploaded before the commit, and the hub keeps them, so that a resumed upload sends only the
+    rest.
     """
 
     def __init__(self, destination: str, token: str | None) -> None:
@@ -22,9 +21,8 @@ class Hub:
         self._hub = HfApi(token=token)
 
     def send(self, files: Sequence[ExportedFile], message: str, sent: Callable[[int], None]) -> str:
-        """Send the files; return the commit. ``sent`` is told of each file's bytes.
-
-        Raises TrainingFailure before any file is sent where the token is missing or refused.
+        """Upload the files; return the commit. ``sent`` is called with each file's bytes. Raises
+        TrainingFailure before any upload if the token is missing or rejected.
         """
         self._claim()
         operations = []
@@ -37,7 +35,7 @@ class Hub:
         return str(commit.oid)
 
     def _claim(self) -> None:
-        """See that the token may write, by creating the repository where there is none."""
+        """Check that the token may write, by creating the repository if it does not exist."""
         try:
             self._hub.whoami()
             self._hub.create_repo(self._repository, private=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The files of an export: those of the model, and one about its origin."""
+"""The files of an export: those of the model, and one with its lineage."""
 
 import json
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ VARIABLE = "TEMPER_EXPORT_CREDENTIALS"
 
 
 class ExportSpec(BaseModel):
-    """What to export, and where to.
+    """What to export, and where.
 
     ``base`` is what an adapter names as its base; ``about`` is the model as the registry shows it.
     """
@@ -46,7 +46,7 @@ class Credentials(BaseModel):
         return {VARIABLE: self.model_dump_json()}
 
     def hide_in(self, text: str) -> str:
-        """A text of a library's, for logs and messages: without any of the keys."""
+        """Redact the keys in a library's text, for logs and messages."""
         for secret in sorted(_texts([self.hub_token, self.options]), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text

@@ -14,7 +14,8 @@ from services.trainer.errors import TrainingFailure
 from services.trainer.exporting.package import ExportedFile
 
 MANIFEST = "temper_export.json"
-"""At the destination: whose export it is, the digests of the files, and whether all are there."""
+"""At the destination: the exporting job, the digests of the files, and whether the export is
+complete."""
 SENT = "sent.json"
 CHUNK = 8 << 20
 
@@ -22,8 +23,8 @@ CHUNK = 8 << 20
 class Store:
     """An export to one folder of a store; ``record`` is a file of this job's progress.
 
-    A file is complete or absent at the destination: stores publish an object when it is closed,
-    and on disk it is renamed. An export that was interrupted goes on behind the last such file.
+    A file is complete or absent at the destination: stores publish an object when it is closed, and
+    on disk it is renamed. An interrupted export resumes after the last complete file.
     """
 
     def __init__(self, destination: str, options: JsonObject, job_id: str, record: Path) -> None:
@@ -33,10 +34,11 @@ class Store:
         self._record = record
 
     def send(self, files: Sequence[ExportedFile], sent: Callable[[int], None]) -> None:
-        """Copy the files, the manifest first and last; ``sent`` is told of bytes as they go.
+        """Copy the files, the manifest first and last; ``sent`` is called with bytes as they are
+        copied.
 
-        Raises TrainingFailure before any file is sent where the store does not let us write, or
-        holds something else there.
+        Raises TrainingFailure before any copy if the store is not writable or holds something else
+        there.
         """
         system, root = self._open()
         self._claim(system, root)
@@ -65,7 +67,7 @@ class Store:
         return system, str(root)
 
     def _claim(self, system: Any, root: str) -> None:
-        """See that nothing else is there, and that it can be written."""
+        """Check that nothing else is there, and that it is writable."""
         manifest = f"{root}/{MANIFEST}"
         try:
             if system.exists(manifest):
@@ -75,7 +77,7 @@ class Store:
             if owner is None:
                 system.makedirs(root, exist_ok=True)
                 self._write_manifest(system, root, {"complete": False})
-        except Exception as error:  # every store has exceptions of its own
+        except Exception as error:  # every store has its own exceptions
             raise TrainingFailure(
                 f"{self._destination} cannot be written: {type(error).__name__}: {error}",
                 code="destination_refused",

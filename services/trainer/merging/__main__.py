@@ -3,7 +3,7 @@
     python -m services.trainer.merging JOB_DIR
 
 in the training runtime. Leaves the model in ``model`` and its result in ``result.json``; after a
-kill it begins again.
+kill it restarts.
 """
 
 import platform

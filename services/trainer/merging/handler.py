@@ -1,4 +1,4 @@
-"""Merging as the job machine sees it: its child, and the model that comes of it."""
+"""The handler of merge jobs: their child, and the model that it produces."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ class MergeHandler:
         return Launch([str(python), "-m", CHILD, str(job_dir)])
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
-        """Register the merged model, with the lineage of what was merged."""
+        """Register the merged model, with the lineage of the adapter."""
         merged = MergeResult.model_validate(result)
         request = CreateMerge.model_validate(job.request)
         row = get_model_row(session, request.model)

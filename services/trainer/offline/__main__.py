@@ -4,7 +4,7 @@
 
 in the training runtime, or through ``torch.distributed.run`` with several devices, where rank 0
 prepares the data and reports. Resumes from the newest complete checkpoint in the job directory and
-leaves ``result.json`` unless it is killed. Asked to pause, it saves a checkpoint and ends.
+leaves ``result.json`` unless it is killed. On a pause request it saves a checkpoint and exits.
 """
 
 import os
@@ -23,7 +23,7 @@ from services.trainer.ranks import end_process
 _PACKAGE = "services.trainer.offline"
 
 TRAINED = ("training", "saving")
-"""Phases with something to save before a pause."""
+"""Phases with progress to save before a pause."""
 
 
 def main() -> int:

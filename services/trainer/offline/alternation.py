@@ -1,4 +1,4 @@
-"""Conversations as the alternating turns that named templates of LLaMA-Factory need."""
+"""Conversations as the alternating turns that LLaMA-Factory's named templates need."""
 
 import json
 from collections.abc import Sequence

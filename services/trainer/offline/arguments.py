@@ -68,7 +68,7 @@ def left_out_without_gpu(arguments: dict[str, JsonValue], place: TrainingEnviron
 
 
 def is_sharded(sharding: Sharding, place: TrainingEnvironment) -> bool:
-    """Whether the library can do it here: accelerate has FSDP for GPUs only."""
+    """Whether sharding applies here: accelerate has FSDP for GPUs only."""
     return sharding.is_zero or place.has_gpu
 
 
@@ -85,11 +85,11 @@ GENERATING = (
     *("do_sample", "length_penalty", "num_beams", "repetition_penalty"),
     *("temperature", "top_k", "top_p"),
 )
-"""Arguments about answers that are generated at evaluations."""
+"""Arguments about generation during evaluation."""
 
 
 def _best_checkpoint(spec: TrainingSpec) -> dict[str, Any]:
-    """What decides on the best checkpoint, and its direction, where one is wanted."""
+    """Selects the best checkpoint by a metric and its direction, if requested."""
     given = spec.arguments
     if not given.get("load_best_model_at_end") and not given.get("early_stopping_steps"):
         return {}
@@ -227,7 +227,7 @@ def sharding_arguments(sharding: Sharding) -> dict[str, Any]:
 
 
 def _zero(sharding: Sharding) -> dict[str, Any]:
-    """As LLaMA-Factory's own examples/deepspeed, in communication that gloo has as well."""
+    """As in LLaMA-Factory's examples/deepspeed, with collectives that gloo supports too."""
     zero: dict[str, Any] = {
         "stage": 3 if sharding.splits_weights else 2,
         "overlap_comm": False,

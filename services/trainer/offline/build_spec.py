@@ -31,7 +31,7 @@ BASE_LEARNING_RATE = {TrainingType.FULL: 1e-5, TrainingType.FREEZE: 1e-5, Traini
 """What a learning_rate_multiplier of 1 means."""
 
 GENTLE = {Stage.DPO: 0.05, Stage.KTO: 0.05}
-"""Share of it for stages that move a model that is trained already."""
+"""Its factor for stages that start from an already fine-tuned model."""
 
 BATCH_ARGUMENTS = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps"})
 
@@ -39,7 +39,7 @@ BATCH_ARGUMENTS = frozenset({"per_device_train_batch_size", "gradient_accumulati
 def validation_spec(
     tune: FineTune, artifacts: Artifacts, runs: Mapping[str, ScriptRun] | None = None
 ) -> TrainingFilesSpec | None:
-    """What to validate before training; None when all data lie on a hub. ``runs`` make the files
+    """What to validate before training; None if all data are on a hub. ``runs`` generate the files
     of dataset scripts."""
     scripts = dict(runs or {})
     if not tune.files and not scripts:
@@ -63,7 +63,7 @@ def validation_spec(
 
 
 def script_rows(job_id: str, param: str, artifacts: Artifacts) -> Path:
-    """The file with the rows that a script made for a request field."""
+    """The file with the rows that a script generates for a request field."""
     return artifacts.job(job_id) / "script_rows" / f"{param}.jsonl"
 
 
@@ -73,12 +73,14 @@ def is_training(param: str) -> bool:
 
 
 def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
-    """What the training child is asked to do."""
+    """The training child's task."""
     settings = tune.hyperparameters
     if tune.model.adapter is not None and settings.training_type is not TrainingType.LORA:
         raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
     if tune.model.adapter is not None and settings.llamafactory.get("pissa_init"):
-        message = "pissa_init begins an adapter, and this one is trained further: merge it first"
+        message = (
+            "pissa_init initializes a new adapter, but this one is trained further: merge it first"
+        )
         raise InvalidRequest(message, param="model")
     request = tune.request
     mixing = request.mixing or MixingSettings()
@@ -137,7 +139,7 @@ def _reference(model: ResolvedModel | None) -> ReferenceSpec | None:
 
 
 def _sources(tune: FineTune, artifacts: Artifacts) -> dict[str, DataSource]:
-    """Where the data lie, by the request field that names them."""
+    """Where the data are, by the request field that names them."""
     data_format = tune.hyperparameters.data_format
     sources = {}
     for param, reference in tune.request.file_references.items():

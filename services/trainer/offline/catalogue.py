@@ -1,9 +1,9 @@
-"""Lists every argument that the installed LLaMA-Factory takes for training.
+"""Lists every training argument of the installed LLaMA-Factory.
 
     python -m services.trainer.offline.catalogue [FILE]
 
 run in the training runtime, writes the catalogue that services.contracts.llamafactory
-checks requests against (by default over the committed one). Run it after a change of version.
+checks requests against (by default over the committed one). Run it after a version change.
 """
 
 import dataclasses
@@ -63,7 +63,7 @@ def _describe(group: str, annotation: Any, field: "dataclasses.Field[Any]") -> c
             kinds.add("string")
         else:
             origin = get_origin(member) or member
-            # A class of the library's own, such as a parallelism configuration, comes as an object.
+            # A class of the library, such as a parallelism configuration, is passed as an object.
             kinds.add("null" if origin is type(None) else _JSON_TYPES.get(origin, "object"))
     return contract.Argument(
         group=group, types=sorted(kinds), choices=choices or None, default=_default(field)
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _one_line_each(catalogue: contract.Catalogue) -> str:
-    """The catalogue as JSON with one line an argument, so that a difference is easy to read."""
+    """The catalogue as JSON with one argument per line, for readable diffs."""
     content = catalogue.model_dump(mode="json", exclude_none=True)
     arguments = content.pop("arguments")
     lines = [f'    "{name}": {json.dumps(value)}' for name, value in arguments.items()]

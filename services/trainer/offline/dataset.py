@@ -60,7 +60,7 @@ def prepare_data(
 ) -> PreparedData:
     """Write the training and validation rows; memory does not grow with their number.
 
-    ``progress`` is called with the number of rows from time to time. Raises UnreadableFile naming
+    ``progress`` is periodically called with the number of rows. Raises UnreadableFile naming
     the row and the field at fault.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _write_training(spec: TrainingSpec, preparer: "_Preparer", target: Path) -> 
 
 @contextmanager
 def _of_request(spec: TrainingSpec) -> Iterator[None]:
-    """Name the request's field in what the mixture is refused for."""
+    """Name the request's field in errors of the mixture."""
     try:
         yield
     except InvalidRequest as error:
@@ -149,7 +149,7 @@ class _Preparer:
         self._progress = progress
 
     def entries(self, source: DataSource) -> Iterator[bytes]:
-        """The lines of each row of a source, in one piece; errors name the source and the row."""
+        """The lines of each row of a source, joined; errors name the source and the row."""
         try:
             yield from self._entries(source)
         except UnreadableFile as error:
@@ -239,4 +239,4 @@ def check_hub_datasets(spec: TrainingSpec, data_dir: Path) -> None:
             try:
                 hf_hub_download(source.hub_name, _CARD, repo_type="dataset")
             except RemoteEntryNotFoundError:
-                continue  # the dataset exists, without a card
+                continue  # the dataset exists but has no card

@@ -50,7 +50,7 @@ class ExampleLayout:
 
 @dataclass(frozen=True)
 class LibraryExample:
-    """A row for the library, and the text that ends it: what the model learns to write last."""
+    """A row for the library, and its final text: what the model learns to write last."""
 
     row: LibraryRow
     last_response: str

@@ -18,7 +18,7 @@ from services.trainer.offline.grading import AnswerPair
 from services.trainer.offline.library import llamafactory_module
 
 IGNORED = -100
-"""The label of a token without loss."""
+"""The label of a token without a loss."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class GenerationPrompt:
 
 
 def install_generation(generation: GenerationSetup) -> None:
-    """Make stage sft generate answers when it evaluates."""
+    """Make stage sft generate answers during evaluation."""
     workflow: Any = llamafactory_module("train.sft.workflow")
     workflow.CustomSeq2SeqTrainer = generating_trainer(generation)
 
 
 def generating_trainer(generation: GenerationSetup) -> Any:
-    """The trainer of stage sft whose evaluations also have the metrics of generated answers."""
+    """A trainer of stage sft whose evaluations add the metrics of generated answers."""
     original: Any = llamafactory_module("train.sft.trainer").CustomSeq2SeqTrainer
 
     class GeneratingTrainer(original):  # type: ignore[misc]
@@ -61,7 +61,7 @@ def generating_trainer(generation: GenerationSetup) -> Any:
             return output
 
         def _graded(self, asked: list[GenerationPrompt]) -> dict[str, float]:
-            """Metrics over the prompts, of which every process answers a part."""
+            """Metrics over the prompts, which are sharded over the processes."""
             accelerator = self.accelerator
             mine = asked[accelerator.process_index :: accelerator.num_processes]
             answers = generate(
@@ -102,7 +102,7 @@ def generate(
     batch_size: int,
     seed: int,
 ) -> list[AnswerPair]:
-    """Answer every prompt, in their order. Random numbers of the training are left as they are."""
+    """Answer every prompt, in order. The training's random state is preserved."""
     stops = _stops(tokenizer, generation.stop_token_ids, asked)
     config = GenerationConfig(
         max_new_tokens=generation.max_tokens,

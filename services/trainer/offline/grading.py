@@ -37,7 +37,7 @@ class AnswerPair(BaseModel):
 
 
 class Answers(BaseModel):
-    """What is graded; ``grader`` null: by similarity alone."""
+    """What to grade; with ``grader`` null, by similarity alone."""
 
     model_config = ConfigDict(frozen=True)
 

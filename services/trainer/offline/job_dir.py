@@ -16,7 +16,7 @@ from services.core.process.reporter import Reporter
 
 
 class Paused(Exception):
-    """Ends a child that was asked to pause and has saved what resuming needs."""
+    """Exits a child after a pause request, once it has saved what resuming needs."""
 
 
 @dataclass(frozen=True)

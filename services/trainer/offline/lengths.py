@@ -12,7 +12,7 @@ from services.contracts.errors import JobFailed
 from services.datasets.formats import Example
 
 MAX_COUNTED = 2**20
-"""Lengths up to here are counted exactly; longer ones share the last bin."""
+"""Lengths up to this are counted exactly; longer ones share the last bin."""
 
 _BATCH_CHARACTERS = 256 * 1024
 _PIECE_CHARACTERS = 64 * 1024

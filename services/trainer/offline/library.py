@@ -1,4 +1,4 @@
-"""The seams of LLaMA-Factory that are not its stable interface; holds for version 0.9.5.
+"""The internals of LLaMA-Factory that we hook into; written for version 0.9.5.
 
 It imports torchaudio wherever it prepares data, even for text, and torchaudio has no wheel that
 loads beside a CPU build of torch; text training calls nothing in it. Each stage is one function:
@@ -25,7 +25,7 @@ _PHASES = {
 def llamafactory_module(name: str) -> ModuleType:
     """Import ``llamafactory.<name>``, with an empty torchaudio where there is none."""
     if "torchaudio" not in sys.modules and find_spec("torchaudio") is None:
-        # transformers caches the answer before the stand-in exists: to it torchaudio is missing.
+        # transformers caches the lookup before the stub exists, so to it torchaudio is missing.
         import_module("transformers.utils.import_utils").is_torchaudio_available()
         stand_in = ModuleType("torchaudio")
         stand_in.__spec__ = ModuleSpec("torchaudio", loader=None)

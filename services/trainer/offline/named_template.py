@@ -1,7 +1,6 @@
-"""A template of LLaMA-Factory's as a chat template, for a model that is used outside it.
-
-Holds for LLaMA-Factory 0.9.5, whose own conversion keeps to users and assistants, leaves out the
-end token of templates that train it apart, and knows nothing of empty thoughts.
+"""A named template of LLaMA-Factory as a chat template, for use of the model elsewhere. Written for
+LLaMA-Factory 0.9.5, whose own conversion supports only users and assistants, omits the end token of
+templates that train it separately, and ignores empty thoughts.
 """
 
 from collections.abc import Mapping
@@ -32,8 +31,8 @@ def chat_template_of(
     """The chat template that renders conversations as training with the named one does.
 
     ``arguments`` are those of the training; the tokenizer's own code may run where it is
-    ``trusted``. Raises TrainingFailure for a template that cannot be
-    written as one: what it renders is compared with what it trains.
+    ``trusted``. Raises TrainingFailure for a template that cannot be converted: its rendering is
+    compared with the trained tokens.
     """
     tokenizer: Any = load_tokenizer(model, trusted=trusted)
     library = llamafactory_module("data.template")

@@ -36,18 +36,19 @@ WEIGHTS = "adapter_model.safetensors"
 
 @dataclass(frozen=True)
 class Pissa:
-    """The first matrices of a training: drawn by ``seed``, kept in ``folder`` for all attempts."""
+    """The initial matrices of a training: drawn by ``seed``, stored in ``folder`` for all
+    attempts."""
 
     folder: Path
     seed: int
 
     @property
     def initial(self) -> Path:
-        """The file of the first matrices."""
+        """The file of the initial matrices."""
         return self.folder / "pissa" / "initial.safetensors"
 
     def install(self, stage: Stage) -> None:
-        """Keep the first matrices when the stage loads its model."""
+        """Store the initial matrices when the stage loads its model."""
         workflow: Any = llamafactory_module(f"train.{stage.value}.workflow")
         workflow.load_model = self._keeping(workflow.load_model)
 
@@ -63,9 +64,8 @@ class Pissa:
         return load
 
     def _keep(self, model: Any) -> None:
-        """Store the first matrices; later attempts begin with the same, drawn by the same seed.
-
-        When LLaMA-Factory resumes, the model has the checkpoint's adapter already.
+        """Store the initial matrices; later attempts start with the same ones, drawn by the same
+        seed. When LLaMA-Factory resumes, the model already has the checkpoint's adapter.
         """
         if self.initial.exists() or not leads():
             return
@@ -76,7 +76,7 @@ class Pissa:
         partial.replace(self.initial)
 
     def publish(self, checkpoint: Path) -> Path:
-        """The folder within a checkpoint with its model as others load it.
+        """The folder within a checkpoint with its model in the form that others load.
 
         Two levels deep: transformers, resuming, loads the adapters in a checkpoint's own folders
         instead of the checkpoint's.
@@ -88,10 +88,10 @@ class Pissa:
         return target
 
     def convert(self, folder: Path) -> None:
-        """Make a saved adapter one of the unchanged base."""
+        """Convert a saved adapter to one of the unchanged base."""
         config = json.loads((folder / ADAPTER_CONFIG).read_bytes())
         if not str(config["init_lora_weights"]).startswith("pissa"):
-            return  # it is one already
+            return  # already converted
         first = load_file(self.initial)
         weights = {
             name: _beside(name, weight, first)
@@ -106,9 +106,8 @@ class Pissa:
 
 @contextmanager
 def _seeded_decompositions(seed: int) -> Iterator[None]:
-    """Decompose each weight from the same random state, however its model is loaded.
-
-    Else the randomized decomposition of a resumed training would subtract other parts.
+    """Decompose each weight from the same random state, however its model is loaded. Otherwise the
+    randomized decomposition of a resumed training would subtract different parts.
     """
     decompose = LoraLayer.pissa_init
 
@@ -125,7 +124,7 @@ def _seeded_decompositions(seed: int) -> Iterator[None]:
 
 
 def _beside(name: str, weight: torch.Tensor, first: dict[str, torch.Tensor]) -> torch.Tensor:
-    """A trained matrix beside its first value; other weights as they are."""
+    """A trained matrix stacked with its initial value; other weights unchanged."""
     if "lora_A" in name:
         return torch.cat([weight, first[name].to(weight)], dim=0).contiguous()
     if "lora_B" in name:

@@ -74,9 +74,8 @@ def load_tokenizer(model: Path, *, trusted: bool = False) -> PreTrainedTokenizer
 
 
 def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> ExampleLayout:
-    """How rows become text for this model; raises TrainingFailure without a template.
-
-    Plain text needs none.
+    """How rows become text for this model; raises TrainingFailure without a template, except for
+    plain text.
     """
     if spec.rows is RowKind.TEXT:
         return ExampleLayout(RENDERED)

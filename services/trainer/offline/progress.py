@@ -33,7 +33,7 @@ _FAMILIES = ("rewards", "logps", "logits", "count")
 """Of preference stages: ``rewards/chosen`` and so on."""
 _EVALUATION = "eval_"
 _SPEED = ("_runtime", "_per_second", "_preparation_time")
-"""How the trainer's timings of an evaluation end."""
+"""Suffixes of the trainer's evaluation timings."""
 _PROGRESS_SECONDS = 1.0
 
 
@@ -50,11 +50,10 @@ class TrainerOutcome:
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
-    """Marks checkpoints as complete, reports progress and keeps the outcome.
-
-    When a pause is requested it has the trainer write a checkpoint after the current step, and
-    raises `Paused` once that is complete. ``publish`` makes the model of a checkpoint one that
-    others can load, and returns its folder.
+    """Marks checkpoints as complete, reports progress and records the outcome. On a pause request
+    it makes the trainer write a checkpoint after the current step, and raises `Paused` once that is
+    complete. ``publish`` makes the model of a checkpoint loadable by others, and returns its
+    folder.
     """
 
     def __init__(
@@ -142,13 +141,13 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     def _save_for_pause(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl
     ) -> None:
-        """Have the trainer save now, if a pause is requested and steps are left."""
+        """Make the trainer save now, if a pause is requested and steps remain."""
         if state.global_step < state.max_steps and self._pause_requested(args):
             self._pausing = control.should_save = True
             control.should_log = True  # the mean loss since the last log is not in a checkpoint
 
     def _pause_requested(self, args: TrainingArguments) -> bool:
-        """Whether a pause is requested, by the first process's word: all stop at one step."""
+        """Whether a pause is requested, as rank 0 sees it, so that all stop at the same step."""
         asked = self._context.pause_requested
         if not torch.distributed.is_initialized():
             return asked
@@ -180,8 +179,8 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
 
 
 class Patience(EarlyStoppingCallback):  # type: ignore[misc]
-    """Ends a training after ``evaluations`` evaluations in a row without a better metric; counts on
-    where a checkpoint was written. ``stopped`` tells whether it did."""
+    """Early stopping after ``evaluations`` consecutive evaluations without a better metric; the
+    count survives a resume. ``stopped`` says whether it happened."""
 
     def __init__(self, evaluations: int, context: Context) -> None:
         super().__init__(early_stopping_patience=evaluations)
@@ -218,7 +217,7 @@ class Patience(EarlyStoppingCallback):  # type: ignore[misc]
 
 
 def _loaded_whole(args: TrainingArguments, state: TrainerState) -> list[Path]:
-    """The best checkpoint so far, where the trainer will load it by the state of its shards."""
+    """The best checkpoint so far, if the trainer will load it from its sharded state."""
     sharded = bool(args.deepspeed or args.fsdp)
     best = state.best_model_checkpoint if sharded and args.load_best_model_at_end else None
     return [Path(best)] if best is not None else []

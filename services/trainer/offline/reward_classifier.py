@@ -35,11 +35,10 @@ def convert_to_classifier(
 ) -> None:
     """Replace the content of a model folder by a sequence classifier that gives equal scores.
 
-    A score is that of a conversation's last token, as in training: ``chat_template`` ends there,
-    and the model's own, where it is None, is made to leave out what follows. Padding is not among
+    A score is that of a conversation's last token, as in training: ``chat_template`` ends there; if
+    it is None, the model's own is changed to omit what follows. Padding is not among
     ``response_ends``. An adapter is merged into ``base``. The model's own code may run where it is
-    ``trusted``. Raises TrainingFailure for an
-    architecture without classifier.
+    ``trusted``. Raises TrainingFailure for an architecture without classifier.
     """
     language_model = _language_model(directory, base, trusted=trusted)
     classifier = _classifier(language_model, trusted=trusted)
@@ -113,5 +112,5 @@ def _set_chat_template(directory: Path, template: str) -> None:
     (directory / CHAT_TEMPLATE).write_text(template, encoding="utf-8")
     settings = directory / "tokenizer_config.json"
     content = json.loads(settings.read_bytes())
-    if content.pop("chat_template", None) is not None:  # it would win over the file
+    if content.pop("chat_template", None) is not None:  # it would take precedence over the file
         settings.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

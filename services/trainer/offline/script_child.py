@@ -23,7 +23,7 @@ from services.trainer.offline.scripts import ScriptRun
 
 
 class ScriptError(Exception):
-    """A script that does not do what a dataset script must."""
+    """A script that is not a valid dataset script."""
 
 
 def main() -> int:
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def rows_of(run: ScriptRun, scratch: Path) -> Iterator[Any]:
-    """The rows of the script's split; caches of the library go to ``scratch``."""
+    """The rows of the script's split; the library's caches go to ``scratch``."""
     datasets = import_module("datasets")
     folder = run.script.parent
     builder = _builder_class(run.script, datasets)(cache_dir=str(scratch), base_path=str(folder))
@@ -60,7 +60,7 @@ def rows_of(run: ScriptRun, scratch: Path) -> Iterator[Any]:
 
 
 def _builder_class(script: Path, datasets: Any) -> Any:
-    # A name of its own: a script may be called like a library.
+    # A unique name: a script may share one with a library.
     spec = spec_from_file_location(f"dataset_script_{script.stem}", script)
     if spec is None or spec.loader is None:
         raise ScriptError("is not a Python file")

@@ -1,4 +1,4 @@
-"""The operator's dataset scripts: where they are, and their rows as a file to validate."""
+"""The operator's dataset scripts: finding them, and writing their rows to a file to validate."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,7 @@ CHILD = "services.trainer.offline.script_child"
 SETTING = "TEMPER_DATASET_SCRIPTS"
 FAILED = "dataset_script_failed"
 MAX_BYTES = 16 << 30
-"""Of the rows of one script, and of anything that it writes."""
+"""Limit of the rows of one script, and of any file that it writes."""
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 2.0
 MAX_REASON = 1000
@@ -38,7 +38,7 @@ class ScriptRun(BaseModel):
 
     @property
     def partial(self) -> Path:
-        """The rows while they are written."""
+        """The rows while they are being written."""
         return self.output.with_suffix(".partial")
 
     @property
@@ -48,13 +48,13 @@ class ScriptRun(BaseModel):
 
 
 def find_script(root: Path | None, reference: ScriptReference, param: str) -> Path:
-    """The file of a reference; raises `InvalidRequest` where the operator has none of that name."""
+    """The file of a reference; raises `InvalidRequest` if the operator has none by that name."""
     if root is None:
         raise InvalidRequest(f"dataset scripts need the operator's {SETTING}", param=param)
     try:
         path = (root / reference.path).resolve()
         is_there = path.is_relative_to(root.resolve()) and path.is_file()
-    except (OSError, RuntimeError):  # a name too long, links in a circle
+    except (OSError, RuntimeError):  # a name too long, or a symlink loop
         is_there = False
     if not is_there:
         raise InvalidRequest(f"no script {reference.path!r} in the folder of scripts", param=param)
@@ -82,7 +82,7 @@ def write_rows(run: ScriptRun, param: str) -> None:
     try:
         while process.returncode() is None:
             if time.monotonic() > deadline:
-                message = f"{run.script.name} did not end within {run.seconds:g} s"
+                message = f"{run.script.name} did not finish within {run.seconds:g} s"
                 raise InvalidRequest(message, param=param, code=FAILED)
             time.sleep(POLL_SECONDS)
     finally:
@@ -95,4 +95,4 @@ def _reason(run: ScriptRun) -> str:
     try:
         return run.error.read_text(encoding="utf-8")[:MAX_REASON]
     except FileNotFoundError:
-        return "it ended its process"
+        return "it exited the process"

@@ -34,9 +34,9 @@ class TrainingFilesSpec(ValidationSpec):
     data_format: DataFormat = DataFormat.AUTO
     max_seq_length: int = Field(ge=1)
     tokenizer_file: Path | None = None
-    all_uploaded: bool = Field(default=True, description="Whether no training data are of a hub.")
+    all_uploaded: bool = Field(default=True, description="Whether no training data are on a hub.")
     scripts: dict[str, ScriptRun] = Field(
-        default_factory=dict, description="What makes some of the files, by their fields."
+        default_factory=dict, description="The runs that generate some of the files, by field."
     )
 
     def files(self) -> dict[str, SourceFile]:
@@ -62,7 +62,7 @@ class DataSource(_Part):
 
     @property
     def label(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
         return self.filename or self.hub_name or str(self.path)
 
     @model_validator(mode="after")
@@ -73,7 +73,7 @@ class DataSource(_Part):
 
 
 class Mixture(_Part):
-    """Further training data, and how all of them are mixed."""
+    """Further training data, and how all data are mixed."""
 
     sources: list[DataSource] = Field(default_factory=list)
     strategy: MixStrategy = MixStrategy.CONCAT
@@ -98,7 +98,7 @@ class GenerationSpec(_Part):
 
 
 class ReferenceSpec(_Part):
-    """The model that a preference method compares with, and an adapter over it."""
+    """The reference model of a preference method, and an adapter over it."""
 
     model: ModelSource
     adapter: Path | None = None
@@ -108,7 +108,7 @@ class TrainingSpec(_Part):
     """One training.
 
     ``stage_arguments`` are the settings of the stage alone, under LLaMA-Factory's names.
-    ``reference`` None means the model itself as it was before. ``batch_size`` counts rows per
+    ``reference`` None means the model itself before training. ``batch_size`` counts rows per
     optimizer step over all devices; null leaves it to ``arguments``. ``template`` is a template
     name of LLaMA-Factory's; null trains on exactly what the model's own chat template renders.
     ``arguments`` holds LLaMA-Factory's own names, checked by ``services.contracts.llamafactory``,
@@ -126,7 +126,7 @@ class TrainingSpec(_Part):
     mixture: Mixture = Field(default_factory=Mixture)
     validation_data: DataSource | None = None
     validation_sets: dict[str, DataSource] = Field(
-        default_factory=dict, description="By name; each is evaluated with metrics of its own."
+        default_factory=dict, description="By name; each is evaluated with its own metrics."
     )
     method: TrainingType
     lora: Lora = Field(default_factory=Lora)
@@ -151,7 +151,7 @@ class TrainingSpec(_Part):
 
     @property
     def runs_model_code(self) -> bool:
-        """Whether the code of one of its models may run; that of the others has been refused."""
+        """Whether a model of the training has trusted code; untrusted code was refused earlier."""
         return self.model.trusted or (self.reference is not None and self.reference.model.trusted)
 
     @property

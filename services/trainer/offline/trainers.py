@@ -1,6 +1,5 @@
-"""The trainers of LLaMA-Factory's stages, corrected where they do not do what they say.
-
-Holds for LLaMA-Factory 0.9.5 with TRL 0.24. Each class says what the original does.
+"""The trainers of LLaMA-Factory's stages, with fixes. Written for LLaMA-Factory 0.9.5 with TRL
+0.24. Each class says what the original does.
 """
 
 from collections import defaultdict
@@ -77,7 +76,7 @@ class _MetricSums:
             self._sums[split][name] += value
 
     def take(self, split: str, accelerator: Any) -> dict[str, float]:
-        """The sums of a split over all processes, every one of which must call this."""
+        """The sums of a split over all processes; collective."""
         sums = self._sums.pop(split, dict.fromkeys(self._names, 0.0))
         local = torch.tensor([sums[name] for name in self._names], dtype=torch.float64)
         device = accelerator.device
@@ -88,15 +87,15 @@ class _MetricSums:
 
 
 def _split(logs: dict[str, float]) -> str | None:
-    """What a call of ``log`` is about: ``train``, ``eval``, or None for the final summary."""
+    """The split of a call of ``log``: ``train``, ``eval``, or None for the final summary."""
     if "loss" in logs:
         return "train"
     return "eval" if any(name.endswith("_loss") and name != "train_loss" for name in logs) else None
 
 
 def _prefix(logs: dict[str, float]) -> str:
-    """What the names of a call's metrics begin with: ``eval_``, or ``eval_NAME_`` of one of
-    several validation files, and nothing while training."""
+    """The prefix of a call's metric names: ``eval_``, ``eval_NAME_`` for one of several validation
+    files, empty while training."""
     if _split(logs) != "eval":
         return ""
     losses = [name for name in logs if name.endswith("_loss") and name != "train_loss"]
@@ -201,9 +200,9 @@ def _kto_means(total: dict[str, float]) -> dict[str, float]:
 def reward_model_trainer(resume_from: str | None = None) -> Any:
     """The trainer of stage rm, with metrics, and with checkpoints that it can resume from.
 
-    The original logs the loss alone. Its checkpoints hold the language model and the value head
-    in files of their own, which it does not load again: training would continue from the base.
-    Of full and frozen models LLaMA-Factory drops the checkpoint to resume from with a warning.
+    The original logs the loss alone. Its checkpoints hold the language model and the value head in
+    separate files, which it does not reload: training would continue from the base. For full and
+    frozen models LLaMA-Factory drops the checkpoint to resume from with a warning.
     """
     original: Any = llamafactory_module("train.rm.trainer").PairwiseTrainer
     completing: Any = llamafactory_module("train.callbacks").FixValueHeadModelCallback
@@ -212,7 +211,7 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._metric_sums = _MetricSums(("chosen", "rejected", "accuracies", "pairs"))
             super().__init__(*args, **kwargs)
-            # It completes a checkpoint, so it comes before the one that marks it as complete.
+            # It completes a checkpoint, so it must run before the callback that marks it complete.
             self.callback_handler.callbacks.sort(key=lambda each: not isinstance(each, completing))
 
         def compute_loss(

@@ -48,7 +48,7 @@ _PATHS = ("dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_o
 
 
 def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> None:
-    """Train to the last step and write the result; raises what went wrong."""
+    """Train to the last step and write the result."""
     context.enter("configuring")
     known = installed_catalogue()
     check_arguments(spec.arguments, spec.stage, known, beside=spec.beside)
@@ -57,7 +57,7 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
         write_stop_tokens(context.output_dir, preparation.stop_token_ids)
     if spec.generation is not None:
         install_generation(_generation(spec, spec.generation, preparation))
-    # Before the training, so that a template that a reward model cannot keep is refused in time.
+    # Before training, so that a template unfit for a reward model is rejected early.
     chat_template = _reward_template(spec, preparation)
     pissa = Pissa(context.output_dir, spec.seed) if spec.arguments.get("pissa_init") else None
     outcome = _run(spec, arguments, pissa, context)
@@ -144,7 +144,7 @@ def _run(
     patience = Patience(evaluations, context) if isinstance(evaluations, int) else None
     callbacks = [callback] if patience is None else [callback, patience]
     llamafactory_module("train.tuner").run_exp(arguments, callbacks=callbacks)  # adds its own
-    unset_hf_deepspeed_config()  # what is loaded from here on is whole
+    unset_hf_deepspeed_config()  # models loaded from here on are not sharded
     outcome = callback.outcome
     outcome.stopped_early = patience is not None and patience.stopped
     if not outcome.stopped_early and not 0 < outcome.max_steps == outcome.global_step:

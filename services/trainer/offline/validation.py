@@ -25,7 +25,7 @@ from services.trainer.offline.spec import TrainingFilesSpec
 class TrainingFileReport:
     """The outcome for one file.
 
-    ``layout`` is the rows' format, None if no row told it; ``ignored_columns`` are those that
+    ``layout`` is the rows' format, None if no row showed it; ``ignored_columns`` are those that
     training does not use; ``lengths`` is None without a valid row.
     """
 
@@ -59,9 +59,8 @@ class TrainingFileReport:
 
 
 def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonObject:
-    """Check every row, tell the user the lengths, and warn about rows that will be truncated.
-
-    The rows of a dataset script are made first.
+    """Check every row, report the lengths, and warn about rows that will be truncated. The rows of
+    a dataset script are generated first.
     """
     if (run := spec.scripts.get(file.param)) is not None:
         write_rows(run, file.param)
