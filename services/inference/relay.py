@@ -1,7 +1,6 @@
-"""The relay of an engine: the only way to it, for the gateway alone.
-
-vLLM listens on loopback with routes that load weights from any folder. The relay passes on the
-routes of inference, to callers that know its secret, and never tells vLLM's key.
+"""The relay of an engine: its only access from outside, for the gateway alone. vLLM listens on
+loopback with routes that load weights from any folder. The relay proxies the inference routes for
+callers that know its secret, and never reveals vLLM's key.
 """
 
 import hmac
@@ -36,21 +35,21 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 2.0
-"""Shorter than vLLM's, so that a reused connection is never one that vLLM is closing."""
+"""Shorter than vLLM's, so that a connection that vLLM is closing is never reused."""
 END_SECONDS = 5.0
 ADDED_BYTES = 64 << 10
-"""More than the gateway adds to a body."""
+"""Upper bound of what the gateway adds to a body."""
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the operator's choice, as in a container
 RETURNED = ("Content-Type", "Content-Length")
 ABORTED = b'"finish_reason":"abort"'
-"""How vLLM ends the requests in progress when it is told to end: with what it has so far, as if
-that were the answer. No text of an answer looks so, since JSON escapes its quotes."""
+"""How vLLM finishes requests in progress at shutdown: with the partial answer, as if it were
+complete. No answer's text can contain this, since JSON escapes its quotes."""
 
 
 @dataclass(frozen=True)
 class Destination:
-    """The server that answers a request: its address without a path, its key, and the fields that
-    a body has there, whatever the request says."""
+    """The server that answers a request: its address without a path, its key, and fields that
+    override those of the request's body."""
 
     url: str
     key: str = field(repr=False)
@@ -58,7 +57,7 @@ class Destination:
 
 
 class NotAdmitted(Exception):
-    """The engine takes no requests; the gateway is told why, and looks for the model again."""
+    """The engine accepts no requests; the gateway gets the reason and looks up the model again."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.value)
@@ -66,21 +65,19 @@ class NotAdmitted(Exception):
 
 
 class RelayedEngine(Protocol):
-    """What is behind a relay."""
+    """The engine behind a relay."""
 
     def using(self, adapter: ServedAdapter | None) -> AbstractAsyncContextManager[Destination]:
-        """Keep a server ready for one request, with an adapter of the base or without.
-
-        Entering raises `NotAdmitted`, and the `TemperError` to answer with.
+        """Reserve a server for one request, with an adapter of the base or without. Entering raises
+        `NotAdmitted`, or the `TemperError` to answer with.
         """
         ...
 
 
 class Relay:
-    """Passes requests on to an engine, response bytes unchanged; an async context manager.
-
-    A client that goes away ends its request to the engine, and with it the generation. ``url`` is
-    where the relay listens, on a free port of ``host``.
+    """Proxies requests to an engine, response bytes unchanged; an async context manager. A client
+    disconnect cancels the request to the engine, and with it the generation. ``url`` is the relay's
+    address, on a free port of ``host``.
     """
 
     def __init__(self, engine: RelayedEngine, host: str) -> None:
@@ -157,7 +154,7 @@ class Relay:
 
 @contextmanager
 def published(relay: Relay, epoch: int, job_dir: Path) -> Iterator[None]:
-    """Send gateways to the relay of a job, which runs in ``epoch``."""
+    """Direct gateways to the relay of a job running in ``epoch``."""
     publish_endpoint(job_dir, RelayEndpoint(epoch=epoch, url=relay.url, secret=relay.secret))
     try:
         yield
@@ -166,7 +163,8 @@ def published(relay: Relay, epoch: int, job_dir: Path) -> Iterator[None]:
 
 
 def _reachable(host: str) -> str:
-    """The address of ``host`` in a URL; of a relay that listens on all, that of the host's name."""
+    """The address of ``host`` in a URL; the hostname's for a relay that listens on all
+    interfaces."""
     if host == ANY_ADDRESS:
         return socket.gethostbyname(socket.gethostname())
     return f"[{host}]" if ":" in host else host
@@ -196,7 +194,7 @@ async def _streamed(request: web.Request, answer: aiohttp.ClientResponse) -> web
             end = end[-len(ABORTED) :]
             await response.write(piece)
     except aiohttp.ClientPayloadError as error:
-        # A part must not be mistaken for the whole.
+        # A partial answer must not be mistaken for a complete one.
         logger.warning("the engine broke off its answer: %r", error)
         if request.transport is not None:
             request.transport.abort()
@@ -218,7 +216,7 @@ def _adapter(request: web.Request) -> ServedAdapter | None:
 
 
 def _with_fields(body: bytes, fields: Mapping[str, str | int]) -> bytes:
-    """A body whose values of these fields are replaced."""
+    """A body with these fields overridden."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""What a gateway and the relay of a serving agree on: where the relay is, and what it is told.
+"""The protocol between a gateway and the relay of a serving: its address, and its requests.
 
 A serving's child writes `RelayEndpoint` into the folder of its job, which the gateway shares with
 it. The gateway trusts it only while the job runs in the same epoch.
@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-# Files whose names begin with a dot are no artifacts: clients never read them.
+# Dotfiles are not artifacts: clients never read them.
 ENDPOINT = ".endpoint.json"
 KEEP_WARM = ".keep-warm"
 
@@ -23,11 +23,11 @@ MAX_BODY_BYTES = 32 << 20
 
 
 class Refusal(StrEnum):
-    """Why a relay did not pass a request on; the gateway looks for the model again."""
+    """Why a relay did not forward a request; the gateway looks up the model again."""
 
-    LEAVING = "leaving"  # the serving ends, or is not of this adapter's rank
+    LEAVING = "leaving"  # the serving is shutting down, or lacks this adapter's rank
     ENGINE_GONE = "engine_gone"
-    ENGINE_DIED = "engine_died"  # after it had the request
+    ENGINE_DIED = "engine_died"  # after it received the request
 
 
 class _Strict(BaseModel):
@@ -35,7 +35,7 @@ class _Strict(BaseModel):
 
 
 class ServedAdapter(_Strict):
-    """An adapter to load before the request is passed on: its name and its folder."""
+    """An adapter to load before the request is forwarded: its name and its folder."""
 
     name: str = Field(min_length=1)
     path: Path
@@ -51,7 +51,7 @@ class ServedAdapter(_Strict):
 
 
 class RelayEndpoint(_Strict):
-    """The address of a relay, and the secret that it accepts; of one epoch of its job."""
+    """The address of a relay and the secret that it accepts, for one epoch of its job."""
 
     epoch: int
     url: str
@@ -59,7 +59,7 @@ class RelayEndpoint(_Strict):
 
 
 def publish_endpoint(job_dir: Path, endpoint: RelayEndpoint) -> None:
-    """Let gateways find the relay; readable by this user alone."""
+    """Let gateways find the relay; readable by this user only."""
     target = job_dir / ENDPOINT
     partial = target.with_suffix(".partial")
     partial.unlink(missing_ok=True)
@@ -70,12 +70,12 @@ def publish_endpoint(job_dir: Path, endpoint: RelayEndpoint) -> None:
 
 
 def withdraw_endpoint(job_dir: Path) -> None:
-    """Send no further gateway to the relay."""
+    """Stop directing gateways to the relay."""
     (job_dir / ENDPOINT).unlink(missing_ok=True)
 
 
 def read_endpoint(job_dir: Path, epoch: int) -> RelayEndpoint | None:
-    """The relay of a job that runs in ``epoch``; None while there is none."""
+    """The relay of a job running in ``epoch``; None while there is none."""
     try:
         endpoint = RelayEndpoint.model_validate_json((job_dir / ENDPOINT).read_bytes())
     except (OSError, ValidationError):
@@ -84,7 +84,7 @@ def read_endpoint(job_dir: Path, epoch: int) -> RelayEndpoint | None:
 
 
 def keep_warm(job_dir: Path, wanted: bool) -> None:
-    """Set whether a serving stays without requests; also while it runs."""
+    """Set whether a serving stays up without requests; may change while it runs."""
     if wanted:
         job_dir.mkdir(parents=True, exist_ok=True)
         (job_dir / KEEP_WARM).touch()
@@ -93,5 +93,5 @@ def keep_warm(job_dir: Path, wanted: bool) -> None:
 
 
 def is_kept_warm(job_dir: Path) -> bool:
-    """Whether a serving stays without requests."""
+    """Whether a serving stays up without requests."""
     return (job_dir / KEEP_WARM).exists()

@@ -1,4 +1,4 @@
-"""A limit of concurrent requests that adapts to what a server can take."""
+"""A concurrency limit that adapts to a server's capacity."""
 
 import asyncio
 import time
@@ -6,18 +6,18 @@ from collections import deque
 from collections.abc import Callable
 
 FIRST = 128
-"""Requests in flight before the server has shown what it can take."""
+"""Initial limit, before the server has shown its capacity."""
 LOOK_AGAIN_SECONDS = 1.0
 
 
 class Waiters:
-    """Tasks that wait for room, at one server or at any of several."""
+    """Tasks waiting for capacity, at one server or at any of several."""
 
     def __init__(self) -> None:
         self._futures: deque[asyncio.Future[None]] = deque()
 
     async def woken(self) -> None:
-        """Wait until a request has ended, or for a second, since a pause may be over by then."""
+        """Wait until a request finishes, at most a second, since a pause may be over by then."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._futures.append(future)
@@ -28,7 +28,7 @@ class Waiters:
             timer.cancel()
 
     def wake(self) -> None:
-        """Wake two of them, since an answer may have raised the limit by one."""
+        """Wake two tasks, since an answer may have raised the limit by one."""
         for _ in range(2):
             while self._futures and self._futures[0].done():
                 self._futures.popleft()
@@ -46,7 +46,7 @@ class AdaptiveLimit:
 
     Until the first congestion every success raises the limit by one, so that it doubles in a round
     trip; afterwards a round of successes does. Requests that were sent before the limit was last
-    halved do not halve it again. ``waiters`` are woken when a request has ended.
+    halved do not halve it again. ``waiters`` are woken when a request finishes.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class AdaptiveLimit:
         return self.in_flight < self.limit and self._clock() >= self.paused_until
 
     async def room(self) -> float:
-        """Wait until another request may be sent; returns the seconds that it took."""
+        """Wait until another request may be sent; returns the seconds waited."""
         begun = self._clock()
         while not self.has_room:
             await self._waiters.woken()
@@ -87,20 +87,19 @@ class AdaptiveLimit:
         return self._clock()
 
     def end(self) -> None:
-        """A request has ended, in any way."""
+        """Count the end of a request, whatever its outcome."""
         self.in_flight -= 1
         self._waiters.wake()
 
     def succeeded(self) -> None:
-        """The server answered."""
+        """Note a success, which may raise the limit."""
         never_cut = self._cut_at == float("-inf")
         step = 1.0 if never_cut else 1.0 / self._limit
         self._limit = min(float(self._most), self._limit + step)
 
     def congested(self, begun: float, retry_after: float | None = None) -> None:
-        """The server refused for lack of capacity, or let a request of time ``begun`` time out.
-
-        Nothing is sent for the ``retry_after`` seconds that it asks for.
+        """Halve the limit: the server rejected a request begun at ``begun`` for lack of capacity,
+        or let it time out. Nothing is sent for the ``retry_after`` seconds that it asked for.
         """
         now = self._clock()
         if begun >= self._cut_at:

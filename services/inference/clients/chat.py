@@ -89,7 +89,7 @@ class Completion(BaseModel):
 class ChatCompletion:
     """The first choice of an answer.
 
-    ``latency_seconds`` is that of the attempt that succeeded, the ``attempts``-th.
+    ``latency_seconds`` is that of the successful attempt, the ``attempts``-th.
     """
 
     content: str | None
@@ -101,7 +101,7 @@ class ChatCompletion:
 
     @classmethod
     def of(cls, body: Completion, latency_seconds: float, attempts: int) -> "ChatCompletion":
-        """From the body of an answer."""
+        """Take the fields from an answer's body."""
         choice, usage = body.choices[0], body.usage
         calls = choice.message.tool_calls or []
         return cls(
@@ -159,7 +159,7 @@ class InferenceClient(JsonService):
     ) -> ChatCompletion:
         """Ask for one completion; raises `ServiceFailed`.
 
-        ``keep`` is given the body of a completion as soon as it has arrived.
+        ``keep`` is called with the body of a completion as soon as it arrives.
         """
 
         def read(body: bytes) -> Completion:

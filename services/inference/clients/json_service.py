@@ -19,10 +19,10 @@ from services.inference.clients.adaptive_limit import AdaptiveLimit
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed, seconds_to_wait
 
 LARGEST_ANSWER = 64 * 2**20
-"""Bytes. A text of 8 MiB may be written with six bytes a character."""
+"""Bytes. JSON may escape each character of an 8 MiB text as six bytes."""
 KEPT_BODY = 2000
 SHORTEST_SECRET = 8
-"""Characters. A header's value that is shorter may be part of any answer."""
+"""Characters. A shorter header value could occur in any answer by chance."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Value = TypeVar("Value")
@@ -58,7 +58,7 @@ class JsonService:
     ``largest_answer`` is in bytes. ``keep_alive`` reuses connections, which may close just as a
     request is sent: set False for requests that must not be sent twice. ``direct`` bypasses the
     environment's proxies, for the operator's own services. With ``adapts``, fewer requests are in
-    flight while the server refuses for lack of capacity, which then costs time but no attempt.
+    flight while the server rejects them for lack of capacity, which then costs time but no attempt.
     ``headers`` are sent with every request. Use it as an async context manager.
     """
 

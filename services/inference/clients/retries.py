@@ -86,7 +86,7 @@ class Retries:
         return error.kind is FailureKind.UNSENT or error.kind in self.kinds
 
     def wait(self, attempt: int) -> float:
-        """Seconds before the attempt after the ``attempt``-th, unless the server names them."""
+        """Backoff in seconds after the ``attempt``-th attempt; Retry-After takes precedence."""
         wait = self.first_wait_seconds * 2.0 ** min(attempt - 1, LONGEST_DOUBLING)
         wait = min(self.longest_wait_seconds, wait)
         return wait * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing

@@ -19,7 +19,7 @@ LIMIT_SECONDS = 6 * 3600.0
 
 
 async def merged_model(python: Path, merge: AdapterMerge, job_dir: Path) -> Path:
-    """The folder of the merged model; one that an earlier attempt completed is used again.
+    """The folder of the merged model; one completed by an earlier attempt is reused.
 
     ``python`` is the training runtime's. Raises ``JobFailed`` with the code ``merge_failed``.
     """
@@ -51,8 +51,8 @@ async def merged_model(python: Path, merge: AdapterMerge, job_dir: Path) -> Path
 
 
 def _last_line(job_dir: Path) -> str:
-    """The end of the child's log, where Python puts its error."""
+    """The last line of the child's log, where Python prints its error."""
     with open(job_dir / LOG, "rb") as log:
         log.seek(max(0, os.fstat(log.fileno()).st_size - 2000))
         lines = log.read().decode(errors="replace").strip().splitlines()
-    return lines[-1][:500] if lines else "it ended without a message"
+    return lines[-1][:500] if lines else "it exited without a message"

@@ -1,4 +1,4 @@
-"""What the merging child of an engine reads."""
+"""The spec of an engine's merging child."""
 
 from pathlib import Path
 

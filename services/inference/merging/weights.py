@@ -21,10 +21,9 @@ def merge_adapter(
 ) -> None:
     """Write the merged model and its tokenizer to ``target``.
 
-    The model has the base's data type, and generation stops at ``stop_token_ids`` beside its own
-    tokens. ``base`` is a folder, or a hub repository at ``revision``, whose own code
-    may run where it is ``trusted``. Raises ValueError for an
-    adapter with weights that are not finite.
+    The model has the base's data type, and generation stops at ``stop_token_ids`` as well as its
+    own tokens. ``base`` is a folder, or a hub repository at ``revision``, whose own code may run
+    where it is ``trusted``. Raises ValueError for an adapter with weights that are not finite.
     """
     model = AutoModelForCausalLM.from_pretrained(
         str(base), revision=revision, dtype="auto", trust_remote_code=trusted, use_safetensors=True
@@ -46,7 +45,7 @@ def merge_adapter(
 
 
 def _trained_vocabulary(adapter: Path) -> int | None:
-    """Rows of the embeddings that an adapter holds; None if it holds none."""
+    """Number of rows of an adapter's embeddings; None if it has none."""
     for path in adapter.glob("*.safetensors"):
         with safe_open(path, "pt") as file:
             for name in file.keys():  # noqa: SIM118
@@ -56,7 +55,7 @@ def _trained_vocabulary(adapter: Path) -> int | None:
 
 
 def _untie(model: PreTrainedModel) -> None:
-    """Store both embeddings where training has told them apart."""
+    """Store both embeddings if training made them differ."""
     inputs, outputs = model.get_input_embeddings(), model.get_output_embeddings()
     if model.config.tie_word_embeddings and not torch.equal(inputs.weight, outputs.weight):
         model.config.tie_word_embeddings = False

@@ -1,4 +1,4 @@
-"""Clients of vLLM servers that take token ids and give token ids."""
+"""Clients of vLLM servers that take and return token ids."""
 
 from services.inference.token_engine.base import PromptLogProbs
 from services.inference.token_engine.vllm import CompletionsTokenEngine, VllmTokenEngine

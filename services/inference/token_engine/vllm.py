@@ -1,4 +1,4 @@
-"""vLLM servers as token engines: our own by its route for tokens, any other by /v1/completions."""
+"""vLLM servers as token engines: our own by its token route, any other by /v1/completions."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
@@ -24,7 +24,7 @@ TURN_TIMEOUT = 3600.0
 """Seconds per attempt: a long turn on a server with a long queue."""
 TURN_RETRIES = model_retries(attempts=6, deadline_seconds=2 * TURN_TIMEOUT)
 LARGEST_ANSWER = 256 * 2**20
-"""Bytes; a teacher's top-k alternatives for ten thousand tokens take this much."""
+"""Bytes; the size of a teacher's top-k alternatives for ten thousand tokens."""
 LEAST_LOG_PROB = -9000.0
 """vLLM reports -9999 for a log-probability of NaN."""
 GENERATE = "/inference/v1/generate"

@@ -1,1 +1,1 @@
-"""What generates answers: a vLLM server that belongs to one job."""
+"""A vLLM server that belongs to one job."""

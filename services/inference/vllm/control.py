@@ -15,7 +15,7 @@ from services.contracts.base import JsonObject
 from services.inference.token_engine.base import EngineFailed
 
 CONTROL_TIMEOUT_SECONDS = 600.0
-"""Of one call; loading tens of gigabytes from a slow disk takes minutes."""
+"""Timeout of one call; loading tens of gigabytes from a slow disk takes minutes."""
 MAX_REASON = 500
 
 
@@ -45,7 +45,7 @@ class VllmControl:
         await self._post("/pause?mode=keep")
 
     async def resume(self) -> None:
-        """Continue."""
+        """Resume."""
         await self._post("/resume")
 
     async def reload(self, folder: Path) -> None:
@@ -76,7 +76,7 @@ class VllmControl:
         await self._post("/sleep?level=1&mode=keep")
 
     async def wake(self) -> None:
-        """Reacquire the memory and continue."""
+        """Reacquire the memory and resume."""
         await self._post("/wake_up")
         if (await self._get("/is_sleeping")).json()["is_sleeping"]:
             raise EngineFailed("vLLM did not wake up")

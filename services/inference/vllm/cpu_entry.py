@@ -11,7 +11,7 @@ reload does not update that copy, so it is packed again here.
 
 import gc
 
-gc.disable()  # importing creates half a million objects and no garbage: saves two seconds per start
+gc.disable()  # imports create half a million objects and no garbage: saves 2 s per start
 
 import multiprocessing  # noqa: E402
 from typing import Any  # noqa: E402

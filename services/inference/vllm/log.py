@@ -43,7 +43,7 @@ _VALIDATION = re.compile(r"\d+ validation errors? for ")
 
 
 class LogFollower:
-    """Reads lines appended to a log from now on."""
+    """Reads lines appended to a log after its creation."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +66,7 @@ def milestone(line: str) -> StartupPhase | None:
 
 
 def failure_cause(lines: list[str]) -> str | None:
-    """Why vLLM ended, in one line, from the last lines of its log."""
+    """Why vLLM exited, in one line, from the last lines of its log."""
     texts = [_PREFIX.sub("", line).strip() for line in lines]
     causes = [
         _with_detail(texts, index)

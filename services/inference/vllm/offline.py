@@ -1,8 +1,8 @@
 """vLLM without a server: conversations in on stdin, answers out on stdout, in the vllm runtime.
 
 ``python -m services.inference.vllm.offline <arguments of vllm serve>`` speaks the JSON lines of
-`services.contracts.offline_engine`. All other output goes to stderr. It ends when the prompts have
-ended, and at once when stdin closes before that.
+`services.contracts.offline_engine`. All other output goes to stderr. It exits after the last
+prompt, and immediately if stdin closes before that.
 """
 
 import os
@@ -23,13 +23,13 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 from services.contracts.offline_engine import OfflineAnswer, OfflinePrompt, OfflineSampling
 
 HELD = 1024
-"""Prompts that the engine knows at once, several times as many as it generates for."""
+"""Prompts queued in the engine, several times as many as it generates for concurrently."""
 BEAM_PROMPTS = 32
-"""Prompts of one beam search; their answers come together."""
+"""Prompts per beam search; their answers arrive together."""
 
 
 class Prompts:
-    """The prompts of stdin, read ahead by a thread."""
+    """The prompts on stdin, prefetched by a thread."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -38,7 +38,8 @@ class Prompts:
         threading.Thread(target=self._read, daemon=True).start()
 
     def take(self, most: int, *, wait: bool) -> list[OfflinePrompt]:
-        """Up to ``most`` prompts, those that are there; with ``wait`` none means the end."""
+        """Up to ``most`` available prompts; with ``wait``, wait for at least one: none means the
+        end."""
         taken: list[OfflinePrompt] = []
         while len(taken) < most and not self._ended:
             try:
@@ -61,7 +62,7 @@ class Prompts:
 
 
 class OfflineEngine:
-    """Answers conversations; prompts join the running ones as others end."""
+    """Answers conversations by continuous batching."""
 
     def __init__(self, llm: LLM, sampling: OfflineSampling) -> None:
         self._llm = llm
@@ -70,7 +71,7 @@ class OfflineEngine:
         self._begun: dict[int, float] = {}
 
     def answers(self, prompts: Prompts) -> Iterator[OfflineAnswer]:
-        """The answers, in the order in which they end."""
+        """The answers, in order of completion."""
         sampling = self._sampling
         return self._searched(prompts) if sampling.use_beam_search else self._sampled(prompts)
 
@@ -159,11 +160,11 @@ class OfflineEngine:
 
 _NOT_OF_VLLM = {"use_beam_search", "length_penalty", "chat_template_kwargs"}
 _REFUSALS = (ValueError, TypeError, TemplateError)
-"""What chat templates and the engine raise for conversations that they do not take."""
+"""What chat templates and the engine raise for conversations that they reject."""
 
 
 def main() -> None:
-    """Answer all prompts of stdin."""
+    """Answer all prompts on stdin."""
     # vLLM and its libraries print: only answers may reach stdout.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1, encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

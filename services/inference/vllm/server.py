@@ -127,7 +127,7 @@ class VllmServer:
         return self._process is None or self._process.returncode() is not None
 
     async def watch(self) -> None:
-        """Return never; raise `VllmFailed` when the server exits."""
+        """Never return; raise `VllmFailed` when the server exits."""
         assert self._process is not None  # noqa: S101 - the block has been entered
         while (code := self._process.returncode()) is None:
             self._last_lines.extend(self._follower.new_lines())
@@ -145,7 +145,7 @@ class VllmServer:
             self._last_lines.clear()
 
     def _start(self, port: int) -> None:
-        assert self._scratch is not None  # noqa: S101 - made on entry
+        assert self._scratch is not None  # noqa: S101 - created on entry
         launch = plan_launch(
             find_runtime(self._runtime_folder.parent, self._runtime_folder.name),
             self._model,
@@ -169,7 +169,7 @@ class VllmServer:
         self._report(StartupPhase.IMPORTING)
 
     async def _ready(self) -> int | None:
-        """Wait until the server answers; return its exit code if it exits instead."""
+        """Wait until the server answers; return its exit code if it exits first."""
         assert self._process is not None  # noqa: S101 - started before
         headers = {"Authorization": f"Bearer {self.api_key}"}
         # The environment's proxy must not be used for loopback addresses.

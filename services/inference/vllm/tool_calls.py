@@ -1,4 +1,4 @@
-"""Which of vLLM's tool call parsers reads the calls of a model."""
+"""Selects vLLM's tool call parser for a model."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ PARSERS = (
     ("[TOOL_CALLS]", "mistral"),
     ("Environment: ipython", "llama3_json"),
 )
-"""What a chat template writes calls with, and the parser of that format. GLM and Qwen3-Coder have
-the tags of Hermes around formats of their own, so they come first."""
+"""Markers of call formats in chat templates, and their parsers. GLM and Qwen3-Coder wrap their own
+formats in Hermes tags, so they come first."""
 
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
 LARGEST_FILE = 16 * 2**20
