@@ -1,4 +1,4 @@
-"""A durable file that one process appends to, in whole pieces, while others may read it."""
+"""A durable file that one process appends to atomically while others may read it."""
 
 import errno
 import os
@@ -13,8 +13,8 @@ from services.contracts.errors import StorageFull
 class AppendFile:
     """Appends to a file, which is created if missing; a context manager that closes it.
 
-    Nothing is buffered: a piece survives a crash of this process once `append` returns, and a crash
-    of the machine once `sync` does.
+    Nothing is buffered: appended data survive a crash of this process once `append` returns, and a
+    crash of the machine once `sync` does.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class AppendFile:
         return self._end
 
     def truncate(self, end: int) -> None:
-        """Durably drop what follows the byte ``end``, if anything does."""
+        """Durably truncate the file to ``end`` bytes."""
         if end < self._end:
             self._file.truncate(end)
             self.sync()
@@ -45,7 +45,7 @@ class AppendFile:
         begin, rest = self._end, memoryview(data)
         with self._storage_errors():
             try:
-                while rest:  # a disk that fills takes a part before it refuses the rest
+                while rest:  # a disk that fills up accepts a partial write first
                     rest = rest[self._file.write(rest) :]
             except OSError:
                 with suppress(OSError):  # the next writer truncates it

@@ -1,4 +1,4 @@
-"""A durable JSON Lines file of records: one process appends, others may read meanwhile.
+"""A durable JSON Lines file of records: one process appends while others may read.
 
 One JSON object per line, UTF-8, each terminated by a newline. Bytes after the last newline are a
 line that is still being written or was torn by a kill; readers ignore them and the next writer
@@ -25,7 +25,7 @@ Record = TypeVar("Record", bound=BaseModel)
 
 
 class UnreadableRecord(TemperError):
-    """A record of a file is damaged; the message names the file and the position."""
+    """A damaged record; the message names the file and the position."""
 
     code = "unreadable_record"
 
@@ -71,7 +71,7 @@ class AppendLog(Generic[Record]):
             try:
                 self.sync()
             except (OSError, StorageFull):
-                if error is None:  # otherwise the error that ended the block says more
+                if error is None:  # otherwise the block's own error is more informative
                     raise
 
     @property

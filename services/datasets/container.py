@@ -24,7 +24,7 @@ _FOREIGN = {
 class Container(StrEnum):
     """How the rows are stored."""
 
-    JSONL = "jsonl"  # one JSON value a line
+    JSONL = "jsonl"  # one JSON value per line
     JSON = "json"  # one array that holds the rows
     PARQUET = "parquet"
 
@@ -32,8 +32,8 @@ class Container(StrEnum):
 def detect_container(path: Path) -> Container:
     """Detect the container of a file.
 
-    Raises UnreadableFile for an empty file, for one JSON object that is spread over lines, and
-    for any other beginning.
+    Raises UnreadableFile for an empty file, for one JSON object spread over lines, and for any
+    other content.
     """
     head = _head(path)
     if head.startswith(_PARQUET_MAGIC):
@@ -66,7 +66,8 @@ def _head(path: Path) -> bytes:
 
 
 def _is_spread_object(text: bytes) -> bool:
-    """Whether the first line breaks off inside an object and the second begins no other one."""
+    """Whether an object is still open after the first line and the second line does not start
+    another."""
     first, _, rest = text.partition(b"\n")
     second = rest.lstrip()
     if not second or second.startswith(b"{"):

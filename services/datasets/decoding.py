@@ -18,7 +18,7 @@ _TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
 
 
 class Scanned(NamedTuple):
-    """A value, the end of its text, and the rule that it breaks, if any."""
+    """A value, the end of its text, and the rule that it violates, if any."""
 
     value: JsonValue
     end: int
@@ -50,10 +50,8 @@ class StrictDecoder:
         return value
 
     def scan(self, text: str, start: int) -> Scanned:
-        """Decode the value that begins at ``start``; text may follow it.
-
-        Raises JSONDecodeError where the syntax breaks off, and RowError for a value whose end
-        cannot be found.
+        """Decode the value that begins at ``start``; text may follow it. Raises JSONDecodeError for
+        a syntax error, and RowError for a value whose end cannot be found.
         """
         self._fault = None
         try:
@@ -86,7 +84,7 @@ class StrictDecoder:
 
 
 def decode_within(text: str, path: str) -> JsonValue:
-    """Decode JSON that a row holds as text; raises RowError that names the path."""
+    """Decode a row's embedded JSON text; raises a RowError that names the path."""
     try:
         return StrictDecoder().decode(text)
     except RowError as error:
@@ -94,7 +92,7 @@ def decode_within(text: str, path: str) -> JsonValue:
 
 
 def reason(error: json.JSONDecodeError) -> str:
-    """The decoder's objection, to be followed by a place."""
+    """The decoder's message, to be followed by a position."""
     message = error.msg.removesuffix(" at")
     return message[0].lower() + message[1:]
 

@@ -22,7 +22,7 @@ from services.datasets.messages import (
 from services.datasets.record import JsonValue, RowError, shown
 
 MAX_IGNORED = 20
-"""Ignored columns that are named; rows with free-form keys must not fill the memory."""
+"""Maximum ignored columns to report; rows with free-form keys must not fill the memory."""
 
 _SHAREGPT_ROLES = {
     "system": "system",
@@ -104,7 +104,7 @@ def _check_order(messages: list[Message]) -> None:
         elif role == "user":
             allowed = before in ("", "assistant")
         else:
-            allowed = before in ("assistant", "tool")  # which call it answers was checked
+            allowed = before in ("assistant", "tool")  # its call was checked before
         if not allowed:
             reason = f"after '{before}'" if before else "with no question before it"
             raise RowError(f"{place} {reason}; user and assistant must alternate")

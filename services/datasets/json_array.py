@@ -1,8 +1,8 @@
 """Rows of a JSON file: the elements of one top-level array.
 
-The standard library's decoder runs over a sliding window of the text instead of a streaming
-parser, because ijson's C backend (3.6) crashes the process on a number of 5,000 digits, replaces
-lone surrogates silently and sets no limit to the size of an element.
+The standard library's decoder runs over a sliding window of the text instead of a streaming parser,
+because ijson's C backend (3.6) crashes the process on a number of 5,000 digits, silently replaces
+lone surrogates and does not limit the size of an element.
 """
 
 import codecs

@@ -1,4 +1,4 @@
-"""Rows of a JSONL file: one JSON value a line, blank lines skipped."""
+"""Rows of a JSONL file: one JSON value per line, blank lines skipped."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _BLANKS = b" \t\r\n"
 
 
 class Lines(Protocol):
-    """A binary file that is read by lines, plain or decompressing."""
+    """A binary file read line by line, plain or decompressing."""
 
     def readline(self, size: int = -1, /) -> bytes:
         """The next line, or ``size`` bytes of a longer one."""

@@ -64,7 +64,7 @@ def check_text(value: JsonValue, path: str) -> str:
         return value
     if value is None:
         raise RowError(f"{path} is missing")
-    raise RowError(f"{path} is {shown(value)}, not a text")
+    raise RowError(f"{path} is {shown(value)}, not a string")
 
 
 def _check_message(message: JsonValue, position: int) -> str:
@@ -97,7 +97,7 @@ def _check_content(message: Message, role: str, position: int) -> None:
             return
         raise RowError(f"{place} is missing")
     if not isinstance(content, list):
-        raise RowError(f"{place} is {shown(content)}, not a text or a list of text parts")
+        raise RowError(f"{place} is {shown(content)}, not a string or a list of text parts")
     if not content:
         raise RowError(f"{place} is an empty list")
     for index, part in enumerate(content):
@@ -157,7 +157,7 @@ def _unanswered(open_calls: dict[str, int], messages: list[Message]) -> RowError
 
 
 def check_tools(tools: JsonValue) -> str:
-    """Check a list of functions, or the JSON text of such a list, and return it as JSON text.
+    """Check a list of functions, or its JSON text, and return it as JSON text.
 
     A function may be bare or wrapped as OpenAI does, ``{"type": "function", "function": ...}``.
     None, an empty list and an empty string return "". Raises RowError.

@@ -19,20 +19,20 @@ _BATCH_ROWS = 16
 _BUFFER_BYTES = 1024 * 1024
 
 MAX_ROWS = 100_000_000
-"""Rows that a file may declare: a few kilobytes can declare billions."""
+"""Maximum declared rows: a few kilobytes can declare billions."""
 MAX_PAGES = 5_000_000
 MAX_EXPANSION = 200
 EXPANDED_BYTES = 64 * 2**20
-"""Pages that are in memory together, one for each column, must not take more than this and expand
-by more than `MAX_EXPANSION`: a page is decompressed as a whole, so that 28 kB could take gigabytes.
-The sizes are those of the page headers, which readers go by, not those of the footer."""
+"""Pages in memory together, one per column, must not both take more than this and expand by more
+than `MAX_EXPANSION`: a page is decompressed as a whole, so that 28 kB could take gigabytes. The
+sizes are those of the page headers, which readers use, not those of the footer."""
 
 
 class ParquetReader:
-    """Rows are objects with a key for each column; what a row lacks is null.
+    """Rows are objects with a key for each column; missing values are null.
 
-    Dates and times become ISO 8601 text, decimals numbers, bytes the UTF-8 text that they hold,
-    and floats that are not finite null.
+    Dates and times become ISO 8601 text, decimals numbers, bytes their UTF-8 text, and non-finite
+    floats null.
     """
 
     container = Container.PARQUET
@@ -71,7 +71,7 @@ class ParquetReader:
                 yield self._single(batch.slice(position, 1), schema, row)
 
     def _single(self, batch: pa.RecordBatch, schema: pa.Schema, row: int) -> Record | Problem:
-        """One row on its own, after a batch turned out to hold one that is bad or too long."""
+        """One row by itself, for batches with a row that is bad or too long."""
         if batch.nbytes > self._max_row_bytes:
             return Problem(row, f"is longer than {self._max_row_bytes:,} bytes")
         values = _values(batch, schema)
@@ -140,7 +140,7 @@ def _finite(value: JsonValue) -> JsonValue:
 
 
 def _json_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema to cast rows to so that every value, floats aside, is one that JSON has.
+    """The schema to cast rows to so that JSON can express every value, except for floats.
 
     Raises UnreadableFile for columns of the same name and for a type that cannot be cast.
     """
@@ -182,7 +182,7 @@ def _json_leaf(kind: pa.DataType, column: str) -> pa.DataType:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """Binary columns count: writers that annotate no text store their strings so."""
+    """Binary columns count: writers without annotations store strings this way."""
     tests = (types.is_string, types.is_large_string, types.is_string_view)
     binary = (types.is_binary, types.is_large_binary, types.is_binary_view)
     return any(test(kind) for test in (*tests, *binary))

@@ -1,7 +1,7 @@
-"""Sizes in the page headers of a Parquet file, which decide how much memory reading it takes.
+"""Sizes in the page headers of a Parquet file, which determine the memory that reading it takes.
 
-The sizes in a file's footer are only hints: a reader decompresses as many bytes as the header of
-each page says. A header is a Thrift struct in the compact protocol, of which two fields are needed
+The sizes in a file's footer are only hints: a reader decompresses as many bytes as each page header
+says. A header is a Thrift struct in the compact protocol; two of its fields are needed
 (parquet.thrift: PageHeader).
 """
 
@@ -17,12 +17,12 @@ _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 0, 1, 2, 3
 _INTEGERS = (4, 5, 6)
 _MAX_NESTING = 8
 _MAX_STEPS = 10_000
-"""Bytes of a header that are looked at; texts are skipped. Real ones have about fifty."""
+"""Maximum bytes of a header that are parsed; strings are skipped. Real headers have about fifty."""
 
 
 @dataclass(frozen=True)
 class ParquetPage:
-    """The bytes of a page, in the file and in memory."""
+    """The sizes of a page in bytes, in the file and in memory."""
 
     stored: int
     expanded: int

@@ -1,4 +1,4 @@
-"""Questions and reference answers in rows: our own keys, and those of published data sets.
+"""Questions and reference answers in rows: our own keys, and those of published datasets.
 
 Supports rows of verl and MindSpeed-RL (``prompt`` as a list of messages, ``reward_model`` with a
 ``ground_truth``), Search-R1 (the same beside ``question`` and ``golden_answers``), GSM8K (an
@@ -33,7 +33,7 @@ def question_of(row: JsonObject) -> tuple[str, str | list[JsonObject]]:
     if key == "messages":
         return key, _messages(value, key)
     if not isinstance(value, str):
-        raise RowError(f"{key} is {shown(value)}, not a text")
+        raise RowError(f"{key} is {shown(value)}, not a string")
     if not value.strip():
         raise RowError(f"{key} is empty")
     return key, value
@@ -84,7 +84,7 @@ def _reference(row: JsonObject) -> tuple[str, JsonValue]:
 
 def _text(value: JsonValue, path: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise RowError(f"{path} is {shown(value)}, not a text or a number")
+        raise RowError(f"{path} is {shown(value)}, not a string or a number")
     text = value if isinstance(value, str) else repr(value)
     if "\0" in text:
         raise RowError(f"{path} holds the character U+0000, which cannot be stored")

@@ -10,7 +10,7 @@ JsonValue = Any
 """Any JSON value: finite numbers, no lone surrogates, bounded depth."""
 
 MAX_ROW_BYTES = 16 * 2**20
-"""A longer row is a problem: this bounds the memory that reading takes."""
+"""Longer rows are rejected, to bound the memory that reading takes."""
 
 MAX_DEPTH = 100
 """Maximum nesting of objects and lists in a row."""
@@ -36,7 +36,7 @@ class Problem:
 
 
 class UnreadableFile(TemperError):
-    """The rest of a file cannot be read; ``problem`` names the place."""
+    """The rest of a file cannot be read; ``problem`` says where."""
 
     code = "unreadable_file"
 

@@ -1,4 +1,4 @@
-"""Renders conversations as alternating texts: what the model reads and what it learns to write."""
+"""Renders conversations as alternating texts: what the model reads, and what it learns to write."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ def render(conversation: Conversation, template: TemplateRenderer) -> Iterator[l
 
     A conversation is one example as long as the template only appends. Where it rewrites earlier
     turns (many drop old reasoning), a new example begins with the whole context as rendered then.
-    White space after a response belongs to the next context: generation has stopped by then.
+    White space after a response belongs to the next context: generation has stopped before it.
     """
     tools = list(conversation.tools)
     messages = [as_chat_message(message) for message in conversation.messages]
@@ -71,7 +71,8 @@ def render_answer(conversation: Conversation, template: TemplateRenderer) -> Exc
 def render_pair(
     preferred: Conversation, rejected: Conversation, template: TemplateRenderer
 ) -> tuple[str, tuple[str, str]]:
-    """The prompt, and both answers; text that a template adds to one answer alone is its own."""
+    """The prompt, and both answers; text that a template adds to only one answer is part of that
+    answer."""
     first, second = render_answer(preferred, template), render_answer(rejected, template)
     shared = min(first.context, second.context, key=len)
     return shared, (

@@ -1,4 +1,4 @@
-"""Rows of a file from any place on, for somebody who looks at them."""
+"""Pages of a file's rows from any position, for display."""
 
 import os
 import re
@@ -19,15 +19,14 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Behind a row; in JSONL also where its line ends, which saves reading all before it."""
+    """A position after a row; in JSONL also the offset of its line end, to seek to."""
 
     row: int = 0
     offset: int | None = None
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """The place with this id, or behind the row of this number; None is the beginning.
-
+        """The place with this id, or after the row with this number; None is the start of the file.
         Raises `InvalidRequest`.
         """
         if text is None:
@@ -39,14 +38,13 @@ class Place:
 
     @property
     def id(self) -> str:
-        """What `parse` reads."""
+        """The id that `parse` reads."""
         return str(self.row) if self.offset is None else f"{self.row}-{self.offset}"
 
 
 def rows_behind(path: Path, place: Place) -> Iterator[tuple[Place, Record | Problem]]:
-    """The rows behind a place, each with its own; raises UnreadableFile where reading ends.
-
-    Only JSONL can be entered anywhere: other files are read from their beginning.
+    """The rows after a place, each with its own place; raises UnreadableFile where reading fails.
+    Only JSONL supports seeking: other files are read from the start.
     """
     if detect_container(path) is Container.JSONL:
         yield from _lines_behind(path, place)

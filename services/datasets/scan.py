@@ -42,7 +42,7 @@ class InvalidFile(InvalidRequest):
 
     @property
     def rows(self) -> list[dict[str, JsonValue]]:
-        """Row and message of every problem that a row has."""
+        """Row and message of every problem of a single row."""
         kept = [problem for problem in self.problems if problem.row is not None]
         return [{"row": problem.row, "message": problem.message} for problem in kept]
 
@@ -61,7 +61,7 @@ class ScanReport:
     """The outcome of a scan.
 
     ``rows`` counts the rows read, ``errors`` holds the first problems in order. ``complete`` is
-    false when there were more: the scan stopped at the first that it could not keep.
+    false if the scan stopped because there were more than it could keep.
     """
 
     container: Container | None
@@ -80,7 +80,7 @@ class Scan(Generic[Row]):
     """Iterates over the rows that pass ``check``, which returns a row's parsed form.
 
     Keeps up to ``max_errors`` problems and stops at the next one. The report is final once the
-    iteration has ended; a bad file raises nothing.
+    iteration ends; a bad file raises nothing.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class Scan(Generic[Row]):
 
     @property
     def report(self) -> ScanReport:
-        """What the scan has found so far."""
+        """The findings so far."""
         return ScanReport(
             self._container, self._rows, self._valid_rows, tuple(self._errors), self._complete
         )
 
     def run(self) -> ScanReport:
-        """Scan the whole file and return the report, for checks whose results nobody needs."""
+        """Scan the whole file and return the report, discarding the parsed rows."""
         for _ in self:
             pass
         return self.report

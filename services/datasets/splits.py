@@ -14,7 +14,7 @@ from services.datasets.record import JsonValue, Problem, RowError, UnreadableFil
 from services.metrics.extraction import at_path
 
 MOST_ROWS = 100
-"""Rows of a sub-task in each part, at most."""
+"""Maximum rows per sub-task in each part."""
 SEED = 42
 
 
@@ -33,8 +33,8 @@ class Split:
 def by_subtask(subtasks: Iterable[tuple[str, ...]], *, shuffles: bool) -> Split:
     """The first and the last ``min(100, n // 2)`` of the n rows of each sub-task.
 
-    ``subtasks`` has that of each row. With ``shuffles`` the rows of a sub-task are shuffled first,
-    so that its parts are the same whatever other sub-tasks the file holds.
+    ``subtasks`` has the sub-task of each row. With ``shuffles`` the rows of a sub-task are shuffled
+    first, so that its parts are the same whatever other sub-tasks the file holds.
     """
     rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, subtask in enumerate(subtasks):
@@ -68,7 +68,7 @@ def shuffled(rows: Sequence[int]) -> list[int]:
 def by_question(questions: Sequence[str], final_share: float) -> Split:
     """A share of the questions for the final part, by their hashes.
 
-    Equal questions come into the same part, whatever the order of the rows.
+    Equal questions go to the same part, whatever the order of the rows.
     """
     distinct = sorted(set(questions), key=_hash)
     final = set(distinct[: math.ceil(len(distinct) * final_share)])
@@ -84,7 +84,7 @@ def _hash(question: str) -> str:
 
 
 def subtask_of(row: JsonValue, benchmark: Benchmark | None) -> tuple[str, ...]:
-    """What names the sub-task of a row; raises `RowError` that names the path at fault."""
+    """The name of a row's sub-task; raises a `RowError` that names the path at fault."""
     names = []
     for path in benchmark.subtasks if benchmark else ():
         try:
@@ -92,13 +92,13 @@ def subtask_of(row: JsonValue, benchmark: Benchmark | None) -> tuple[str, ...]:
         except LookupError:
             raise RowError(f"{path} is missing") from None
         if not isinstance(name, str):
-            raise RowError(f"{path} is {shown(name)}, not a text")
+            raise RowError(f"{path} is {shown(name)}, not a string")
         names.append(name)
     return tuple(names)
 
 
 def rows_of_part(path: Path, benchmark: Benchmark | None, name: SplitName) -> list[int]:
-    """The rows of a file that a part holds; none of a file of single rows.
+    """The rows of a file that belong to a part; none of sub-tasks with a single row.
 
     Raises `UnreadableFile` at the first row that has no sub-task.
     """

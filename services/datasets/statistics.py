@@ -1,4 +1,4 @@
-"""What the rows of a file are like: fields, lengths and the first rows."""
+"""Statistics of a file's rows: fields, lengths and the first rows."""
 
 from array import array
 from collections import defaultdict
@@ -70,13 +70,13 @@ def describe_rows(path: Path) -> DatasetStatistics:
 
 
 def estimate_tokens(rows: Iterable[JsonValue]) -> TokenStatistics:
-    """Tokens of rows, of which there is at least one, by the characters of their texts."""
+    """Estimated tokens of one or more rows, by the characters of their texts."""
     characters = map(_characters, rows)
     return lengths(array("q", (-(-each // CHARACTERS_PER_TOKEN) for each in characters)))
 
 
 def lengths(tokens: "array[int]") -> TokenStatistics:
-    """Statistics of the tokens of rows, of which there is at least one."""
+    """Statistics of the token counts of one or more rows."""
     ordered = sorted(tokens)
     total = sum(ordered)
     return TokenStatistics(

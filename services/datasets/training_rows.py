@@ -105,7 +105,7 @@ def _read_preference(row: Row, data_format: DataFormat) -> TrainingRow:
 
 
 def _side(data_format: DataFormat, row: Row, path: str) -> Demonstration:
-    """One answer of a preference after its prompt; errors name the places of the original row."""
+    """One answer of a preference after its prompt; errors name paths in the original row."""
     try:
         example = read_demonstration(data_format, row)
     except RowError as error:
@@ -120,7 +120,7 @@ def _check_answer(example: Example, path: str) -> None:
 
 
 def _relocated(message: str, row: Row, path: str) -> str:
-    """A message with the places of the original row, whose prompt and answers lie apart."""
+    """A message with paths of the original row, whose prompt and answers are separate."""
     if "messages" in row:
         last = len(row["messages"]) - 1
         message = re.sub(rf"^messages\[{last}\]", path, message)

@@ -1,7 +1,6 @@
-"""The tokens that offline training makes of rendered texts, and which of them have a loss.
-
-Holds for LLaMA-Factory 0.9.5, whose processors (data/processor) do the same for its template
-``empty``: every text is encoded alone, and a row that is too long loses tokens of all its parts.
+"""The tokens that offline training makes of rendered texts, and which of them have a loss. Written
+for LLaMA-Factory 0.9.5, whose processors (data/processor) do the same for its template ``empty``:
+every text is encoded separately, and a row that is too long loses tokens from all its parts.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from services.datasets.rendering import Exchange
 
 
 class Token(NamedTuple):
-    """A token, and the part of the text that it stands for."""
+    """A token, and the part of the text that it represents."""
 
     id: int
     text: str
@@ -25,7 +24,7 @@ class EncodedText(Protocol):
         """How many there are."""
 
     def first(self, count: int) -> list[Token]:
-        """The first ``count``."""
+        """The first ``count`` tokens."""
 
 
 Encode = Callable[[str], EncodedText]
@@ -33,7 +32,8 @@ Encode = Callable[[str], EncodedText]
 
 @dataclass(frozen=True)
 class TokenSettings:
-    """What decides on tokens and loss: tokens per sequence, and two arguments of the library."""
+    """Settings that determine tokens and loss: tokens per sequence, and two arguments of the
+    library."""
 
     cutoff: int
     train_on_prompt: bool = False
@@ -55,8 +55,8 @@ class TrainingTokens:
 def conversation_tokens(
     exchanges: Sequence[Exchange], encode: Encode, settings: TokenSettings
 ) -> TrainingTokens:
-    """A demonstration (data/processor/supervised.py); the last turns come first where
-    ``mask_history`` leaves the loss to them."""
+    """A demonstration (data/processor/supervised.py); with ``mask_history`` only the last turn has
+    a loss, and it is the last to be truncated."""
     pairs = [(encode(each.context), encode(each.response)) for each in exchanges]
     kept: list[TrainingTokens] = []
     room = settings.cutoff
@@ -82,7 +82,7 @@ def conversation_tokens(
 def answer_tokens(
     prompt: str, answers: Sequence[str], encode: Encode, cutoff: int
 ) -> list[TrainingTokens]:
-    """A prompt with each of its answers, which the longest of them decides how to cut
+    """A prompt with each of its answers, truncated as the longest one requires
     (data/processor/pairwise.py and feedback.py)."""
     source = encode(prompt)
     targets = [encode(answer) for answer in answers]
@@ -97,14 +97,15 @@ def answer_tokens(
 
 
 def text_tokens(text: str, encode: Encode, cutoff: int | None) -> TrainingTokens:
-    """Plain text with its end token; with ``cutoff`` None it is cut into sequences, not off."""
+    """Plain text with its end token; with ``cutoff`` None it is split into sequences, not
+    truncated."""
     encoded = encode(text)
     tokens = encoded.first(len(encoded) if cutoff is None else min(len(encoded), cutoff))
     return TrainingTokens(tokens, [True] * len(tokens), len(encoded) - len(tokens))
 
 
 def shares(source: int, target: int, room: int) -> tuple[int, int]:
-    """How many tokens of a context and of its response fit: what is short is kept whole
+    """How many tokens of a context and of its response fit: a short one is kept whole
     (data/processor/processor_utils.py, infer_seqlen)."""
     if target * 2 < room:
         most = room

@@ -47,7 +47,7 @@ Spec = TypeVar("Spec", bound=ValidationSpec)
 
 
 class FileValidation:
-    """One file while it is checked: ``param`` is the request field that names it."""
+    """The validation of one file: ``param`` is the request field that names it."""
 
     def __init__(
         self, param: str, file: SourceFile, reporter: Reporter, progress: Callable[[float], None]
@@ -65,7 +65,7 @@ class FileValidation:
         return Scan(self.path, check, max_errors=max_errors, progress=self.progress)
 
     def message(self, text: str, level: str = "info", **data: JsonValue) -> None:
-        """Tell the user something about the file."""
+        """Report a message about the file to the user."""
         self._reporter.message(f"{self.filename}: {text}", level, **data)
 
 
@@ -83,10 +83,10 @@ def validate(
 ) -> None:
     """Check every file of the job and write result.json.
 
-    ``check`` returns the report of one file; it raises `InvalidFile` for unusable rows, which
-    still lets the remaining files be checked, or any other `TemperError`, which ends the child.
-    ``check_together`` sees the reports of valid files, and may raise a `TemperError` too; what it
-    returns goes into the result beside them.
+    ``check`` returns the report of one file; it raises `InvalidFile` for unusable rows, which still
+    lets the remaining files be checked, or any other `TemperError`, which ends the child.
+    ``check_together`` gets the reports of valid files, and may raise a `TemperError` too; its
+    return value is added to the result.
     """
     reporter = Reporter(job_dir)
     spec = spec_type.model_validate_json((job_dir / SPEC).read_bytes())
@@ -119,7 +119,7 @@ def validate(
 
 
 class _Progress:
-    """Reports the share of all files read, in hundredths; every file weighs the same."""
+    """Reports the share of all files read, in percent; every file weighs the same."""
 
     def __init__(self, reporter: Reporter, files: int) -> None:
         self._reporter = reporter

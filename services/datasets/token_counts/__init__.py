@@ -1,1 +1,1 @@
-"""Tokens of the rows of a file by a model's own tokenizer."""
+"""Token counts of a file's rows by a model's own tokenizer."""

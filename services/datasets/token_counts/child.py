@@ -1,4 +1,4 @@
-"""The child that counts tokens: a hostile file or tokenizer costs its time and memory alone.
+"""The child that counts tokens: a hostile file or tokenizer costs only its time and memory.
 
 Run as ``python -m services.datasets.token_counts.child`` by `services.core.process.worker_pool`.
 """
@@ -66,7 +66,7 @@ class _Counted:
             self._flush()
 
     def statistics(self) -> dict[str, Any]:
-        """What the rows are like; raises ValueError without any."""
+        """Statistics of the rows; raises ValueError if there are none."""
         self._flush()
         if not self._tokens:
             raise ValueError("the file has no rows")

@@ -1,4 +1,4 @@
-"""Counts tokens in a child process, and keeps what it found by the checksums of its input."""
+"""Counts tokens in a child process, and caches the result by the checksums of its input."""
 
 import asyncio
 import contextlib
@@ -16,10 +16,10 @@ from services.core.process.worker_pool import WorkerFailed, WorkerPool
 
 CHILD = "services.datasets.token_counts.child"
 FOLDER = "token_counts"
-MOST_CHARACTERS = 16 << 20
-"""Texts of the first rows that are counted of a larger file."""
-MOST_KEPT = 2000
-COUNTING_AT_ONCE = 2
+MAX_CHARACTERS = 16 << 20
+"""For larger files, the size of the first rows' texts to count."""
+MAX_CACHED = 2000
+MAX_CONCURRENT_COUNTS = 2
 START_SECONDS = 60.0
 SECONDS = 60.0
 MAX_ANSWER_BYTES = 1 << 20
@@ -32,16 +32,16 @@ class TokensNotCounted(TemperError):
 
 
 class TokenCounter:
-    """Token statistics of files by tokenizers; ``home`` is where they are kept."""
+    """Token statistics of files by tokenizer; ``home`` is the cache folder."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / FOLDER
-        self._places = asyncio.Semaphore(COUNTING_AT_ONCE)
+        self._places = asyncio.Semaphore(MAX_CONCURRENT_COUNTS)
 
     async def count(
-        self, path: Path, sha256: str, tokenizer: Path, model: str, most: int = MOST_CHARACTERS
+        self, path: Path, sha256: str, tokenizer: Path, model: str, most: int = MAX_CHARACTERS
     ) -> TokenStatistics:
-        """Tokens of the texts of each row, of the first rows where the file is larger.
+        """Token counts of each row's texts; of the first rows only, for larger files.
 
         ``sha256`` is the file's, ``tokenizer`` a tokenizer.json, and ``model`` its name in the
         result. Raises `TokensNotCounted`.
@@ -89,8 +89,8 @@ def _read(kept: Path) -> TokenStatistics | None:
 
 
 def _keep(kept: Path, found: TokenStatistics) -> None:
-    """Write statistics atomically, and remove the oldest where there are too many; where that
-    cannot be done, nothing is kept."""
+    """Cache statistics atomically, and evict the oldest beyond the limit; on a write error nothing
+    is cached."""
     with contextlib.suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent.parent) as folder:
@@ -98,5 +98,5 @@ def _keep(kept: Path, found: TokenStatistics) -> None:
             partial.write_text(found.model_dump_json())
             partial.replace(kept)
         oldest = sorted(kept.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)
-        for each in oldest[:-MOST_KEPT]:
+        for each in oldest[:-MAX_CACHED]:
             each.unlink(missing_ok=True)

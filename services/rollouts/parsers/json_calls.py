@@ -42,7 +42,7 @@ def call_of(value: JsonValue) -> ParsedCall | str:
     if name is None:
         return "name is missing"
     if not isinstance(name, str) or not name or len(name) > MAX_NAME:
-        return f"name is {shown(name)}, not a text of 1 to {MAX_NAME} characters"
+        return f"name is {shown(name)}, not a string of 1 to {MAX_NAME} characters"
     return ParsedCall(name, _arguments(value))
 
 

@@ -64,5 +64,5 @@ def test_a_row_without_its_sub_task_is_named(tmp_path: Path) -> None:
     path.write_text(
         '{"task": "mol_und", "subtask": "fg_count"}\n{"task": "mol_und", "subtask": 3}\n'
     )
-    with pytest.raises(UnreadableFile, match="row 2: subtask is 3, not a text"):
+    with pytest.raises(UnreadableFile, match="row 2: subtask is 3, not a string"):
         rows_of_part(path, BENCHMARKS["chemcotbench"], "search")

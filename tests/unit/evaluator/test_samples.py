@@ -48,7 +48,7 @@ def test_null_keys_are_dropped_from_messages() -> None:
         ([], "is a list, not an object"),
         ({"gold": "x"}, "messages is missing (or prompt, question or problem"),
         ({"prompt": "a", "messages": [], "gold": "x"}, "has both messages and prompt"),
-        ({"prompt": 3, "gold": "x"}, "prompt is 3, not a text"),
+        ({"prompt": 3, "gold": "x"}, "prompt is 3, not a string"),
         ({"prompt": " ", "gold": "x"}, "prompt is empty"),
         ({"messages": [{"role": "user"}], "gold": "x"}, "messages[0].content is missing"),
         (
@@ -57,8 +57,8 @@ def test_null_keys_are_dropped_from_messages() -> None:
         ),
         ({"prompt": "a"}, "gold is missing"),
         ({"prompt": "a", "gold": []}, "gold is an empty list"),
-        ({"prompt": "a", "gold": True}, "gold is true, not a text or a number"),
-        ({"prompt": "a", "gold": ["x", None]}, "gold[1] is null, not a text or a number"),
+        ({"prompt": "a", "gold": True}, "gold is true, not a string or a number"),
+        ({"prompt": "a", "gold": ["x", None]}, "gold[1] is null, not a string or a number"),
         ({"prompt": "a", "gold": "a\0"}, "gold holds the character U+0000"),
     ],
 )

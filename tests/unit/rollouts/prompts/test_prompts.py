@@ -127,7 +127,7 @@ def test_an_answer_field_beside_gold_is_kept_as_extra() -> None:
             {"messages": [_QUESTION, {"role": "assistant", "content": "4"}]},
             r"messages\[1\].role is 'assistant'",
         ),
-        ({"prompt": "a", "gold": {"x": 1}}, "gold is an object, not a text or a number"),
+        ({"prompt": "a", "gold": {"x": 1}}, "gold is an object, not a string or a number"),
         ({"prompt": "a", "answer": [True]}, r"answer\[0\] is true"),
         ({"prompt": "a", "gold": "\0"}, r"gold holds the character U\+0000"),
     ],
@@ -150,7 +150,7 @@ def test_prompt_indices_start_at_0_and_row_numbers_at_1(tmp_path: Path) -> None:
     prompts = read_prompts(path)
 
     assert [next(prompts).index, next(prompts).index] == [0, 1]
-    with pytest.raises(UnreadableFile, match="row 4: prompt is 3, not a text"):
+    with pytest.raises(UnreadableFile, match="row 4: prompt is 3, not a string"):
         next(prompts)
 
 
