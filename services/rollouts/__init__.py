@@ -1,1 +1,1 @@
-"""Playing conversations of a model with tools, many at once, and keeping every token of them."""
+"""Rolling out conversations of a model with tools, many concurrently, and recording every token."""

@@ -15,8 +15,8 @@ class Phase(StrEnum):
 
 
 class Activity:
-    """Divides the time in which rollouts are in flight among their phases: each moment goes in
-    equal shares to the rollouts that are in a phase, and to no phase while there are none."""
+    """Attributes wall-clock time to the phases of rollouts: each moment is split equally among the
+    rollouts in flight, and counts for no phase while there are none."""
 
     def __init__(self) -> None:
         self._active = dict.fromkeys(Phase, 0)
@@ -25,7 +25,7 @@ class Activity:
 
     @contextmanager
     def during(self, phase: Phase) -> Iterator[None]:
-        """A rollout is in this phase for the duration of the block."""
+        """Count a rollout in this phase for the duration of the block."""
         self._count_time()
         self._active[phase] += 1
         try:

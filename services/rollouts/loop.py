@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 class Rollouts:
-    """Plays conversations of a model with tools, many concurrently; ``activity`` is told what they
-    are doing."""
+    """Plays conversations of a model with tools, many concurrently; ``activity`` tracks their
+    phases."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Rollouts:
         seed_index: int | None = None,
         trajectory_id: str | None = None,
     ) -> Trajectory:
-        """Play one rollout to its end. Failures are recorded in the trajectory: only
+        """Play one rollout to completion. Failures are recorded in the trajectory: only
         ``CancelledError`` is raised.
 
         The same ``seed`` may be used for many rollouts: each turn of each sample derives its own,
@@ -146,7 +146,7 @@ def _first(error: Exception) -> Exception:
 
 
 def allowed_calls(settings: MultiTurn, turns: Sequence[Turn]) -> int:
-    """How many calls may still be executed after ``turns``."""
+    """How many more calls may be executed after ``turns``."""
     if settings.max_tool_calls is None:
         return settings.max_parallel_calls
     ran = [turn.calls_run for turn in turns]

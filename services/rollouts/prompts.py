@@ -1,4 +1,4 @@
-"""The rows that rollouts start from: a conversation to continue, and the reference answers.
+"""Prompts of rollouts from rows: a conversation to continue, and the reference answers.
 
 A row has ``messages``, ``prompt`` or ``question``; ``gold`` or ``answer`` hold the reference
 answers, if any; ``prompt_type`` may override the job's. All other keys are kept as ``extra``.

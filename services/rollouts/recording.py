@@ -140,7 +140,7 @@ class Recording:
         *,
         prompt_tokens: int | None,
     ) -> Turn:
-        """Record a turn whose token ids are unknown, only their number."""
+        """Record a turn of which only the number of tokens is known."""
         self._unlisted += token_count
         turn = Turn(
             text=text,
@@ -164,7 +164,7 @@ class Recording:
         self._show(len(token_ids), calls)
 
     def insert_messages(self, token_count: int, calls: Sequence[CallRun]) -> None:
-        """Record about how many tokens the replies to the last turn's ``calls`` have."""
+        """Record the estimated tokens of the replies to the last turn's ``calls``."""
         self._unlisted += token_count
         self._show(token_count, calls)
 

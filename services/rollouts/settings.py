@@ -1,4 +1,4 @@
-"""Which settings of conversations with tools fit together."""
+"""Validation of the settings of conversations with tools."""
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import MultiTurn, RolloutSampling

@@ -1,4 +1,4 @@
-"""Whether a parser reads the calls that a model's chat template teaches it to write."""
+"""Whether a parser reads the call format of a model's chat template."""
 
 from pathlib import Path
 
@@ -13,8 +13,7 @@ DEFAULT = MultiTurn.model_fields["tool_parser_format"].default
 def check_parser_fits(folder: Path, settings: MultiTurn) -> None:
     """Raise InvalidRequest for a model without a chat template, and for the default parser where
     the template writes calls in another format: the model's calls would be taken for its answer.
-
-    Any other parser is taken to be chosen on purpose.
+    Any other parser is assumed to be deliberate.
     """
     read_chat_files(folder)
     written = tool_call_parser(folder)

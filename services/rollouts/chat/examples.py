@@ -32,7 +32,7 @@ from services.rollouts.chat.files import (
 from services.rollouts.chat.template import ChatTemplate, check_variables
 
 MAX_CHARACTERS = 1_000_000
-"""Of a row whose tokens are shown: encoding takes seconds from here on."""
+"""Limit for a row whose tokens are shown: encoding longer ones takes seconds."""
 
 Part = Literal["conversation", "preferred", "rejected", "answer", "text"]
 
@@ -58,7 +58,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 class ExampleReader:
-    """Turns rows into examples, as a training with these settings does."""
+    """Turns rows into examples as training with these settings does."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ExampleReader:
 
 
 class _Template:
-    """The model's chat template; what it refuses is an error of the row."""
+    """The model's chat template; a conversation that it rejects is an error of the row."""
 
     def __init__(self, folder: Path, settings: OfflineHyperparameters) -> None:
         files, variables = read_chat_files(folder), settings.chat_template_kwargs
@@ -151,7 +151,7 @@ class _Template:
 
 
 class _EncodedText:
-    """An encoding whose tokens are made as far as they are asked for."""
+    """A text's encoding; its tokens are created lazily."""
 
     def __init__(self, text: str, encoding: Encoding) -> None:
         self._text = text
@@ -163,8 +163,8 @@ class _EncodedText:
     def first(self, count: int) -> list[Token]:
         """The first ``count`` tokens.
 
-        A token's text goes up to where the next one begins, so that the texts are the whole; of
-        several tokens that make one character the last has it.
+        A token's text extends to the start of the next one, so that the texts add up to the whole;
+        of several tokens that form one character, the last has it.
         """
         ids = self._encoding.ids[:count]
         begins = [begin for begin, _ in self._encoding.offsets[1 : count + 1]]

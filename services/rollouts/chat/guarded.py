@@ -115,8 +115,8 @@ def _loaded(tokenizer_json: str) -> Tokenizer:
 
 
 def _renamed(description: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """The tokenizer with some added tokens renamed, and their old texts reachable neither as
-    vocabulary entries nor through merges."""
+    """The tokenizer with some added tokens renamed, and their old texts unreachable, whether as
+    vocabulary entries or through merges."""
     added = [
         {**token, "content": names.get(token["content"], token["content"])}
         for token in description["added_tokens"]

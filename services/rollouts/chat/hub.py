@@ -14,8 +14,8 @@ class TokenizerUnavailable(TemperError):
 
 
 def fetch_chat_files(hub_id: str, revision: str | None) -> Path:
-    """A folder with the files, downloaded unless they are in the cache of this host, with the
-    environment's HF_TOKEN if there is one; raises `TokenizerUnavailable`."""
+    """A folder with the files, downloaded unless this host has cached them, with the environment's
+    HF_TOKEN if set; raises `TokenizerUnavailable`."""
     from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes long, rarely needed
 
     from services.core.hub_errors import reason_of  # noqa: PLC0415 - imports the same
@@ -24,6 +24,6 @@ def fetch_chat_files(hub_id: str, revision: str | None) -> Path:
         folder = snapshot_download(
             hub_id, revision=revision, allow_patterns=list(WANTED), ignore_patterns=["*/*"]
         )
-    except Exception as error:  # the library lets some of its HTTP client's own through
+    except Exception as error:  # the library lets some of its HTTP client's exceptions through
         raise TokenizerUnavailable(reason_of(error, f"model {hub_id}", revision)) from error
     return Path(folder)

@@ -24,8 +24,7 @@ from services.rollouts.chat.guarded import SENTINEL
 class ChatTemplate:
     """A compiled template.
 
-    Its date is that of the compilation, so that a conversation that crosses midnight keeps its
-    prefix.
+    Its date is fixed at compilation, so that a conversation that crosses midnight keeps its prefix.
     """
 
     def __init__(
@@ -34,7 +33,7 @@ class ChatTemplate:
         special_tokens: Mapping[str, str],
         variables: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """``variables`` are what the request passes to the template, such as enable_thinking.
+        """``variables`` are the template's variables from the request, such as enable_thinking.
         Raises InvalidRequest for invalid Jinja."""
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, loopcontrols]
@@ -123,7 +122,7 @@ _CALL_ID = re.compile(r"[0-9A-Za-z]{9}")  # required by Mistral's templates
 class ReplyTurns:
     """Renders tool replies after a stand-in for the model's turn.
 
-    ``end`` is the special token with which the template ends the model's turn, None if none.
+    ``end`` is the special token with which the template ends the model's turn, None if it has none.
     """
 
     def __init__(self, template: ChatTemplate, end: str | None) -> None:
@@ -136,9 +135,9 @@ class ReplyTurns:
     def text(self, replies: Sequence["GuardedReply"]) -> tuple[str, str]:
         """What follows the model's own text: the end of its turn, and the replies with the header
         of its next turn. Raises InvalidRequest if the template refuses them."""
-        return self._behind_turn(self._stand_in, replies)
+        return self._after_turn(self._stand_in, replies)
 
-    def _behind_turn(
+    def _after_turn(
         self, stand_in: "_StandIn", replies: Sequence["GuardedReply"]
     ) -> tuple[str, str]:
         turn = stand_in([reply.call_id for reply in replies])
@@ -165,7 +164,7 @@ class ReplyTurns:
     def _shows(self, stand_in: "_StandIn", count: int) -> bool:
         """Whether ``count`` replies are all rendered, after the end of the turn."""
         contents = [f"reply {number}" for number in range(count)]
-        behind = "".join(self._behind_turn(stand_in, replies_to(contents, (), ())))
+        behind = "".join(self._after_turn(stand_in, replies_to(contents, (), ())))
         places = [behind.find(text) for text in (self._end or "", *contents)]
         return -1 not in places and places == sorted(places)
 

@@ -11,11 +11,11 @@ from services.rollouts.chat.files import refused
 
 MAX_TOKENIZER_BYTES = 128 << 20
 CONTEXT = 8
-"""Tokens before the first that decide its text: a character begun earlier, a leading space."""
+"""Tokens before the first that affect its text: an incomplete character, a leading space."""
 LONGEST_CHARACTER = 4
-"""Bytes of UTF-8, and so the most tokens that a character is split into."""
+"""Bytes of a UTF-8 character, and so the most tokens that it is split into."""
 KEPT = 2
-"""Tokenizers; one of a large vocabulary takes 100 MB and a second to read."""
+"""Cached tokenizers; one with a large vocabulary takes 100 MB and a second to load."""
 
 _loading = Lock()
 
@@ -47,8 +47,8 @@ def _loaded(path: Path, _changed: int, _size: int) -> Tokenizer:
 def token_texts(tokenizer: Tokenizer, token_ids: Sequence[int], start: int, end: int) -> list[str]:
     """The texts of the tokens from ``start`` to ``end``, special tokens included.
 
-    A character that several tokens make up is the text of the last of them, and the others are
-    empty; bytes that are not UTF-8 become U+FFFD. The texts of UTF-8, joined, are the whole text.
+    A character of several tokens is the text of the last of them, and the others are empty; bytes
+    that are not UTF-8 become U+FFFD. For valid UTF-8 the texts join to the whole text.
     """
     begin = max(0, start - CONTEXT)
     ids = token_ids[begin : end + LONGEST_CHARACTER]
@@ -56,7 +56,7 @@ def token_texts(tokenizer: Tokenizer, token_ids: Sequence[int], start: int, end:
 
 
 def _texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Decoded in small windows: what a token adds to the text depends on the one before it."""
+    """Decode in small windows: a token's text depends on the one before it."""
     texts = [""] * len(ids)
     before = shown = 0  # the window begins at `before`, and the tokens before `shown` have a text
     for end in range(1, len(ids) + 1):

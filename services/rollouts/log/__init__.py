@@ -1,1 +1,1 @@
-"""The index beside a file of trajectories: pages of many, without reading them."""
+"""A file of trajectories with an index, for paging without reading them."""

@@ -1,4 +1,4 @@
-"""The columns of an index in memory: contiguous, and without what no listing reads."""
+"""The columns of an index in memory: contiguous, and only those that listings read."""
 
 import os
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from services.contracts.trajectories import FinishReason
 from services.rollouts.log.index import ENTRY, Entries
 
 BLOCK = 1 << 16
-"""Entries that are read at once: a whole index can take much memory."""
+"""Entries per read: a whole index can take much memory."""
 UNKNOWN = 255
 FINISH_CODES = {reason: code for code, reason in enumerate(FinishReason)}
 
@@ -59,7 +59,7 @@ class Columns:
         return type(self)(*(column[selected] for column in self._all()))
 
     def joined(self, others: Self) -> Self:
-        """These entries, then those."""
+        """These entries, followed by the others."""
         pairs = zip(self._all(), others._all(), strict=True)
         return type(self)(*(np.concatenate(pair) for pair in pairs))
 
@@ -75,7 +75,7 @@ def read_columns(file: BinaryIO, begin: int) -> Columns:
     filled = 0
     while filled < count:
         entries = np.frombuffer(file.read(min(BLOCK, count - filled) * ENTRY.itemsize), ENTRY)
-        if not len(entries):  # a resuming training has truncated the file meanwhile
+        if not len(entries):  # a resuming training truncated the file in the meantime
             return columns.take(np.arange(filled))
         columns.fill(filled, entries)
         filled += len(entries)

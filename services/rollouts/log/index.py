@@ -17,7 +17,7 @@ INDEX = "trajectories.index"
 ENTRY = np.dtype(
     [
         ("offset", "<u8"),  # of its line in the file of trajectories
-        ("length", "<u4"),  # of its line, the newline included
+        ("length", "<u4"),  # of its line, including the newline
         ("errors", "<u4"),
         ("key", "<u8"),  # of its id
         ("prompt", "<i8"),

@@ -32,19 +32,19 @@ class TrajectoryFilter:
     finish_reason: FinishReason | None = None
     prompt_index: int | None = None
     mask: npt.NDArray[np.bool_] | None = None
-    """Which of a listing's trajectories, by their positions."""
+    """A selection of a listing's trajectories, by position."""
 
 
 class Listing:
     """A snapshot of a job's trajectories.
 
-    A trajectory that was written twice is listed once, with its last line.
+    A trajectory written twice is listed once, by its last line.
     """
 
     def __init__(self, latest: Columns | None = None) -> None:
         self._entries = Columns.of(0) if latest is None else latest
         self.end = int((self._entries.offset + self._entries.length).max(initial=0))
-        """Of the last line, in the file of trajectories."""
+        """Offset of the end of the last line in the file of trajectories."""
         self._lock = Lock()
         self._updates: UpdatesStamp | None = None
         self._steps: Steps = np.zeros(0, np.uint32)
@@ -53,7 +53,7 @@ class Listing:
         return len(self._entries)
 
     def extended(self, columns: Columns) -> "Listing":
-        """These trajectories and newer ones, which replace those with their ids."""
+        """These trajectories and newer ones, which replace those with the same ids."""
         newer = _latest(columns)
         if not len(self):  # spare a copy
             return Listing(newer)
@@ -62,7 +62,7 @@ class Listing:
         return Listing(kept.joined(newer))
 
     def within(self, size: int) -> "Listing":
-        """Those whose lines are in the first ``size`` bytes of the file."""
+        """The trajectories whose lines are in the first ``size`` bytes of the file."""
         ends = self._entries.offset + self._entries.length
         return Listing(self._entries.take(ends <= size))
 
@@ -95,7 +95,7 @@ class Listing:
             position = self._position(after)
             if position is None:
                 raise LookupError(after)
-            matching = (_behind(block, position, keys, descending=descending) for block in matching)
+            matching = (_after(block, position, keys, descending=descending) for block in matching)
         found = _first(matching, keys, limit + 1)
         return [self._place(int(each)) for each in found[:limit]], len(found) > limit
 
@@ -108,8 +108,8 @@ class Listing:
         return matches, rewards if matches.all() else rewards[matches]
 
     def steps(self, folder: Path) -> Steps:
-        """The training step that learned from each trajectory, 0 where none has; kept until the
-        job's log of updates changes."""
+        """The training step that learned from each trajectory, 0 for none; cached until the job's
+        log of updates changes."""
         with self._lock:
             stamp = stamp_of_updates(folder)
             if self._updates != stamp or not len(self._steps):
@@ -124,7 +124,7 @@ class Listing:
         return LineSpan(int(self._entries.offset[position]), int(self._entries.length[position]))
 
     def _keys(self, order: TrajectoryOrder, *, descending: bool) -> "Keys | None":
-        """What trajectories are ordered by; None for their completion."""
+        """The sort keys of trajectories; None for order of completion."""
         match order:
             case TrajectoryOrder.FINISHED:
                 return None
@@ -159,28 +159,28 @@ class Listing:
 
 @dataclass(frozen=True)
 class Keys:
-    """Numbers by which positions are ordered, the least first and NaN last."""
+    """Sort keys of positions, the least first and NaN last."""
 
     column: Column
     is_negated: bool
 
     def of(self, positions: Positions) -> npt.NDArray[np.float64]:
-        """The numbers of some positions."""
+        """The keys of some positions."""
         values: npt.NDArray[np.float64] = self.column[positions].astype(np.float64)
         return np.negative(values, out=values) if self.is_negated else values
 
 
 def _positions(matches: npt.NDArray[np.bool_], *, descending: bool) -> Iterator[Positions]:
-    """The positions that match, in blocks: a page is shown while others are made, and each would
-    need as much memory as positions of all."""
+    """The positions that match, in blocks: positions of all trajectories would take memory in every
+    concurrent request."""
     begins = range(0, len(matches), BLOCK)
     for begin in reversed(begins) if descending else begins:
         block = np.flatnonzero(matches[begin : begin + BLOCK]) + begin
         yield block[::-1] if descending else block
 
 
-def _behind(positions: Positions, after: int, keys: Keys | None, *, descending: bool) -> Positions:
-    """Those of ``positions`` that come behind the position ``after``, ties in their order."""
+def _after(positions: Positions, after: int, keys: Keys | None, *, descending: bool) -> Positions:
+    """The ``positions`` that sort after the position ``after``, ties in their order."""
     is_later = positions < after if descending else positions > after
     if keys is None:
         return positions[is_later]
@@ -194,8 +194,8 @@ def _behind(positions: Positions, after: int, keys: Keys | None, *, descending: 
 
 
 def _first(blocks: Iterable[Positions], keys: Keys | None, count: int) -> Positions:
-    """The first ``count`` positions by their keys, ties in the order given, without ordering all:
-    of a million trajectories a page shows a hundred."""
+    """The first ``count`` positions by their keys, ties in the order given, without sorting all: a
+    page shows a hundred of a million trajectories."""
     first: Positions = np.zeros(0, np.intp)
     for block in blocks:
         if keys is None:
@@ -208,7 +208,7 @@ def _first(blocks: Iterable[Positions], keys: Keys | None, count: int) -> Positi
 
 
 def _before(positions: Positions, last: int, keys: Keys) -> Positions:
-    """Those of ``positions`` whose keys are less than that of the position ``last``."""
+    """The ``positions`` with keys less than that of the position ``last``."""
     here, key = keys.of(positions), keys.of(np.array([last]))[0]
     before: Positions = positions[~np.isnan(here) if np.isnan(key) else here < key]
     return before
@@ -229,7 +229,7 @@ def _first_of_block(positions: Positions, keys: Keys, count: int) -> Positions:
 def _latest(columns: Columns) -> Columns:
     """The last entry of every id, in the order of the file."""
     keys = np.sort(columns.key)
-    if not np.any(keys[1:] == keys[:-1]):  # seldom is one written twice
+    if not np.any(keys[1:] == keys[:-1]):  # few are written twice
         return columns
     _, first = np.unique(columns.key[::-1], return_index=True)
     return columns.take(np.sort(len(columns) - 1 - first))

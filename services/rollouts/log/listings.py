@@ -1,4 +1,4 @@
-"""Listings of jobs whose trajectories may still grow, kept between requests."""
+"""Listings of jobs that may still append trajectories, cached between requests."""
 
 from collections import OrderedDict
 from pathlib import Path
@@ -9,13 +9,13 @@ from services.rollouts.log.columns import read_columns
 from services.rollouts.log.index import ENTRY, INDEX, TRAJECTORIES
 from services.rollouts.log.listing import Listing
 
-MOST_KEPT = 16
-MOST_ENTRIES = 1_500_000
-"""Of all kept listings; an entry takes 45 bytes."""
+MAX_LISTINGS = 16
+MAX_ENTRIES = 1_500_000
+"""Maximum entries of all cached listings; an entry takes 45 bytes."""
 
 
 class GrowingListing:
-    """The listing of one job, of which each `read` takes in what is new."""
+    """The listing of one job; each `read` adds its new trajectories."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,14 +28,14 @@ class GrowingListing:
     def _reset(self) -> None:
         self._listing = Listing()
         self._count = 0
-        self._last = b""  # entry, by which an index that was written again is noticed
+        self._last = b""  # entry, to detect a rewritten index
 
     def read(self) -> Listing:
-        """The trajectories at this moment, also while the job runs; empty without files."""
+        """The current trajectories, also while the job runs; empty without files."""
         with self._lock:
             try:
                 with open(self._folder / INDEX, "rb") as file:
-                    self._take_in(file)
+                    self._append_new(file)
                 size = (self._folder / TRAJECTORIES).stat().st_size
             except FileNotFoundError:
                 self._reset()
@@ -46,7 +46,7 @@ class GrowingListing:
             self._reset()  # a resuming training is truncating both files
             return inside
 
-    def _take_in(self, file: BinaryIO) -> None:
+    def _append_new(self, file: BinaryIO) -> None:
         if self._entry(file, self._count - 1) != self._last:
             self._reset()
         new = read_columns(file, self._count)
@@ -56,19 +56,19 @@ class GrowingListing:
             self._last = self._entry(file, self._count - 1)
 
     def _entry(self, file: BinaryIO, position: int) -> bytes:
-        """The bytes of an entry, none in front of the first one."""
+        """The bytes of an entry; empty for the position before the first."""
         if position < 0:
             return b""
         file.seek(position * ENTRY.itemsize)
         return file.read(ENTRY.itemsize)
 
 
-class KeptListings:
-    """The latest listings asked for, so that a page of a million trajectories need not read the
-    index of all of them."""
+class ListingCache:
+    """An LRU cache of listings, so that a page of a million trajectories does not re-read their
+    whole index."""
 
-    def __init__(self, most_kept: int = MOST_KEPT, most_entries: int = MOST_ENTRIES) -> None:
-        self._most_kept, self._most_entries = most_kept, most_entries
+    def __init__(self, max_listings: int = MAX_LISTINGS, max_entries: int = MAX_ENTRIES) -> None:
+        self._max_listings, self._max_entries = max_listings, max_entries
         self._lock = Lock()
         self._kept: OrderedDict[Path, GrowingListing] = OrderedDict()
 
@@ -82,7 +82,7 @@ class KeptListings:
             self._kept.move_to_end(folder)
         listing = kept.read()
         with self._lock:
-            while len(self._kept) > self._most_kept or self._entries() > self._most_entries:
+            while len(self._kept) > self._max_listings or self._entries() > self._max_entries:
                 self._kept.popitem(last=False)
         return listing
 
@@ -90,9 +90,9 @@ class KeptListings:
         return sum(len(each) for each in self._kept.values())
 
 
-_listings = KeptListings()
+_listings = ListingCache()
 
 
 def open_kept(folder: Path) -> Listing:
-    """The trajectories of a job at this moment, for a process that is asked for them often."""
+    """The current trajectories of a job, cached for a process that serves many requests."""
     return _listings.open(folder)

@@ -77,7 +77,8 @@ class IndexedLog:
         self._count += 1
 
     def keep(self, trajectory: Trajectory) -> Trajectory:
-        """Append a trajectory, or the record of one that JSON cannot represent; returns which."""
+        """Append a trajectory, or a failure record if JSON cannot represent it; returns the one
+        appended."""
         try:
             self.append(trajectory)
         except PydanticSerializationError as error:
@@ -95,7 +96,7 @@ class IndexedLog:
 
 
 def _unstorable(trajectory: Trajectory, reason: str) -> Trajectory:
-    """The record of a trajectory that JSON cannot represent."""
+    """The failure record of a trajectory that JSON cannot represent."""
     return Trajectory(
         id=trajectory.id,
         prompt_index=trajectory.prompt_index,
@@ -110,7 +111,7 @@ def _unstorable(trajectory: Trajectory, reason: str) -> Trajectory:
 
 
 def open_listing(folder: Path) -> Listing:
-    """The trajectories of a job at this moment, also while it runs; empty without files."""
+    """The current trajectories of a job, also while it runs; empty without files."""
     return GrowingListing(folder).read()
 
 

@@ -1,4 +1,4 @@
-"""What the updates of a training computed for the tokens of its trajectories.
+"""The log of updates: per-token values that a training computed for its trajectories.
 
 ``updates.index`` has an entry for each trajectory that was trained on, written after its values in
 ``updates.values``; an incomplete last entry was cut by a kill, and is ignored.
@@ -29,16 +29,16 @@ ENTRY = np.dtype(
     ]
 )
 COLUMNS = 3
-"""Of a token: log-probability before the update, entropy, advantage."""
+"""Values per token: log-probability before the update, entropy, advantage."""
 ADVANTAGE = 2
 _TOKEN_BYTES = COLUMNS * 4
 
 BLOCK = 1 << 16
-"""Entries that are read at once: a whole index can take much memory."""
+"""Entries per read: a whole index can take much memory."""
 
 Steps = npt.NDArray[np.uint32]
 UpdatesStamp = tuple[int, int, int]
-"""By which a changed index is noticed: inode, bytes, nanoseconds of the last change."""
+"""Detects a changed index: inode, size in bytes, modification time in nanoseconds."""
 Entries = npt.NDArray[np.void]
 Values = npt.NDArray[np.float32]
 """Values of tokens, (tokens, COLUMNS)."""
@@ -47,7 +47,7 @@ Values = npt.NDArray[np.float32]
 @dataclass(frozen=True)
 class TrainedOn:
     """The step that trained on a trajectory, and the values of the tokens that the policy sampled,
-    None where there are none."""
+    None if there are none."""
 
     step: int
     values: Values | None
@@ -59,8 +59,8 @@ class TrainedOn:
 
 
 class UpdateLog:
-    """Appends to a job's folder; a context manager. Of an earlier process's entries those up to the
-    step ``keep`` are kept."""
+    """Appends to a job's folder; a context manager. Entries of an earlier process are kept up to
+    the step ``keep``."""
 
     def __init__(self, folder: Path, *, keep: int) -> None:
         with ExitStack() as files:
@@ -92,12 +92,12 @@ class UpdateLog:
 
 
 def find_update(folder: Path, trajectory_id: str) -> TrainedOn | None:
-    """What is known of the update that trained on a trajectory; None if none has."""
+    """The update that trained on a trajectory; None if there is none."""
     return next(find_updates(folder, [trajectory_id]))
 
 
 def find_updates(folder: Path, ids: Sequence[str]) -> Iterator[TrainedOn | None]:
-    """The same of each of several trajectories, lazily: their values can take megabytes."""
+    """The updates of several trajectories, lazily: their values can take megabytes."""
     keys = [key_of(each) for each in ids]
     wanted = set(keys)
     found: dict[int, np.void] = {}
@@ -127,7 +127,7 @@ def stamp_of_updates(folder: Path) -> UpdatesStamp | None:
 
 
 def steps_of(folder: Path, keys: npt.NDArray[np.uint64]) -> Steps:
-    """The step that trained on each of these trajectories; 0 where none has."""
+    """The step that trained on each of these trajectories; 0 for none."""
     steps: Steps = np.zeros(len(keys), np.uint32)
     if not len(keys) or stamp_of_updates(folder) is None:
         return steps

@@ -1,4 +1,4 @@
-"""What the loop asks of a model: to begin a conversation, take turns, and read replies."""
+"""The loop's interface to a model: begin a conversation, take turns, and read replies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from services.rollouts.recording import CallRun, Recording, RolloutEnd
 
 
 @dataclass(frozen=True)
-class SpokenTurn:
-    """A turn of the model, already recorded, and the calls in it in their order."""
+class ModelTurn:
+    """A turn of the model, already recorded, and its calls in order."""
 
     turn: Turn
     calls: Sequence[ParsedCall]
 
 
 class Conversation(Protocol):
-    """One conversation with a model; what happens is recorded."""
+    """One conversation with a model, recorded as it proceeds."""
 
-    async def turn(self) -> SpokenTurn:
+    async def turn(self) -> ModelTurn:
         """Let the model take a turn; raises `EngineFailed`."""
         ...
 
     def reply(self, runs: Sequence[CallRun]) -> bool:
-        """Let the model read the replies to the first calls of its turn. False, with nothing
-        inserted, if they do not fit into what is left of the response."""
+        """Insert the replies to the first calls of the model's turn. False, with nothing inserted,
+        if they exceed the remaining response budget."""
         ...
 
 
@@ -38,5 +38,5 @@ class ConversationModel(Protocol):
     def begin(
         self, recording: Recording, prompt: Prompt, tools: Sequence[JsonObject]
     ) -> Conversation | RolloutEnd:
-        """Begin a conversation whose model is told about ``tools``, or say why there is none."""
+        """Begin a conversation that offers ``tools`` to the model, or say why it cannot begin."""
         ...

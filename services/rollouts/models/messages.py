@@ -16,21 +16,20 @@ from services.inference.clients.chat import (
 )
 from services.inference.clients.retries import ServiceFailed
 from services.inference.token_engine.base import EngineFailed
-from services.rollouts.models.base import Conversation, SpokenTurn
+from services.rollouts.models.base import Conversation, ModelTurn
 from services.rollouts.parsers import ParsedCall
 from services.rollouts.parsers.base import MAX_CALLS
 from services.rollouts.prompts import Prompt
 from services.rollouts.recording import CallRun, Recording, RolloutEnd
 
 BYTES_PER_TOKEN = 4
-"""By which tokens are estimated that the endpoint does not count."""
+"""To estimate tokens that the endpoint does not count."""
 
 
 class MessageModel:
-    """A model behind a chat endpoint, which gives texts and calls but no token ids.
-
-    The endpoint's own counts are spent of the response's budget; the tokens of replies, and of
-    turns without a count, are estimated.
+    """A model behind a chat endpoint, which returns text and calls but no token ids. The endpoint's
+    token counts are deducted from the response budget; those of replies, and of turns without a
+    count, are estimated.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class _MessageConversation:
         self._tools = tools
         self._calls: Sequence[ToolCall] = ()
 
-    async def turn(self) -> SpokenTurn:
+    async def turn(self) -> ModelTurn:
         recording = self._recording
         started = recording.clock()
         completion = await self._model.ask(self._messages, self._tools, recording)
@@ -101,14 +100,14 @@ class _MessageConversation:
             prompt_tokens=completion.usage.prompt if completion.usage else None,
         )
         calls = tuple(ParsedCall(call.name, _arguments(call)) for call in self._calls)
-        return SpokenTurn(turn, calls)
+        return ModelTurn(turn, calls)
 
     def reply(self, runs: Sequence[CallRun]) -> bool:
         recording = self._recording
         tokens = sum(_estimated(run.shown) for run in runs)
         if tokens >= recording.tokens_left:
             return False
-        # An endpoint wants a reply to every call that it reads; those that were not run have none.
+        # An endpoint requires a reply to every call, so calls that were not executed are omitted.
         ran = self._calls[: len(runs)]
         self._messages.append(
             {
@@ -126,7 +125,7 @@ class _MessageConversation:
 
 
 def _tokens_of(completion: ChatCompletion) -> int:
-    """At least one: a conversation ends because each turn spends of its budget."""
+    """At least one: the conversation terminates because each turn uses up budget."""
     if completion.usage is not None:
         return max(1, completion.usage.completion)
     said = [completion.content or "", *(call.arguments for call in completion.tool_calls)]
@@ -149,7 +148,7 @@ def _arguments(call: ToolCall) -> JsonObject | None:
 
 
 def _as_written(call: ToolCall, run: CallRun) -> JsonObject:
-    # Servers decode the arguments for their chat template, and refuse those that are no object.
+    # Servers decode the arguments for their chat template, and reject non-objects.
     arguments = "{}" if run.record.arguments is None else call.arguments
     function = {"name": call.name, "arguments": arguments or "{}"}
     return {"id": call.id, "type": "function", "function": function}

@@ -8,7 +8,7 @@ from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import FinishReason, Turn
 from services.inference.token_engine.base import SampledTokens, TokenEngine, TurnSampling
 from services.rollouts.chat.conversations import ChatTokens
-from services.rollouts.models.base import Conversation, SpokenTurn
+from services.rollouts.models.base import Conversation, ModelTurn
 from services.rollouts.parsers import ParsedCall, parser_of
 from services.rollouts.prompts import Prompt
 from services.rollouts.recording import CallRun, Recording, RolloutEnd
@@ -82,7 +82,7 @@ class TokenModel:
         return self._chat.text(token_ids)
 
     def calls(self, turn: Turn, tools: Sequence[JsonObject]) -> tuple[ParsedCall, ...]:
-        """The calls in a turn; what looks like one and cannot be read is recorded in the turn."""
+        """The calls in a turn; malformed ones are recorded in the turn."""
         if not self._settings.multi_turn_enable:
             return ()
         parsed = self._parser.parse(turn.text, tools)
@@ -104,13 +104,13 @@ class _TokenConversation:
         self._recording = recording
         self._tools = tools
 
-    async def turn(self) -> SpokenTurn:
+    async def turn(self) -> ModelTurn:
         recording = self._recording
         started = recording.clock()
         sampled = await self._model.sample(recording)
         turn = recording.add_turn(self._model.text(sampled.token_ids), sampled, started)
         is_aborted = turn.finish_reason == "abort"  # wherever the engine stopped
-        return SpokenTurn(turn, () if is_aborted else self._model.calls(turn, self._tools))
+        return ModelTurn(turn, () if is_aborted else self._model.calls(turn, self._tools))
 
     def reply(self, runs: Sequence[CallRun]) -> bool:
         recording = self._recording

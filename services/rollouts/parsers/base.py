@@ -1,4 +1,4 @@
-"""What parsers share: parsed calls and turns."""
+"""Common types of parsers: parsed calls and turns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class CallCollector:
             self.malformed.append(MalformedCall(text=head, reason=found))
 
     def is_full(self, start: int) -> bool:
-        """Whether the limit is reached; then the text from ``start`` is recorded as unread."""
+        """Whether the limit is reached; if so, the text from ``start`` is recorded as unread."""
         if len(self.calls) + len(self.malformed) < MAX_CALLS:
             return False
         reason = f"a turn has at most {MAX_CALLS} calls; the rest is not read"

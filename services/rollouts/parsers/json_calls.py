@@ -162,7 +162,7 @@ class MistralParser:
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
         findings = CallCollector(text)
         tag = text.find(_MISTRAL_TAG)
-        calls: list[JsonValue] | str = _list_behind(text, tag) if tag >= 0 else []
+        calls: list[JsonValue] | str = _list_after(text, tag) if tag >= 0 else []
         if isinstance(calls, str):
             findings.add(calls, tag, len(text))
             return findings.turn()
@@ -176,14 +176,14 @@ class MistralParser:
 def call_ids(text: str) -> Iterator[str | None]:
     """The ids that the model gave the calls of a turn, in order; None for a call without one."""
     tag = text.find(_MISTRAL_TAG)
-    calls: list[JsonValue] | str = _list_behind(text, tag) if tag >= 0 else []
+    calls: list[JsonValue] | str = _list_after(text, tag) if tag >= 0 else []
     for value in [] if isinstance(calls, str) else calls:
         if not isinstance(call_of(value), str):
             identity = value.get("id")
             yield identity if isinstance(identity, str) else None
 
 
-def _list_behind(text: str, tag: int) -> list[JsonValue] | str:
+def _list_after(text: str, tag: int) -> list[JsonValue] | str:
     start = tag + len(_MISTRAL_TAG)
     while text[start : start + 1].isspace():
         start += 1

@@ -16,7 +16,7 @@ from services.rollouts.parsers.base import MAX_NAME, CallCollector, ParsedCall, 
 _BEFORE = ("</think>", "<|python_start|>")
 _BEGINNING = re.compile(r"\s*(\[\s*[^\W\d][\w.]*\s*\()")
 _NAMES = {"true": True, "false": False, "null": None}
-_MOST_CHARACTERS = 200_000
+_MAX_CHARACTERS = 200_000
 _MAX_DEPTH = 50
 
 
@@ -42,16 +42,16 @@ class PythonicParser:
 
 
 class _Rejected(Exception):
-    """Why a part of a call is not accepted."""
+    """Why a part of a call is rejected."""
 
 
 def _elements(source: str) -> list[ast.expr] | str:
     """The elements of the list, or why the text is not one."""
-    if len(source) > _MOST_CHARACTERS:
-        return f"is longer than {_MOST_CHARACTERS:,} characters"
+    if len(source) > _MAX_CHARACTERS:
+        return f"is longer than {_MAX_CHARACTERS:,} characters"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the model's code is not ours to warn about
+            warnings.simplefilter("ignore")  # do not warn about the model's code
             tree = ast.parse(source, mode="eval").body
     except SyntaxError as error:
         return f"is not a Python list of calls: {error.msg}"

@@ -105,7 +105,7 @@ def _properties(tools: Sequence[JsonObject], name: str) -> Mapping[str, JsonValu
 
 
 def _value(written: str, schema: JsonValue) -> JsonValue:
-    """A value with the type of its schema: text unless another type is named and fits."""
+    """A value with the type of its schema: text, unless the schema names another type that fits."""
     text = written.removeprefix("\n").removesuffix("\n")
     types = _types(schema)
     if not types - {"string"}:

@@ -1,4 +1,4 @@
-"""The tools that models call: declared in tool files, checked, and called."""
+"""The tools that models call: their declaration, checks and execution."""
 
 from services.rollouts.tools.base import Toolbox, ToolReply
 from services.rollouts.tools.declaration import read_tool_file

@@ -43,7 +43,7 @@ class Toolbox(Protocol):
         ...
 
     async def probe(self, name: str) -> str | None:
-        """Why a tool cannot be called, found without side effects; None if it can."""
+        """Check, without side effects, why a tool cannot be called; None if it can."""
         ...
 
 
@@ -64,19 +64,19 @@ class ToolBackend(Protocol):
         ...
 
     async def probe(self) -> None:
-        """Ask for a sign of life, without side effects; raises `ToolError`."""
+        """Check that it responds, without side effects; raises `ToolError`."""
         ...
 
 
 UNAVAILABLE = frozenset({CallOutcome.FAILED, CallOutcome.TIMED_OUT})
-"""Outcomes of calls that the tool did not answer; invalid calls are the model's fault."""
+"""Outcomes of calls without an answer by the tool; invalid calls are the model's fault."""
 BAD_ARGUMENTS = frozenset({400, 413, 422})
 SHOWN_CHARACTERS = 500
 
 
 class ToolError(Exception):
-    """A call failed. ``text`` is for the model, ``error`` for a person; ``run`` is what a
-    service was asked and what it answered, if it was asked."""
+    """A call failed. ``text`` is for the model, ``error`` for a person; ``run`` is the request to a
+    service and its answer, if there was one."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ def service_error(failed: ServiceFailed, run: ToolRun | None = None) -> ToolErro
 
 
 def request_failure(failed: ServiceFailed) -> RequestFailure:
-    """What is recorded of a failed request."""
+    """The record of a failed request."""
     answer = sanitize(failed.body[:KEPT_ANSWER_CHARACTERS])
     return RequestFailure(status=failed.status, answer=answer, seconds=failed.seconds)
 

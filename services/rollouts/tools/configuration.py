@@ -1,4 +1,4 @@
-"""The kinds of tools and the ``config`` of each, under the names that published tool files use."""
+"""The kinds of tools and their ``config``, under the names used by published tool files."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -13,13 +13,13 @@ from services.contracts.sandbox import Language
 
 
 class ToolKind(StrEnum):
-    """What a tool does with its arguments; the values are our class names."""
+    """How a tool processes its arguments; the values are our class names."""
 
     SANDBOX = "sandbox"  # runs its code
     RETOOL = "retool"  # the same, with the value of the last expression shown
     SEARCH = "search"  # searches passages
     HTTP = "http"  # posts them to a URL
-    CALLABLE = "callable"  # gives them to a Python function
+    CALLABLE = "callable"  # passes them to a Python function
 
 
 PUBLISHED = {

@@ -1,4 +1,4 @@
-"""Tools as they are declared: tool files, and the checked declarations."""
+"""Declarations of tools: tool files, and checked declarations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which address a tool's URL means, which key is sent there, and whether it is allowed."""
+"""The address of a tool's URL, the key sent there, and whether it is allowed."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field

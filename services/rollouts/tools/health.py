@@ -1,4 +1,4 @@
-"""Tools that do not work: found before the first prompt, and reported while rollouts are played."""
+"""Health checks of tools: before the first prompt, and during rollouts."""
 
 from collections import Counter
 from collections.abc import Sequence

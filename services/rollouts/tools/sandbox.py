@@ -27,7 +27,7 @@ from services.rollouts.tools.configuration import SandboxConfig
 from services.rollouts.tools.endpoints import ToolEndpoint
 
 GRACE_SECONDS = 10.0
-"""Clients wait this much longer than the limits of compiling and running."""
+"""How much longer clients wait than the limits of compiling and running."""
 NO_OUTPUT = "no stdout here"
 
 

@@ -42,17 +42,16 @@ logger = logging.getLogger(__name__)
 LONGEST_TEXT = 8 * 2**20
 """Characters."""
 SLOT_TIMEOUT = 900.0
-"""Seconds that a call waits for a free slot of its tool."""
+"""Maximum seconds that a call waits for a free slot of its tool."""
 
 
 @asynccontextmanager
 async def open_toolbox(
     tools: Sequence[Tool], environment: OperatorEnvironment
 ) -> AsyncIterator[Toolbox]:
-    """The tools, with connections and processes that live as long as the block.
-
-    Nothing is contacted before a call. Raises `InvalidRequest` for an unusable tool and
-    `PermissionDenied` for a function that the operator has not allowed.
+    """The tools, with connections and processes scoped to the block. Nothing is contacted before a
+    call. Raises `InvalidRequest` for an unusable tool and `PermissionDenied` for a function that
+    the operator has not allowed.
     """
     async with AsyncExitStack() as stack:
         opened = [

@@ -23,8 +23,8 @@ UNTOUCHED = frozenset({429, 503})
 
 
 def http_service(target: ToolEndpoint, config: HttpConfig) -> JsonService:
-    """The connection to an endpoint; requests with unknown outcome are retried only if the endpoint
-    is idempotent."""
+    """The connection to an endpoint; requests with an unknown outcome are retried only if the
+    endpoint is idempotent."""
     again = {FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT, FailureKind.UNREADABLE}
     retries = Retries(
         attempts=3,
@@ -58,7 +58,7 @@ class HttpTool:
         return ToolResult(answer.value, answer.attempts)
 
     async def probe(self) -> None:
-        """Connect without a call, which may have side effects."""
+        """Check the connection without a call, which may have side effects."""
         try:
             await self._service.reach()
         except ServiceFailed as failed:

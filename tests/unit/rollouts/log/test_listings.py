@@ -9,7 +9,7 @@ from services.contracts.trajectories import Trajectory
 from services.rollouts.log import columns, listing
 from services.rollouts.log.index import INDEX, TRAJECTORIES
 from services.rollouts.log.listing import Listing, TrajectoryFilter
-from services.rollouts.log.listings import GrowingListing, KeptListings
+from services.rollouts.log.listings import GrowingListing, ListingCache
 from services.rollouts.log.log import IndexedLog, open_listing, read_places
 from services.rollouts.log.updates import UpdateLog
 from tests.support.trajectories import trajectory
@@ -112,7 +112,7 @@ def test_an_index_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_kept_listings_are_bounded_by_number_and_by_entries(tmp_path: Path) -> None:
-    kept = KeptListings(most_kept=2, most_entries=4)
+    kept = ListingCache(max_listings=2, max_entries=4)
     sizes = {"one": 1, "two": 2, "three": 3, "five": 5}
     for name, size in sizes.items():
         write(tmp_path / name, *(trajectory(number) for number in range(size)))
