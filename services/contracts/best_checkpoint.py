@@ -1,4 +1,4 @@
-"""What an evaluation during training reports, and which of it is better when higher."""
+"""The metrics of an evaluation during training, and their direction."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -12,15 +12,15 @@ from services.contracts.stages import Stage
 METRIC = "metric_for_best_model"
 GENERATED = ("rouge-1", "rouge-2", "rouge-l", "bleu-4", "exact_match")
 EVALUATED_SHARE = 0.2
-"""Of all steps, between evaluations and between checkpoints, unless the client says otherwise."""
+"""Default interval of evaluations and checkpoints, as a share of all steps."""
 
 _MILLION = 1_000_000
 
 SCORE = "score"
-"""The mean of a grader over generated answers."""
+"""The mean score of a grader over generated answers."""
 
 WITHOUT_LOGITS = ("enable_liger_kernel", "use_liger_kernel")
-"""Arguments with which an evaluation has no logits, and hence no accuracy."""
+"""Arguments under which an evaluation has no logits, and hence no accuracy."""
 
 _BY_METRIC = ("load_best_model_at_end", "early_stopping_steps")
 _PAIRS = tuple(f"rewards/{name}" for name in ("accuracies", "chosen", "margins", "rejected"))
@@ -34,7 +34,7 @@ _REPORTED: dict[Stage, tuple[str, ...]] = {
 
 
 def higher_is_better(metric: str) -> bool:
-    """The direction of a metric that the client did not give one for."""
+    """The default direction of a metric."""
     return not metric.endswith(("loss", "kl", "rewards/rejected"))
 
 
@@ -65,8 +65,8 @@ def check_metric(
 
 
 def times_of_checkpoints(arguments: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """When to evaluate and to save so that every checkpoint has an evaluation, where the best one
-    is wanted: what the client says of one goes for the other. Empty where it is not wanted."""
+    """When to evaluate and save so that every checkpoint is evaluated, if the best one is
+    requested: the client's setting of one applies to the other. Empty if it is not requested."""
     if not arguments.get("load_best_model_at_end"):
         return {}
     saving = arguments.get("save_strategy")
@@ -79,7 +79,7 @@ def times_of_checkpoints(arguments: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 def check_times_of_checkpoints(arguments: Mapping[str, Any]) -> None:
-    """Raise ArgumentRefused if checkpoints would be saved that no evaluation decides on."""
+    """Raise ArgumentRefused if checkpoints would be saved without an evaluation."""
     if not (chosen := times_of_checkpoints(arguments)):
         return
     given = {name: value for name, value in arguments.items() if value is not None}
@@ -97,7 +97,7 @@ def check_times_of_checkpoints(arguments: Mapping[str, Any]) -> None:
 
 
 def _is_multiple(steps: float, of: float) -> bool:
-    """Both are numbers of steps, or both, below 1, shares of all steps."""
+    """Both are step counts, or both, below 1, shares of all steps."""
     if of <= 0 or (steps < 1) != (of < 1):
         return False
     return round(steps * _MILLION) % round(of * _MILLION) == 0

@@ -1,6 +1,6 @@
 """Permissions of checkpoints, in OpenAI's shape.
 
-They are recorded for clients of that API. API keys alone decide who may use a model here.
+They are recorded for clients of that API. Here only API keys decide who may use a model.
 """
 
 from enum import StrEnum

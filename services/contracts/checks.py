@@ -1,4 +1,4 @@
-"""Checks: the validation of a training file without a training."""
+"""Checks: the validation of a training file, without training."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ from services.contracts.training_rows import DataFormat
 class CreateCheck(JobRequest):
     """The body of POST /v1/checks.
 
-    ``method`` decides what a row must be, as in a fine-tuning job: an offline one.
+    ``method``, an offline one, determines what a row must be, as in a fine-tuning job.
     """
 
     training_file: Annotated[str, StringConstraints(min_length=1, max_length=300)] = Field(
@@ -56,7 +56,7 @@ class RowCounts(Resource):
 
 
 class ValidationReport(Resource):
-    """What the validation of a file found; ``layout`` is the format of its rows."""
+    """The findings of a file's validation; ``layout`` is the format of its rows."""
 
     container: str
     rows: int
@@ -67,7 +67,7 @@ class ValidationReport(Resource):
 
 
 class Check(JobState):
-    """A job that validates a file. It fails, as a fine-tune would, where rows cannot be used:
+    """A job that validates a file. It fails, as a fine-tune would, if rows are unusable:
     ``error.rows`` names them."""
 
     object: Literal["file.check"] = "file.check"

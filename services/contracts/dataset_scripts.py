@@ -8,7 +8,7 @@ from typing import Self
 from services.contracts.errors import InvalidRequest
 
 SCRIPT_PREFIX = "script:"
-"""A training or validation file that starts so is made by a dataset script."""
+"""Prefix of a training or validation file that a dataset script generates."""
 DEFAULT_SPLIT = "train"
 _SPLIT = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 
@@ -22,7 +22,7 @@ class ScriptReference:
 
     @classmethod
     def parse(cls, reference: str, param: str) -> Self:
-        """Read a reference. A folder stands for the file in it that has its name.
+        """Read a reference. A folder stands for the file of the same name in it.
 
         Raises `InvalidRequest` naming the request field.
         """

@@ -21,7 +21,7 @@ class ExportModel(Request):
 
 
 class CreateExport(JobRequest):
-    """What an export job is asked: the model, and where its files go."""
+    """The request of an export job: the model, and the destination of its files."""
 
     model: str
     destination: Destination

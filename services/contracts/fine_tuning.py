@@ -24,10 +24,10 @@ from services.contracts.preference_optimization import DpoMethod, KtoMethod
 from services.contracts.stages import Stage
 
 TRAINING_DATASET = "training"
-"""What the training data are called beside the names of validation files."""
+"""The name of the training data, next to those of validation files."""
 
 HUB_DATASET_PREFIX = "hf://datasets/"
-"""A ``training_file`` that starts so names a dataset of a hub instead of an uploaded file."""
+"""Prefix of a ``training_file`` that names a dataset on a hub instead of an uploaded file."""
 
 
 class MethodType(StrEnum):
@@ -160,8 +160,8 @@ class MixingSettings(Request):
 class CreateFineTuningJob(JobRequest):
     """The body of POST /v1/fine_tuning/jobs.
 
-    ``training_files`` are several files that are mixed; ``training_file`` is the first of them and
-    may then be left out. ``validation_files`` are evaluated each, with metrics under their names.
+    ``training_files`` are mixed; ``training_file`` is the first of them and may then be omitted.
+    Each of ``validation_files`` is evaluated, with metrics under its name.
     """
 
     model: str = Field(min_length=1, max_length=300, examples=["tiny-base"])
@@ -187,7 +187,7 @@ class CreateFineTuningJob(JobRequest):
     @model_validator(mode="before")
     @classmethod
     def _first_of_several(cls, body: Any) -> Any:
-        """``training_file`` of a body that has ``training_files`` alone."""
+        """Set ``training_file`` in a body that has only ``training_files``."""
         if not isinstance(body, dict) or "training_file" in body:
             return body
         match body.get("training_files"):
@@ -232,7 +232,7 @@ class CreateFineTuningJob(JobRequest):
         return references
 
     def with_file_references(self, changed: Mapping[str, str]) -> Self:
-        """The request with other references in some of the fields of `file_references`."""
+        """The request with some of its `file_references` replaced, by field."""
         files = {**self.file_references, **changed}
         several = [
             part.model_copy(update={"file": files[f"training_files.{number}.file"]})
@@ -267,7 +267,7 @@ class MemoryEstimate(Resource):
 
 
 class FineTuningJob(JobState):
-    """A fine-tuning job, as OpenAI shows it, with the finer truth in extra fields."""
+    """A fine-tuning job in OpenAI's shape, with Temper's details in extra fields."""
 
     object: Literal["fine_tuning.job"] = "fine_tuning.job"
     fine_tuned_model: str | None = None
@@ -293,7 +293,7 @@ class FineTuningJob(JobState):
 
 
 class Checkpoint(Resource):
-    """A checkpoint that appeared while a job trained."""
+    """A checkpoint saved during training."""
 
     id: str
     object: Literal["fine_tuning.job.checkpoint"] = "fine_tuning.job.checkpoint"

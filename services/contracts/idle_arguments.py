@@ -33,7 +33,7 @@ def idle(key: str, stage: Stage, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _missing(key: str, arguments: Mapping[str, Any]) -> str | None:
-    """What an argument that asks for something would need beside it, or None if it is there."""
+    """The argument that another one lacks to have an effect, or None if it is there."""
     if key in _EVALUATING and arguments.get("eval_strategy") == "no":
         return "it has an effect with evaluations only, and eval_strategy is no"
     for needed, (keys, reason) in _NEEDED.items():
@@ -43,7 +43,7 @@ def _missing(key: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 _OFF: tuple[object, ...] = (None, False, "no", 0, "", [])
-"""Values that ask for nothing."""
+"""Values that turn an argument off."""
 
 _CHAT = (Stage.SFT, Stage.DPO, Stage.KTO, Stage.RM)
 _STAGES_OF: dict[str, tuple[Stage, ...]] = {
@@ -86,7 +86,7 @@ _LOSSES_OF: dict[str, tuple[str, ...]] = {
     "simpo_gamma": ("simpo",),
 }
 _EXPANDING = (TrainingType.FREEZE, TrainingType.LORA)
-"""Training types that LLaMA Pro adds layers with."""
+"""Training types for which LLaMA Pro expands layers."""
 _TYPES_OF: dict[frozenset[str], tuple[TrainingType, ...]] = {
     frozenset(
         {
@@ -111,7 +111,7 @@ _NAMED_TEMPLATE = {
 }
 
 _EVALUATING = frozenset({"early_stopping_steps", "eval_delay", "eval_on_start", "eval_steps"})
-"""Arguments about evaluations between the steps."""
+"""Arguments about evaluations during training."""
 
 _NEEDED: dict[tuple[str, ...], tuple[frozenset[str], str]] = {
     ("eval_dataset", "val_size"): (
@@ -156,4 +156,4 @@ _NEEDED: dict[tuple[str, ...], tuple[frozenset[str], str]] = {
     ("use_eaft_loss",): (frozenset({"eaft_alpha"}), "use_eaft_loss"),
     ("use_asft_loss",): (frozenset({"asft_alpha"}), "use_asft_loss"),
 }
-"""Arguments that have an effect only beside one of others, and what these are called."""
+"""Arguments that have an effect only with one of others, and what these are called."""

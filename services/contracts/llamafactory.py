@@ -46,7 +46,7 @@ class Argument(BaseModel):
 
 
 class Catalogue(BaseModel):
-    """Every argument that a version of LLaMA-Factory takes for training."""
+    """Every training argument of a version of LLaMA-Factory."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -132,7 +132,7 @@ def _check_value(key: str, value: JsonValue, argument: Argument) -> None:
 
 
 def _check_usable(key: str, value: JsonValue) -> None:
-    """Refuse values that LLaMA-Factory would only reject once the training begins."""
+    """Reject values that LLaMA-Factory would only reject once training starts."""
     package = _OPTIMIZER_SWITCHES.get(key) if value is True else None
     if key == "optim" and isinstance(value, str):
         found = (name for prefix, name in _OPTIMIZER_PACKAGES if value.startswith(prefix))
@@ -169,10 +169,10 @@ _FILE_OR_OBJECT = {"accelerator_config", "fsdp_config", "generation_config", "lr
 
 _NEVER_ZERO = {"early_stopping_steps", "max_samples", "max_steps"}
 _RANGES = {
-    "dpo_label_smoothing": (0.0, 0.499),  # from one half on, the rejected answer is preferred
+    "dpo_label_smoothing": (0.0, 0.499),  # from 0.5 on, the rejected answer is preferred
     "ld_alpha": (0.0, 1.0),  # LD-DPO, Liu et al. 2024, arXiv:2409.06411
 }
-"""Values outside make a loss that is none, and the library takes them."""
+"""Values outside give an invalid loss, but the library accepts them."""
 _OPTIMIZER_SWITCHES = {
     "use_adam_mini": "adam-mini",
     "use_apollo": "apollo-torch",
@@ -194,4 +194,4 @@ _OPTIMIZER_PACKAGES = (
     ("schedule_free_", "schedulefree"),
     ("stable_adamw", "torch-optimi"),
 )
-"""Optimizers by the beginning of their names, and packages of theirs in none of our locks."""
+"""Optimizers by name prefix, and their packages, which no lock file of ours contains."""

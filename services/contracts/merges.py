@@ -18,7 +18,7 @@ class MergeModel(Request):
 
 
 class CreateMerge(JobRequest):
-    """What a merge job is asked: the adapter or checkpoint, and the suffix of the result."""
+    """The request of a merge job: the adapter or checkpoint, and the suffix of the result."""
 
     model: str
     suffix: Suffix = "merged"

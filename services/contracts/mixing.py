@@ -20,7 +20,7 @@ class MixStrategy(StrEnum):
 
     CONCAT = "concat"  # one after the other
     UNDER = "interleave_under"  # in turn, until the first is exhausted
-    OVER = "interleave_over"  # in turn, until all are; an exhausted one begins again
+    OVER = "interleave_over"  # in turn, until all are; an exhausted one restarts
     ONCE = "interleave_once"  # in turn, every row once
 
 
@@ -35,7 +35,7 @@ class Mixing:
 
     @classmethod
     def parse(cls, strategy: object, probabilities: object, seed: int) -> "Mixing":
-        """From the arguments of a training file; raises `InvalidRequest`."""
+        """Parse the arguments of a training file; raises `InvalidRequest`."""
         known = [each.value for each in MixStrategy]
         name = MixStrategy.CONCAT.value if strategy is None else strategy
         if name not in known:
@@ -44,8 +44,8 @@ class Mixing:
         return cls(MixStrategy(str(name)), _probabilities(probabilities), seed)
 
     def order(self, lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Places of the mixture's rows: the number of a dataset, and a row of it. Every length is
-        at least 1. Raises `InvalidRequest` for probabilities of another number of datasets, and
+        """The order of the mixture's rows: the number of a dataset, and a row of it. Every length
+        is at least 1. Raises `InvalidRequest` for probabilities of another number of datasets, and
         for a mixture of too many rows."""
         if self.strategy is MixStrategy.CONCAT:
             yield from ((source, row) for source, n in enumerate(lengths) for row in range(n))
@@ -71,7 +71,7 @@ class Mixing:
         following = [0] * len(lengths)
         written = 0
         for source in self._sources(len(lengths)):
-            # In turn, a round is completed: every dataset gives equally many rows.
+            # In turn, a round is completed: every dataset contributes equally many rows.
             if is_over(exhausted) and (self.probabilities is not None or source == 0):
                 return
             if self.strategy is MixStrategy.ONCE and exhausted[source]:
@@ -95,7 +95,8 @@ class Mixing:
 
 
 def drawn(length: int, samples: int, seed: int) -> list[int]:
-    """``samples`` rows of a dataset at random: each once, and again when more are asked for."""
+    """Draw ``samples`` rows of a dataset at random: each once, then repeated if more are
+    requested."""
     generator = random.Random(seed)  # noqa: S311 - not for secrets
     once = generator.sample(range(length), min(samples, length))
     return once + generator.choices(range(length), k=samples - len(once))

@@ -16,7 +16,7 @@ from services.contracts.base import JsonObject, Number, Request
 class CountedCalls(StrEnum):
     """What ``max_tool_calls`` counts."""
 
-    CALLS = "calls"  # every call that was run
+    CALLS = "calls"  # every executed call
     TURNS = "turns"  # every turn of the model that called a tool
 
 
@@ -36,7 +36,7 @@ class OnToolError(StrEnum):
 
 
 class MultiTurn(Request):
-    """How a conversation with tools goes; lengths of responses are in tokens."""
+    """Limits and format of a conversation with tools; lengths of responses are in tokens."""
 
     multi_turn_enable: StrictBool = Field(
         default=False, description="False: one turn, and no tool is called."
@@ -68,9 +68,9 @@ class MultiTurn(Request):
 class Tool(Request):
     """A tool as published tool files declare one.
 
-    ``class_name`` says what it is: a name of ours (sandbox, retool, search, http, callable), or a
+    ``class_name`` is its kind: a name of ours (sandbox, retool, search, http, callable), or a
     dotted class name of MindSpeed-RL or verl. ``config`` belongs to that kind. ``tool_schema`` is
-    what the model reads: {type: function, function: {name, description, parameters}}.
+    shown to the model: {type: function, function: {name, description, parameters}}.
     """
 
     class_name: str = Field(min_length=1, max_length=300)
@@ -81,8 +81,8 @@ class Tool(Request):
 
 
 class RolloutSampling(Request):
-    """How a rollout samples. The defaults leave the model's distribution as it is, which
-    training on the sampled log-probabilities relies on."""
+    """How a rollout samples. The defaults leave the model's distribution unchanged, as training on
+    the sampled log-probabilities requires."""
 
     max_tokens: StrictInt = Field(
         default=1024,
@@ -107,7 +107,7 @@ PromptType = Literal["plain", "qwen_retool", "qwen_search_tool"]
 def conversation_warnings(
     multi_turn: MultiTurn, tools: Sequence[Tool], prompt_type: PromptType
 ) -> list[str]:
-    """Settings that are valid but rarely what was meant, in words for their author."""
+    """Warnings for the user about settings that are valid but rarely intended."""
     if not multi_turn.multi_turn_enable:
         return ["tools are never called: multi_turn.multi_turn_enable is false"] if tools else []
     if not tools:

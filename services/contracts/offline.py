@@ -1,4 +1,4 @@
-"""Settings of offline training, on rows that exist before it begins: one class per method.
+"""Settings of offline training, on rows that exist before it starts: one class per method.
 
 Each class names the stage of LLaMA-Factory that runs it and the kind of its rows; docs/training has
 the formulas and their sources.
@@ -72,7 +72,7 @@ class OfflineHyperparameters(Request):
     def __get_pydantic_json_schema__(
         cls, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Names the arguments that decide on rows, for forms; all others are accepted as well."""
+        """Describe the arguments that affect rows, for forms; all others are accepted as well."""
         schema = handler(core)
         arguments = handler.resolve_ref_schema(schema)["properties"]["llamafactory"]
         arguments["properties"] = row_arguments(cls.stage)
@@ -125,7 +125,8 @@ class OfflineHyperparameters(Request):
         self._check_sharding()
 
     def _check_pissa(self) -> None:
-        """PiSSA changes the base, which a reference needs unchanged, and not quantized weights."""
+        """PiSSA changes the base, which a reference needs unchanged, and cannot change quantized
+        weights."""
         if not self.llamafactory.get("pissa_init"):
             return
         beside = "a reference model" if self.has_reference else "quantization_bit"

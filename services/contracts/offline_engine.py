@@ -1,7 +1,6 @@
-"""What a prompt batch says to an engine of its own, and what the engine answers, as JSON lines.
-
-The first line to the engine is an `OfflineSampling`, then come `OfflinePrompt`s, and an empty line
-ends them. The engine answers with a line ``{}`` when it is ready, and then with `OfflineAnswer`s.
+"""The protocol between a prompt batch and its own engine, as JSON lines. The first line to the
+engine is an `OfflineSampling`, followed by `OfflinePrompt`s and an empty line. The engine sends a
+line ``{}`` when it is ready, and then `OfflineAnswer`s.
 """
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,7 +23,7 @@ class _Strict(BaseModel):
 
 
 class OfflineSampling(_Strict):
-    """The fields of a request's body that an engine of one's own takes, as vLLM names them."""
+    """The request fields that such an engine accepts, under vLLM's names."""
 
     temperature: float = Field(default=1.0, ge=0.0)
     max_tokens: int = Field(default=16, ge=1)
@@ -72,7 +71,7 @@ class OfflinePrompt(_Strict):
 
 
 class OfflineAnswer(_Strict):
-    """The answers to a prompt, or why it was refused; ``seconds`` from its arrival."""
+    """The answers to a prompt, or why it was rejected; ``seconds`` since its arrival."""
 
     index: int
     texts: list[str] = []

@@ -23,7 +23,7 @@ Fraction = Annotated[Number, Field(ge=0.0, le=1.0)]
 
 
 class Renamed(Request):
-    """Settings with retired names, which are refused with the new name."""
+    """Settings with renamed fields, whose old names are rejected with the new one."""
 
     retired_names: ClassVar[Mapping[str, str]] = {}
 
@@ -91,7 +91,7 @@ class KlPenalty(Request):
 
 
 class OptimizerSettings(Request):
-    """AdamW, and what is held in memory at once."""
+    """AdamW, and memory use."""
 
     training_type: Literal[TrainingType.FULL, TrainingType.LORA] = TrainingType.FULL
     lora: LoraSettings = Field(default_factory=LoraSettings)
@@ -166,7 +166,7 @@ class OnlinePlacement(Request):
     )
 
     def splits(self, gpus: int) -> bool:
-        """Whether engine and trainer have GPUs of their own, of ``gpus``."""
+        """Whether engine and trainer have separate GPUs, of ``gpus``."""
         if self.mode is PlacementMode.AUTO:
             return gpus > 1
         return self.mode is PlacementMode.SPLIT

@@ -1,4 +1,4 @@
-"""Rewards as published training files give them: a list of names and a list of weights."""
+"""Rewards of published training files: a list of names and a list of weights."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,8 @@ from services.contracts.rewards import (
 )
 
 _VERIFIERS = ("acc_for_dapo", "acc_for_ppo", "base_acc", "math_17k_acc", "math_verify_reward")
-"""Accuracy rewards of MindSpeed-RL and verl. They score what is wrong 0 or -1: in a group, where
-advantages are normalized, the two are the same."""
+"""Accuracy rewards of MindSpeed-RL and verl. They score wrong answers 0 or -1: with advantages
+normalized in a group, the two are equivalent."""
 
 _NAMED: Mapping[str, Callable[[], Reward]] = {
     "retool_reward": RetoolReward,
@@ -29,7 +29,7 @@ _UNFIT = re.compile(r"[^\w.-]+")
 
 
 def published_rewards(functions: Sequence[str], weights: Sequence[float]) -> list[WeightedReward]:
-    """The rewards that published names mean.
+    """The rewards behind published names.
 
     A name is retool_reward, search_em, a published accuracy reward (1 or -1), a
     dotted path of a Python function or a URL. Raises `InvalidRequest` for an unknown one and for

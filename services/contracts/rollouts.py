@@ -1,4 +1,4 @@
-"""Rollouts: a model plays conversations with tools, several for each prompt, and is rewarded."""
+"""Rollouts: scored conversations of a model with tools, several for each prompt."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -22,7 +22,7 @@ ModelName = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 
 
 class CreateRollout(JobRequest):
-    """The body of POST /v1/rollouts. Prompts are rows of a file, or are given here."""
+    """The body of POST /v1/rollouts. Prompts are rows of a file, or inline."""
 
     model: ModelName | RemoteModel = Field(examples=["tiny-base"])
     tokenizer: ModelName | None = Field(
@@ -96,7 +96,7 @@ class RewardSpread(Spread):
 
 
 class ToolStatistics(Resource):
-    """The calls of one tool. ``outcomes`` counts how they ended, dropped ones among them."""
+    """The calls of one tool. ``outcomes`` counts their outcomes, including dropped calls."""
 
     calls: int = Field(description="Calls that were run.")
     failed: int = Field(description="Of them, those that gave no reply.")
@@ -106,9 +106,9 @@ class ToolStatistics(Resource):
 
 
 class RolloutStatistics(Resource):
-    """What all rollouts of a job came to. Lengths are in tokens, times in seconds.
+    """Statistics over all rollouts of a job. Lengths are in tokens, times in seconds.
 
-    ``generation_seconds`` is how long rollouts were played, over all attempts at the job;
+    ``generation_seconds`` is the time spent on rollouts, over all attempts of the job;
     ``model_seconds`` and ``tool_seconds`` are spreads over rollouts.
     """
 
@@ -158,10 +158,8 @@ class Rollout(JobState):
 
 
 class TrajectorySummary(Resource):
-    """A rollout in a list: everything but its tokens. ``errors`` sums up what went wrong.
-
-    That is: calls without a reply, calls that could not be read, a reward that could not be
-    given, and the rollout's own failure.
+    """A rollout in a list: everything but its tokens. ``errors`` counts calls without a reply,
+    malformed calls, a failed reward, and the rollout's own failure.
     """
 
     id: str
@@ -201,9 +199,9 @@ class TrajectorySummary(Resource):
 
 
 class TrajectoryOrder(StrEnum):
-    """What trajectories are listed by."""
+    """Sort order of trajectories."""
 
-    FINISHED = "finished"  # when they ended
-    REWARD = "reward"  # those without one come last, whatever the direction
+    FINISHED = "finished"  # by completion time
+    REWARD = "reward"  # those without one sort last in both directions
     LENGTH = "length"  # tokens of the response
     ERRORS = "errors"

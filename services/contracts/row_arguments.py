@@ -1,6 +1,5 @@
-"""LLaMA-Factory's arguments that decide what the trainer sees of a row, as OpenAPI describes them.
-
-Others are accepted beside them; `services.contracts.llamafactory` checks them all.
+"""LLaMA-Factory's arguments that determine what the trainer sees of a row, for OpenAPI. Others are
+accepted too; `services.contracts.llamafactory` checks them all.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How a model's answers are sampled, and which part of them is graded."""
+"""How a model's answers are sampled, and which part is graded."""
 
 from typing import Annotated
 

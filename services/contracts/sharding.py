@@ -1,14 +1,13 @@
-"""How several GPUs hold one model that is trained."""
+"""How training is sharded over several GPUs."""
 
 from enum import StrEnum
 
 
 class Sharding(StrEnum):
-    """What is split over the GPUs instead of copied to each.
-
-    DeepSpeed's ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054) splits optimizer state and
-    gradients (2), and weights as well (3); PyTorch's FSDP (Zhao et al. 2023, arXiv:2304.11277) all
-    three. With offload, what is split waits in the host's memory.
+    """What is sharded over the GPUs instead of replicated. DeepSpeed's ZeRO (Rajbhandari et al.
+    2020, arXiv:1910.02054) shards optimizer state and gradients (2), and weights as well (3);
+    PyTorch's FSDP (Zhao et al. 2023, arXiv:2304.11277) all three. With offload, sharded state stays
+    in host memory.
     """
 
     ZERO_2 = "zero2"
@@ -25,16 +24,16 @@ class Sharding(StrEnum):
 
     @property
     def is_zero(self) -> bool:
-        """Whether DeepSpeed does it."""
+        """Whether DeepSpeed implements it."""
         return self not in {Sharding.FSDP, Sharding.FSDP_OFFLOAD}
 
     @property
     def offloads(self) -> bool:
-        """Whether the optimizer works in the host's memory."""
+        """Whether the optimizer is offloaded to host memory."""
         return self in {Sharding.ZERO_2_OFFLOAD, Sharding.ZERO_3_OFFLOAD, Sharding.FSDP_OFFLOAD}
 
 
 NOT_SHARDED = ("quantization_bit", "pissa_init", "pure_bf16")
-"""LLaMA-Factory's arguments that need the whole of each weight."""
+"""LLaMA-Factory's arguments that need unsharded weights."""
 OWN_SETTINGS = ("deepspeed", "fsdp", "fsdp_config")
-"""LLaMA-Factory's arguments that `Sharding` takes the place of."""
+"""LLaMA-Factory's arguments that `Sharding` replaces."""

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Stage(StrEnum):
-    """A stage of LLaMA-Factory's that a method runs."""
+    """The LLaMA-Factory stage that a method runs."""
 
     SFT = "sft"  # supervised
     DPO = "dpo"

@@ -14,8 +14,8 @@ LARGEST_FILE = 1 << 20
 
 
 def parse_tool_file(text: str, name: str) -> list[Tool]:
-    """The tools that the text of a file declares; raises `InvalidRequest` that names the file, as
-    ``name``, and the field. Whether the tools can be used is not looked at."""
+    """The tools that a file's text declares; raises an `InvalidRequest` that names the file, as
+    ``name``, and the field. Does not check whether the tools are usable."""
     tools = []
     for index, entry in enumerate(_entries(text, name)):
         try:

@@ -1,4 +1,4 @@
-"""What is behind the result of a tool call: the run of a program, a search, or a failed request."""
+"""The run behind a tool result: a program, a search, or a failed request."""
 
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ class RequestFailure(Resource):
 
 
 class ProgramRun(Resource):
-    """A run of the sandbox, or an attempt at one; of stdout and stderr the heads are kept."""
+    """A run of the sandbox, or an attempt at one; stdout and stderr are cut to their heads."""
 
     type: Literal["program"] = "program"
     language: str
@@ -52,7 +52,7 @@ class Passage(Resource):
 
 
 class QueryHits(Resource):
-    """A query and the first of the passages that were found, best first."""
+    """A query and the first passages found, best first."""
 
     query: str
     found: int = Field(description="How many passages were found; 0 where the search failed.")
@@ -60,7 +60,7 @@ class QueryHits(Resource):
 
 
 class SearchRun(Resource):
-    """A search: the first of its queries."""
+    """A search: its first queries."""
 
     type: Literal["search"] = "search"
     index: str | None = Field(default=None, description="Null: the default index.")
@@ -74,7 +74,7 @@ class SearchRun(Resource):
 
 
 class HttpRun(Resource):
-    """A request to an HTTP tool that failed; its body was the arguments of the call."""
+    """A failed request to an HTTP tool; its body was the call's arguments."""
 
     type: Literal["http"] = "http"
     failure: RequestFailure

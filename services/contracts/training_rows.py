@@ -1,4 +1,4 @@
-"""What a row of a training file holds, and how it is laid out."""
+"""The kinds and formats of rows in training files."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,7 +15,7 @@ class RowKind(StrEnum):
 
 
 class DataFormat(StrEnum):
-    """How a row of a training file is laid out."""
+    """The format of a row of a training file."""
 
     AUTO = "auto"
     CHAT = "chat"
@@ -47,7 +47,8 @@ _UNUSABLE_COLUMNS: dict[RowKind, dict[str, str]] = {
 
 
 def unusable_column(row: Mapping[str, Any], kind: RowKind = RowKind.DEMONSTRATION) -> str | None:
-    """The column of a training row whose meaning training would lose, and why; None if none."""
+    """A column of a training row whose meaning training would lose, and why; None if there is
+    none."""
     unusable = _UNUSABLE_COLUMNS[kind]
     for name in unusable.keys() & row.keys():
         if row[name] not in (None, "", []):

@@ -1,4 +1,4 @@
-"""The record of one rollout: everything that was said, called, sampled and judged."""
+"""The record of one rollout: its turns, calls, tokens and rewards."""
 
 from enum import StrEnum
 from typing import Literal, Self
@@ -9,22 +9,22 @@ from services.contracts.base import JsonObject, Resource
 from services.contracts.tool_runs import ToolRun
 
 KEPT_REPLY_CHARACTERS = 65_536
-"""Of a tool's reply this much is recorded; its whole length is recorded beside it."""
+"""Characters of a tool's reply that are recorded, along with its full length."""
 
 
 class CallOutcome(StrEnum):
     """The outcome of a call."""
 
-    ANSWERED = "answered"  # the tool replied; that its program failed is a reply too
+    ANSWERED = "answered"  # the tool replied; a failed program's output is a reply too
     UNKNOWN_TOOL = "unknown_tool"
     INVALID_ARGUMENTS = "invalid_arguments"
     FAILED = "failed"  # the tool could not be reached, or broke
     TIMED_OUT = "timed_out"
-    DROPPED = "dropped"  # it was not run: beyond a limit, or behind the last token
+    DROPPED = "dropped"  # not executed: over a limit, or after the last token
 
     @property
     def is_error(self) -> bool:
-        """Whether the call was to be run and gave no reply."""
+        """Whether the call was to be executed and got no reply."""
         return self not in {CallOutcome.ANSWERED, CallOutcome.DROPPED}
 
 
@@ -47,19 +47,18 @@ class ToolCallRecord(Resource):
 
 
 class MalformedCall(Resource):
-    """What looked like a call and could not be read."""
+    """A call that could not be parsed."""
 
     text: str
     reason: str
 
 
 class Turn(Resource):
-    """One turn of the model, and what its calls inserted.
-
-    ``token_start`` is the place of its first token in ``response_token_ids``; the turn has
-    ``token_count`` sampled tokens, and ``inserted_count`` tokens of replies follow them. Where a
-    chat endpoint gave no token ids, ``token_start`` is 0, the endpoint counted the sampled tokens,
-    and those of replies are estimated.
+    """One turn of the model, and the replies to its calls. ``token_start`` is the index of its
+    first token in ``response_token_ids``; the turn has ``token_count`` sampled tokens, and
+    ``inserted_count`` tokens of replies follow them. Where a chat endpoint gave no token ids,
+    ``token_start`` is 0, the endpoint counted the sampled tokens, and those of replies are
+    estimated.
     """
 
     text: str = Field(description="Decoded with special tokens.")
@@ -85,13 +84,13 @@ class FinishReason(StrEnum):
     """Why a rollout ended."""
 
     ANSWERED = "answered"  # the model ended its turn without a call
-    LENGTH = "length"  # the tokens of the turn, or of all turns, were spent
+    LENGTH = "length"  # the token budget of the turn, or of all turns, was spent
     REPLY_TOO_LONG = "reply_too_long"  # a tool's reply did not fit into the budget
     CALLS_SPENT = "calls_spent"  # the model called again after its last call
     TOOL_ERROR = "tool_error"  # a call failed, and on_tool_error is stop
     PROMPT_REFUSED = "prompt_refused"  # the chat template refused it, or it leaves no room
-    ENGINE_FAILED = "engine_failed"  # the model's server gave no answer
-    INTERNAL_ERROR = "internal_error"  # a bug in Temper, kept as data
+    ENGINE_FAILED = "engine_failed"  # the model's server did not answer
+    INTERNAL_ERROR = "internal_error"  # a bug in Temper, recorded as data
 
     @property
     def is_failure(self) -> bool:
@@ -159,27 +158,27 @@ class Trajectory(Resource):
 
     @property
     def failed_calls(self) -> int:
-        """Calls that gave no reply."""
+        """Calls that got no reply."""
         return sum(call.outcome.is_error for turn in self.turns for call in turn.calls)
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of the prompt; 0 where nobody counted them."""
+        """Tokens of the prompt; 0 if unknown."""
         if self.prompt_token_ids or not self.turns:
             return len(self.prompt_token_ids)
         return self.turns[0].prompt_tokens or 0
 
     @property
     def response_tokens(self) -> int:
-        """Tokens that the model wrote, and those that its tools inserted."""
+        """Tokens that the model wrote, plus inserted ones."""
         if self.response_token_ids:
             return len(self.response_token_ids)
         return sum(turn.token_count + turn.inserted_count for turn in self.turns)
 
     @property
     def has_estimates(self) -> bool:
-        """Whether numbers of tokens are estimated in part: a chat endpoint gave no token ids, and
-        counts neither the results of tools nor, without usage, its own turns."""
+        """Whether token counts are partly estimated: a chat endpoint returns no token ids, and
+        counts neither tool results nor, without usage, its own turns."""
         if self.prompt_token_ids or self.response_token_ids:
             return False
         return any(turn.inserted_count or turn.prompt_tokens is None for turn in self.turns)

@@ -1,4 +1,4 @@
-"""The tokens of a trajectory one by one, with their text, as a reader looks at them."""
+"""The tokens of a trajectory one by one, with their text, for display."""
 
 from enum import StrEnum
 from typing import Literal
@@ -11,16 +11,16 @@ MAX_TOKENS_PER_PAGE = 10_000
 
 
 class TokenOrigin(StrEnum):
-    """Where a token is from."""
+    """The origin of a token."""
 
     PROMPT = "prompt"
     SAMPLED = "sampled"  # by the policy
-    INSERTED = "inserted"  # a tool's reply, or what the chat template puts around it
+    INSERTED = "inserted"  # a tool's reply, or the chat template's text around it
 
 
 class TrajectoryToken(Resource):
-    """A token. What is known of sampled tokens only is null for the others, and what an update
-    computes is null without one."""
+    """A token. Fields of sampled tokens are null for others, and results of an update are null
+    without one."""
 
     position: int = Field(description="From 0, the prompt's tokens first.")
     id: int
