@@ -136,7 +136,7 @@ def test_a_paused_training_ends_with_the_weights_of_an_unpaused_one(job: Job) ->
     assert weights == (job.directory / whole["model_dir"] / "model.safetensors").read_bytes()
 
 
-def test_a_pause_before_training_ends_the_child_at_once(job: Job) -> None:
+def test_a_pause_before_training_exits_the_child_immediately(job: Job) -> None:
     job.write(rows())
     request_pause_of(job.directory)
 

@@ -1,4 +1,4 @@
-"""Every stage resumes after SIGKILL with the losses it had, and ends when it is cancelled."""
+"""Every stage resumes after SIGKILL with the same losses, and exits when it is cancelled."""
 
 import json
 import os

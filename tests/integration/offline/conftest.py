@@ -10,7 +10,7 @@ __all__ = ["pytest_pycollect_makemodule"]
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a tiny model; used in the runtime alone."""
+    """The folder of a tiny model; used only in the runtime."""
     from tests.support.offline import make_base
 
     return make_base(tmp_path_factory.mktemp("base"))

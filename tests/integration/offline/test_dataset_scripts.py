@@ -69,7 +69,7 @@ def test_a_script_has_no_network(asked: Asked) -> None:
     assert (caught.value.code, caught.value.param) == ("dataset_script_failed", "training_file")
 
 
-def test_a_script_that_hangs_is_ended_with_its_children(asked: Asked) -> None:
+def test_a_hanging_script_is_killed_with_its_children(asked: Asked) -> None:
     run = asked(f"time.sleep(600); {EACH}", seconds=20.0)
 
     with pytest.raises(InvalidRequest, match="did not end within 20 s"):

@@ -40,7 +40,7 @@ def answered(base: Path, batch_size: int, answer: str = "42<|im_end|>") -> list[
     return [each.text for each in answers]
 
 
-def test_a_batch_of_prompts_is_answered_as_each_is_alone(
+def test_batched_generation_matches_single_prompts(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = answered(base, batch_size=1)

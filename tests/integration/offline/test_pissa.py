@@ -38,7 +38,7 @@ def logits(base: Path, adapter: Path | None = None) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"use_rslora": True}])
-def test_an_adapter_that_has_learned_nothing_leaves_the_base_as_it_is(
+def test_an_untrained_adapter_leaves_the_base_unchanged(
     base: Path, tmp_path: Path, arguments: dict[str, Any]
 ) -> None:
     trained = job(tmp_path, base, learning_rate=1e-12, arguments=arguments | {"max_steps": 2})

@@ -1,6 +1,5 @@
-"""Trainings sharded over two processes (gloo) go as those of two copies do.
-
-By ZeRO alone: accelerate chooses FSDP for processes with accelerators only.
+"""Training sharded over two processes (gloo) matches that of two replicas. ZeRO only: accelerate
+uses FSDP only for processes with accelerators.
 """
 
 from pathlib import Path

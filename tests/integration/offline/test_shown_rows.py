@@ -153,7 +153,7 @@ def test_text_is_shown_as_it_is_trained_on(tmp_path: Path, packing: bool) -> Non
     trained = [row["input_ids"] for row in library(folder, tmp_path, TEXT, method)]
 
     texts = [tokens for tokens, _ in shown(folder, TEXT, method.as_offline, "text")]
-    if packing:  # one text behind the other, cut into whole sequences
+    if packing:  # concatenated texts, split into full sequences
         joined = [token for tokens in texts for token in tokens]
         size = len(trained[0])
         texts = [joined[size * n : size * (n + 1)] for n in range(len(joined) // size)]

@@ -68,7 +68,7 @@ def test_a_stage_reports_its_metrics_and_resumes_with_the_same_losses(
 @pytest.mark.parametrize(
     ("stage", "metric"), [(Stage.DPO, "rewards/margins"), (Stage.RM, "rewards/accuracies")]
 )
-def test_each_validation_file_has_metrics_of_its_own(
+def test_each_validation_file_has_its_own_metrics(
     stage: Stage, metric: str, base: Path, tmp_path: Path
 ) -> None:
     sets = {}

@@ -25,7 +25,7 @@ def losses(base: Path, folder: Path, processes: int) -> dict[str, float]:
     return found
 
 
-def test_two_processes_have_the_loss_of_one_even_if_one_lacks_desirable_rows(
+def test_two_processes_match_the_loss_of_one_even_if_one_lacks_desirable_rows(
     base: Path, tmp_path: Path
 ) -> None:
     one = losses(base, tmp_path / "one", 1)

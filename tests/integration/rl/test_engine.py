@@ -103,7 +103,7 @@ async def together(works: Sequence[Coroutine[None, None, SampledTokens]]) -> lis
 async def gaps(
     engine: PolicyEngine, prompt: Sequence[int], sampled: SampledTokens
 ) -> NDArray[np.float64]:
-    """How far what was sampled is from what the weights of now say of it."""
+    """Difference between the sampled log-probabilities and those of the current weights."""
     asked = await engine.prompt_log_probs([*prompt, *sampled.token_ids])
     difference: NDArray[np.float64] = np.subtract(
         asked.tokens[len(prompt) - 1 :], np.array(sampled.log_probs)
@@ -112,7 +112,7 @@ async def gaps(
 
 
 async def told_a_guest(engine: PolicyEngine, prompt: Sequence[int], folder: Path) -> dict[str, int]:
-    """What answers a request of the gateway, and the tokens of the prompt that it saw."""
+    """The model that answers a gateway request, and the number of its prompt tokens."""
     async with open_to_guests(engine, GuestSpec(host="127.0.0.1", epoch=1), folder):
         found = read_endpoint(folder, 1)
         assert found is not None
@@ -173,7 +173,7 @@ def test_full_weights_are_swapped_during_turns(
             for sampled in [*await turns, await late]:
                 assert set(sampled.policy_versions) == {1}
 
-            # vLLM takes what it finds: no output layer here, and it would keep the one before.
+            # vLLM loads whatever it finds: with no output layer here, it would keep the old one.
             turns = await turns_under_way(engine, prompt)
             report = await load(2, "tied")
             assert report.restarted is not None

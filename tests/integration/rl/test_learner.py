@@ -1,4 +1,4 @@
-"""The learner as processes that are asked over a socket."""
+"""The learner's processes, driven over a socket."""
 
 import shutil
 import subprocess
@@ -38,7 +38,7 @@ METRICS = ("loss", "grad_norm", "entropy", "kl", "ratio_mean", "trained_tokens")
 
 @dataclass(frozen=True)
 class Run:
-    """What a learner answered, and how it ended."""
+    """A learner's answers, and its exit status."""
 
     updates: list[Done]
     log_probs: list[list[float]]
@@ -69,7 +69,7 @@ def base(python: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(python: Path, base: Path, folder: Path) -> Run:
-    """One process, which in the end is asked for what it cannot do."""
+    """One process, which finally gets a request that it cannot fulfill."""
     spec = spec_in(folder / "alone", base)
     with learner_child(python, spec, folder / "alone") as child:
         updates, log_probs = learned(child, folder / "alone", 0, 1)

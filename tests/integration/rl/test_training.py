@@ -99,7 +99,7 @@ def check_update(folder: Path, trajectory: Trajectory) -> None:
 
 
 def replay(job: OnlineJob, model: Path, folder: Path) -> Done:
-    """Learn from what was recorded of the model that training began with, with that model."""
+    """Train the initial model on its own recorded samples."""
     folder.mkdir()
     write_parquet(read_indexed(job.folder), folder / "trajectories.parquet")
     recorded = [

@@ -111,7 +111,7 @@ class OnlineJob:
             )
 
     def _kill(self, process: "subprocess.Popen[bytes]") -> None:
-        """End its whole process group at once, and wait until nothing of it is left."""
+        """Kill its whole process group, and wait until none of it is left."""
         while _signal(process.pid, signal.SIGKILL):
             process.poll()
             time.sleep(0.05)

@@ -66,7 +66,7 @@ def test_a_local_model_is_served_for_the_rollouts_and_then_stopped(tmp_path: Pat
     assert first.response_token_ids != second.response_token_ids
 
 
-def test_a_killed_server_is_replaced_and_its_rollouts_are_played_again(tmp_path: Path) -> None:
+def test_a_killed_server_is_replaced_and_its_rollouts_are_repeated(tmp_path: Path) -> None:
     long = RolloutSampling(max_tokens=200)
     job = local_job(tmp_path, sampling=long, samples_per_prompt=10, max_concurrency=4)
 

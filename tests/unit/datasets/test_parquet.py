@@ -96,7 +96,7 @@ def test_a_small_file_cannot_expand_without_bound(read: Read) -> None:
         read(content)
 
 
-def test_a_footer_that_understates_the_size_is_not_believed(read: Read) -> None:
+def test_a_footer_that_understates_the_size_is_not_trusted(read: Read) -> None:
     content = parquet({"text": ["a" * 2**27]}, compression="zstd", use_dictionary=False)
     metadata = pq.read_metadata(io.BytesIO(content))
     begin = len(content) - metadata.serialized_size - 8

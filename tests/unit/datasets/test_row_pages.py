@@ -31,7 +31,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return target
 
 
-def test_every_row_is_the_beginning_of_those_behind_it(path: Path) -> None:
+def test_every_row_is_a_starting_point_for_later_ones(path: Path) -> None:
     whole = list(open_records(path))
     found = list(rows_behind(path, Place()))
 
@@ -56,7 +56,7 @@ def test_rows_of_a_long_file_are_reached_by_their_numbers(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "x", "1-", "-1", "1-2-3", "\u0661", "1" * 13, "1-3", "1-999"])
-def test_what_is_not_a_place_of_the_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_position_outside_the_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(CONTENTS["lines"])
 

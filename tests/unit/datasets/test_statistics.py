@@ -1,4 +1,4 @@
-"""What is said of the rows of a registered data set."""
+"""The description of a registered dataset's rows."""
 
 import json
 from pathlib import Path

@@ -32,7 +32,7 @@ def test_all_texts_of_a_row_are_counted_by_the_tokenizer(tmp_path: Path, rows: P
     assert (found.model, found.rows, found.not_counted) == ("tiny", None, None)
 
 
-def test_what_was_counted_is_kept_by_the_checksums(tmp_path: Path, rows: Path) -> None:
+def test_counts_are_cached_by_checksums(tmp_path: Path, rows: Path) -> None:
     tokenizer = write_word_tokenizer(tmp_path / "model")
     first = count(tmp_path, rows, tokenizer)
     rows.unlink()
@@ -43,7 +43,7 @@ def test_what_was_counted_is_kept_by_the_checksums(tmp_path: Path, rows: Path) -
         count(tmp_path, rows, tokenizer)
 
 
-def test_of_a_large_file_the_first_rows_are_counted(tmp_path: Path, rows: Path) -> None:
+def test_only_the_first_rows_of_a_large_file_are_counted(tmp_path: Path, rows: Path) -> None:
     found = count(tmp_path, rows, write_word_tokenizer(tmp_path / "model"), most=10)
 
     assert (found.rows, found.total) == (1, 5)
@@ -58,7 +58,7 @@ def test_a_text_that_is_longer_than_a_batch_is_counted(tmp_path: Path) -> None:
     assert 200_000 <= found.total <= 200_050, "a cut within a word adds a token"
 
 
-def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path, rows: Path) -> None:
+def test_an_invalid_tokenizer_file_is_named(tmp_path: Path, rows: Path) -> None:
     broken = tmp_path / "tokenizer.json"
     broken.write_text("{}")
 

@@ -24,7 +24,7 @@ def test_the_limit_doubles_in_a_round_until_the_first_congestion() -> None:
     assert limit.limit == 2 * FIRST
 
 
-def test_after_a_congestion_a_round_of_answers_adds_one() -> None:
+def test_after_congestion_a_round_of_answers_adds_one() -> None:
     limit = AdaptiveLimit(512)
     limit.congested(limit.begin())
     halved = limit.limit
@@ -47,7 +47,7 @@ def test_one_burst_of_refusals_halves_the_limit_once() -> None:
     assert limit.limit == FIRST // 2
 
 
-def test_nothing_is_sent_before_the_time_that_the_server_names() -> None:
+def test_retry_after_delays_all_requests() -> None:
     clock = Clock()
     limit = AdaptiveLimit(512, clock=clock)
 

@@ -26,7 +26,7 @@ from tests.unit.inference.scripted_server import (
 )
 
 SOON = model_retries(attempts=3, deadline_seconds=60, first_wait_seconds=0.001)
-# The backoff alone would exceed the deadline, so only Retry-After can lead to a retry.
+# Backoff by itself would exceed the deadline, so only Retry-After can lead to a retry.
 TOO_LATE = model_retries(
     attempts=3, deadline_seconds=60, first_wait_seconds=3600, longest_wait_seconds=3600
 )

@@ -1,4 +1,4 @@
-"""What is read from a model's files."""
+"""Reading a model's files."""
 
 import json
 import struct

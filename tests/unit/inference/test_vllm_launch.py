@@ -1,4 +1,4 @@
-"""How a vLLM server is started on each kind of hardware, and what is kept from it."""
+"""Starting a vLLM server on each kind of hardware, and what it must not see."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is read from vLLM's log."""
+"""Reading vLLM's log."""
 
 from pathlib import Path
 

@@ -40,7 +40,7 @@ class Reviews(datasets.GeneratorBasedBuilder):
 
 
 class Builder:
-    """What a script uses of the library's class."""
+    """The part of the library's class that a script uses."""
 
     name = "reviews"
 

@@ -1,4 +1,4 @@
-"""What an export job asks its child."""
+"""The spec of an exporting child."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_an_adapter_is_exported_with_its_lineage_but_no_paths_of_this_host(
     assert spec.about["lineage"]["arguments"] == {"lora_rank": 8}
 
 
-def test_credentials_are_in_the_childs_environment_alone(
+def test_credentials_are_only_in_the_childs_environment(
     database: Database, settings: WorkerSettings
 ) -> None:
     launched = launch(database, settings, "s3://bucket/x")

@@ -1,4 +1,4 @@
-"""Arguments of LLaMA-Factory's without an effect beside the others are refused by name."""
+"""LLaMA-Factory arguments without an effect are rejected by name."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_an_argument_without_effect_is_refused_with_the_reason(
         ),
     ],
 )
-def test_pissa_is_refused_where_the_base_must_stay_as_it_is(
+def test_pissa_is_refused_where_the_base_must_stay_unchanged(
     settings: OfflineHyperparameters, beside: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=f"cannot be used with {beside}") as raised:

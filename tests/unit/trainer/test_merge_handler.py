@@ -1,4 +1,4 @@
-"""What a merge job asks its child, and the model that it registers."""
+"""The spec of a merging child, and the model that the job registers."""
 
 import json
 from collections.abc import Iterator

@@ -46,7 +46,7 @@ def test_only_files_that_loaders_read_are_collected(tmp_path: Path) -> None:
     }
 
 
-def test_the_own_code_of_a_trusted_model_stays_beside_it(tmp_path: Path) -> None:
+def test_custom_code_of_a_trusted_model_is_kept_beside_it(tmp_path: Path) -> None:
     full(tmp_path)
     (tmp_path / "config.json").write_text('{"auto_map": {"AutoModel": "modeling.M"}}')
     (tmp_path / "modeling.py").write_text("class M: ...")

@@ -27,7 +27,7 @@ def test_one_of_several_processes_is_not_aborted_after_its_work(code: int) -> No
     assert (done.returncode, done.stdout) == (code, b"saved\n")
 
 
-def test_a_single_process_runs_what_waits_for_its_end() -> None:
+def test_a_single_process_runs_its_exit_handlers() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, "0"], capture_output=True, timeout=120, check=False
     )

@@ -1,4 +1,4 @@
-"""Sharding by name: what it refuses, and what it makes of LLaMA-Factory's arguments."""
+"""Sharding by name: conflicts, and LLaMA-Factory arguments."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_every_method_takes_every_sharding_but_a_value_head_has_no_fsdp(
 
 @pytest.mark.parametrize("sharding", ["zero3", "zero3_offload", "fsdp", "fsdp_offload"])
 @pytest.mark.parametrize("argument", [{"quantization_bit": 4}, {"pissa_init": True}])
-def test_what_needs_whole_weights_is_refused_where_they_are_split(
+def test_features_that_need_whole_weights_are_refused_with_sharded_ones(
     sharding: str, argument: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidRequest, match=f"{sharding} cannot be used with") as refused:
@@ -59,7 +59,7 @@ def test_generation_needs_whole_weights() -> None:
         check(SupervisedHyperparameters, has_validation=True, sharding="zero3", generation={})
 
 
-def test_the_librarys_own_way_to_fsdp_is_not_taken_beside_it() -> None:
+def test_arguments_for_the_librarys_own_fsdp_are_refused() -> None:
     arguments = {"fsdp": "full_shard"}
 
     with pytest.raises(InvalidRequest, match="zero2 cannot be used with fsdp"):

@@ -88,7 +88,7 @@ def test_qwen3_keeps_reasoning_after_the_last_question(qwen3: Opened) -> None:
 
 
 def test_qwen3_drops_reasoning_once_another_question_follows(qwen3: Opened) -> None:
-    """Equality holds within one question, which is all that a rollout contains."""
+    """Equality holds within one question, and a rollout contains only one."""
     conversation = Conversation([ToolTurn([call(0, "a")], ["b"], thought="Once.")])
     asked_again = [*conversation.messages(), {"role": "user", "content": "And now?"}]
 

@@ -15,7 +15,7 @@ def rendered(chat: ChatTokens, *contents: str) -> str:
     return chat.text(chat.prompt([{"role": "user", "content": text} for text in contents], ()))
 
 
-def test_marks_of_what_the_model_writes_hold_their_content(template: Template) -> None:
+def test_generation_blocks_render_their_content(template: Template) -> None:
     source = _LOOP + "{% generation %}{{ message.content }}{% endgeneration %}" + _END
 
     assert rendered(template(source), "a", "b") == "a<|im_end|>b<|im_end|>"

@@ -23,7 +23,7 @@ def test_the_texts_of_tokens_make_up_the_sequence(opened_family: Opened) -> None
     assert "\ufffd" not in "".join(texts)
 
 
-def test_a_page_of_tokens_has_the_texts_that_the_whole_has(opened_family: Opened) -> None:
+def test_a_page_of_tokens_has_the_texts_of_the_whole(opened_family: Opened) -> None:
     ids = opened_family.ids(TEXT)
     whole = token_texts(opened_family.tokenizer, ids, 0, len(ids))
 
@@ -38,7 +38,7 @@ def test_a_character_of_several_tokens_is_the_text_of_the_last(qwen3: Opened) ->
     assert token_texts(qwen3.tokenizer, ids, 0, len(ids)) == ["a", "", "", "", "🎉", "b"]
 
 
-def test_bytes_that_are_no_text_and_unknown_ids_hide_nothing_else(qwen3: Opened) -> None:
+def test_invalid_bytes_and_unknown_ids_hide_no_other_tokens(qwen3: Opened) -> None:
     first_byte = qwen3.ids("🎉")[0]
     ids = [*qwen3.ids("a"), *[first_byte] * 9, 10**6, *qwen3.ids("b")]
 

@@ -27,7 +27,7 @@ def shown(folder: Path, listing: Listing) -> list[tuple[str, float | None]]:
     return [(each.id, each.reward) for each in read_places(folder, listing.places())]
 
 
-def test_a_kept_listing_takes_in_what_is_new(tmp_path: Path) -> None:
+def test_a_cached_listing_adds_new_trajectories(tmp_path: Path) -> None:
     kept = GrowingListing(tmp_path)
     write(tmp_path, trajectory(0, reward=0.0))
     first = kept.read()
@@ -50,7 +50,7 @@ def test_a_trajectory_that_is_written_again_is_listed_once(tmp_path: Path) -> No
     assert found == shown(tmp_path, open_listing(tmp_path))
 
 
-def test_a_training_that_resumes_from_a_checkpoint_replaces_what_was_behind_it(
+def test_resuming_from_a_checkpoint_replaces_later_trajectories(
     tmp_path: Path,
 ) -> None:
     kept = GrowingListing(tmp_path)
@@ -62,7 +62,7 @@ def test_a_training_that_resumes_from_a_checkpoint_replaces_what_was_behind_it(
     assert shown(tmp_path, kept.read()) == expected
 
 
-def test_the_steps_of_a_kept_listing_are_those_of_now(tmp_path: Path) -> None:
+def test_the_steps_of_a_cached_listing_are_current(tmp_path: Path) -> None:
     write(tmp_path, trajectory(0), trajectory(1))
     listing = GrowingListing(tmp_path).read()
     before = listing.steps(tmp_path).tolist()
@@ -111,7 +111,7 @@ def test_an_index_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not has_more
 
 
-def test_kept_listings_are_bounded_by_number_and_by_entries(tmp_path: Path) -> None:
+def test_the_listing_cache_is_bounded_by_listings_and_entries(tmp_path: Path) -> None:
     kept = ListingCache(max_listings=2, max_entries=4)
     sizes = {"one": 1, "two": 2, "three": 3, "five": 5}
     for name, size in sizes.items():
@@ -123,4 +123,4 @@ def test_kept_listings_are_bounded_by_number_and_by_entries(tmp_path: Path) -> N
         counts.append(len(kept))
 
     assert lengths == [1, 2, 1, 3, 2, 5]
-    assert counts == [1, 2, 2, 2, 1, 0]  # one of its own size is not kept
+    assert counts == [1, 2, 2, 2, 1, 0]  # one larger than the limit is not cached

@@ -1,4 +1,4 @@
-"""The log of updates, and what is left of it after a kill."""
+"""The log of updates, and its recovery after a kill."""
 
 import resource
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_the_latest_update_of_each_of_several_trajectories_is_found(tmp_path: Pa
     assert (first.step, first.advantage) == (1, 3.0)
 
 
-def test_steps_that_are_repeated_are_forgotten(tmp_path: Path) -> None:
+def test_repeated_steps_replace_earlier_entries(tmp_path: Path) -> None:
     fill(tmp_path)
 
     with UpdateLog(tmp_path, keep=1) as log:
@@ -101,7 +101,7 @@ def test_steps_that_are_repeated_are_forgotten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [INDEX, VALUES])
-def test_what_a_kill_cut_off_hides_nothing_else(tmp_path: Path, name: str) -> None:
+def test_a_torn_entry_hides_no_others(tmp_path: Path, name: str) -> None:
     fill(tmp_path)
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:-1])

@@ -1,4 +1,4 @@
-"""Conversations with a chat endpoint: what it is sent, and what is recorded."""
+"""Conversations with a chat endpoint: requests and records."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -112,7 +112,7 @@ def test_a_trajectory_without_token_ids_has_their_numbers(tmp_path: Path) -> Non
     assert read_parquet(tmp_path / "x.parquet") == [trajectory]
 
 
-def test_calls_that_were_not_run_are_not_sent_back() -> None:
+def test_unexecuted_calls_are_not_sent_back() -> None:
     client = in_turn(said(None, echoing("a"), echoing("b")), said("done"))
 
     trajectory = play(client, max_parallel_calls=1)
@@ -185,7 +185,7 @@ def test_a_failure_of_the_endpoint_keeps_its_status() -> None:
     assert len(trajectory.turns) == 1
 
 
-def test_every_turn_has_a_seed_of_its_own() -> None:
+def test_every_turn_has_its_own_seed() -> None:
     client = in_turn(said(None, echoing("a")), said("done"))
     unseeded = in_turn(said("done"))
 

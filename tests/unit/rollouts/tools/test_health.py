@@ -50,7 +50,7 @@ def warnings(folder: Path) -> list[str]:
     return [json.loads(line)["message"] for line in lines]
 
 
-def test_a_search_tool_without_its_index_fails_the_job_at_its_start(
+def test_a_search_tool_without_its_index_fails_the_job_at_startup(
     server: ScriptedServer,
 ) -> None:
     missing = b'{"error": {"message": "index wiki does not exist"}}'
@@ -71,7 +71,7 @@ def test_an_http_tool_is_reached_but_not_called(server: ScriptedServer) -> None:
     assert server.requests == []
 
 
-def test_an_http_tool_where_nothing_listens_fails_the_job_at_its_start() -> None:
+def test_an_unreachable_http_tool_fails_the_job_at_startup() -> None:
     with pytest.raises(
         JobFailed, match=r"tool 'pay' does not respond: .* was not reached"
     ) as failed:
@@ -93,7 +93,7 @@ def test_a_function_is_imported_but_not_called() -> None:
     probed(*function_tool("tests.unit.rollouts.tools.test_health.pay"))
 
 
-def test_a_function_that_cannot_be_imported_fails_the_job_at_its_start() -> None:
+def test_a_function_that_cannot_be_imported_fails_the_job_at_startup() -> None:
     with pytest.raises(JobFailed, match=r"tool 'pay' does not respond: .* cannot be imported"):
         probed(*function_tool("tests.unit.rollouts.tools.test_health.absent"))
 
@@ -109,7 +109,7 @@ def test_tool_that_fails_in_every_call_raises_one_warning(tmp_path: Path) -> Non
     assert "'search' failed in 8 consecutive calls; the last: no index" in warning
 
 
-def test_tool_that_answers_now_and_then_raises_no_warning(tmp_path: Path) -> None:
+def test_tool_that_answers_occasionally_raises_no_warning(tmp_path: Path) -> None:
     monitor = ToolMonitor(Reporter(tmp_path))
     for _ in range(FAILURES_TO_WARN):
         monitor.observe(trajectory(CallOutcome.FAILED))

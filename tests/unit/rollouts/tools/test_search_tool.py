@@ -50,7 +50,7 @@ def test_passages_are_rendered_per_query(server: ScriptedServer) -> None:
     assert "長い" in reply.text
 
 
-def test_what_was_found_is_recorded_with_ids_and_scores(server: ScriptedServer) -> None:
+def test_found_passages_are_recorded_with_ids_and_scores(server: ScriptedServer) -> None:
     long = {"document": {"id": 7, "contents": "T" * 999 + "\n" + "x" * 9999}, "score": 0.25}
     bare = {"title": "T", "text": "words \ud800"}
     server.script = [answer(body={"result": [[long, bare], [hit("Po\nx")] * 99, *[[]] * 18]})]

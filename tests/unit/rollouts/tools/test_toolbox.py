@@ -22,7 +22,7 @@ def endpoint(server: ScriptedServer, name: str = "ask", **config: Any) -> Tool:
 
 
 class ConcurrentRequests:
-    """Holds requests until ``size`` are in flight; records the most at once."""
+    """Blocks requests until ``size`` are in flight; records the maximum concurrency."""
 
     def __init__(self, size: int) -> None:
         self.barrier = threading.Barrier(size)

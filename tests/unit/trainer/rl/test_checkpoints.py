@@ -1,4 +1,4 @@
-"""What a checkpoint keeps, and which count."""
+"""The content of checkpoints, and which ones are complete."""
 
 import asyncio
 import json

@@ -79,7 +79,7 @@ def test_each_evaluation_uses_the_policy_of_its_step(tmp_path: Path, staleness: 
 
 
 class SeedKeeper(SteadyEngine):
-    """Keeps what it was asked, and with which seed, by the version that it had."""
+    """Records its prompts and seeds by policy version."""
 
     def __init__(self) -> None:
         super().__init__(answer)

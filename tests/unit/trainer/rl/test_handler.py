@@ -1,4 +1,4 @@
-"""How a worker starts the children of an online training, and what it keeps of the result."""
+"""Starting the children of an online training, and registering the result."""
 
 from collections.abc import Iterator
 from pathlib import Path

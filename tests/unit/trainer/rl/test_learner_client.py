@@ -1,4 +1,4 @@
-"""Asking the learner's process, and what its failures become."""
+"""Requests to the learner's process, and its failures."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""The end of the coordinator process: the exported model, the result, and what is cleaned up."""
+"""Finishing the coordinator process: the exported model, the result, and the cleanup."""
 
 import json
 from pathlib import Path

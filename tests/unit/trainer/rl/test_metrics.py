@@ -1,4 +1,4 @@
-"""Where the time of a step goes."""
+"""The time breakdown of a step."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ async def roll_out(activity: Activity) -> None:
         await asyncio.sleep(3.0)
 
 
-def test_waiting_is_the_time_of_a_step_in_which_nothing_was_done() -> None:
+def test_waiting_is_the_idle_time_of_a_step() -> None:
     async def step() -> dict[str, float]:
         activity = Activity()
         clock = StepClock()
@@ -37,7 +37,7 @@ def test_waiting_is_the_time_of_a_step_in_which_nothing_was_done() -> None:
     )
 
 
-def test_rollouts_beside_an_update_take_no_time_of_the_step() -> None:
+def test_rollouts_during_an_update_add_no_time_to_the_step() -> None:
     async def step() -> dict[str, float]:
         activity = Activity()
         ahead = asyncio.create_task(roll_out(activity))

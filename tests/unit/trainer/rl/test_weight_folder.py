@@ -52,7 +52,7 @@ def test_a_host_without_shared_memory_uses_the_disk(model: Path, tmp_path: Path)
         assert folder == tmp_path / "job" / "weights"
 
 
-def test_what_a_killed_training_left_in_memory_is_removed_and_what_runs_is_kept(
+def test_only_folders_of_killed_trainings_are_removed_from_memory(
     model: Path, shared: Path, tmp_path: Path
 ) -> None:
     with weight_folder(tmp_path / "running", model, shared, available=1 << 30) as running:
@@ -77,7 +77,7 @@ def test_a_link_among_the_folders_is_not_followed(
         assert (precious / "lock").exists()
 
 
-def test_free_memory_is_what_the_kernel_says(tmp_path: Path) -> None:
+def test_available_memory_is_read_from_the_kernel(tmp_path: Path) -> None:
     said = tmp_path / "meminfo"
     said.write_text("MemTotal:       100 kB\nMemAvailable:    64 kB\n")
 

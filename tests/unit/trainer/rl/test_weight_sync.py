@@ -10,7 +10,7 @@ TOKENS = 3000
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("rounding", [0.0, 0.02])
-def test_stale_engine_is_told_from_a_current_one(seed: int, rounding: float) -> None:
+def test_stale_engine_is_distinguished_from_a_current_one(seed: int, rounding: float) -> None:
     generator = np.random.default_rng(seed)
     update = generator.normal(0.0, 0.005, TOKENS)
     noise = generator.normal(0.0, rounding, TOKENS)

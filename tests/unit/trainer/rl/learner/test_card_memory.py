@@ -22,7 +22,7 @@ CAP = 0.55 - CONTEXT_BYTES / TOTAL
 
 @dataclass
 class Card:
-    """What an allocator holds on a GPU: tensors, and its cache of freed blocks."""
+    """An allocator's memory on a GPU: tensors, and its cache of freed blocks."""
 
     tensors: int = 0
     cached: int = 0
@@ -51,7 +51,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Card:
     return card
 
 
-def test_a_learner_leaves_a_colocated_engine_its_share_from_the_start(card: Card) -> None:
+def test_learner_memory_is_capped_beside_a_colocated_engine(card: Card) -> None:
     memory = CardMemory(CUDA, ColocatedEngine(memory=0.45))
 
     with memory.update():
@@ -60,7 +60,7 @@ def test_a_learner_leaves_a_colocated_engine_its_share_from_the_start(card: Card
     assert card.done == [f"cap {CAP:.4f}"]
 
 
-def test_an_update_has_the_whole_card_and_gives_it_back_before_the_engine_wakes(card: Card) -> None:
+def test_an_update_lifts_the_memory_cap_until_the_engine_wakes(card: Card) -> None:
     memory = CardMemory(CUDA, ColocatedEngine(memory=0.45, sleeps=True))
 
     with memory.update():
@@ -71,7 +71,7 @@ def test_an_update_has_the_whole_card_and_gives_it_back_before_the_engine_wakes(
     assert card.cached == 0
 
 
-def test_a_learner_that_keeps_too_much_says_so_before_the_engine_wakes(card: Card) -> None:
+def test_a_learner_with_too_much_resident_memory_fails_before_the_engine_wakes(card: Card) -> None:
     memory = CardMemory(CUDA, ColocatedEngine(memory=0.45, sleeps=True))
 
     text = r"keep 48\.3 GB of the GPU's 85\.9 GB"
@@ -81,7 +81,7 @@ def test_a_learner_that_keeps_too_much_says_so_before_the_engine_wakes(card: Car
     assert (caught.value.code, caught.value.param) == ("out_of_memory", "placement.engine_memory")
 
 
-def test_an_update_is_computed_with_the_whole_card(
+def test_an_update_may_use_the_whole_gpu(
     card: Card, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = learner_spec(base, "reinforcement", tmp_path)
@@ -106,7 +106,7 @@ def test_an_update_is_computed_with_the_whole_card(
     [(CUDA, None), (torch.device("cpu"), ColocatedEngine(memory=0.45, sleeps=True))],
     ids=["engine elsewhere", "no GPU"],
 )
-def test_a_learner_with_a_card_of_its_own_or_none_is_not_capped(
+def test_a_learner_on_a_dedicated_gpu_or_a_cpu_is_not_capped(
     device: torch.device, engine: ColocatedEngine | None, card: Card
 ) -> None:
     with CardMemory(device, engine).update():

@@ -1,4 +1,4 @@
-"""What a learner computes at once, and where its optimizer's states wait, change no result."""
+"""Micro-batch size and optimizer offloading do not change the result."""
 
 import json
 from pathlib import Path

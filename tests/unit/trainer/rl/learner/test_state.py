@@ -1,4 +1,4 @@
-"""What the learner saves, publishes and resumes from."""
+"""Saving, publishing and resuming the learner's state."""
 
 import json
 import os

@@ -106,7 +106,7 @@ def test_step_does_not_depend_on_micro_batches(
         ("ppo", {"epochs": 2, "whiten_advantages": False}),
     ],
 )
-def test_what_an_update_computes_for_each_token_is_left_beside_the_batch(
+def test_update_writes_token_values_beside_the_batch(
     method: str, settings: dict[str, Any], base: Path, learn: Any, tmp_path: Path
 ) -> None:
     batch = drawn_batch()

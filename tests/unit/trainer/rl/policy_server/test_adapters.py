@@ -95,7 +95,7 @@ def test_restarted_server_reloads_the_adapter(run: Callable[[Play], None]) -> No
     run(play)
 
 
-def test_adapters_that_a_restarted_server_does_not_know_are_forgotten(
+def test_adapters_unknown_to_a_restarted_server_are_dropped(
     run: Callable[[Play], None],
 ) -> None:
     async def play(given: Policy) -> None:

@@ -23,7 +23,7 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 
 @dataclass
 class Gateway:
-    """What a gateway knows of a training: where its relay is, and the secret of it."""
+    """A gateway's view of a training: its relay's address and secret."""
 
     http: aiohttp.ClientSession
     url: str
@@ -51,7 +51,7 @@ async def opened(given: Policy) -> AsyncIterator[Gateway]:
 
 
 @pytest.mark.parametrize("lora_rank", [None, 8])
-def test_a_guest_is_answered_with_the_weights_of_now(
+def test_a_guest_gets_the_current_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lora_rank: int | None
 ) -> None:
     async def play() -> None:
@@ -112,7 +112,7 @@ def test_guests_are_dismissed_when_the_engine_sleeps_and_refused_until_it_wakes(
     asyncio.run(play())
 
 
-def test_only_so_many_guests_are_admitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_guests_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
         async with policy(tmp_path, monkeypatch) as given, AsyncExitStack() as stack:
             guests = PolicyGuests(given.engine)
@@ -129,9 +129,7 @@ def test_only_so_many_guests_are_admitted(tmp_path: Path, monkeypatch: pytest.Mo
     asyncio.run(play())
 
 
-def test_a_policy_takes_no_adapters_of_guests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_guests_cannot_load_adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
         async with policy(tmp_path, monkeypatch) as given, opened(given) as gateway:
             header = ServedAdapter(name="other", path=tmp_path).header()

@@ -1,4 +1,4 @@
-"""What the engine samples from while its weights change and its servers fail."""
+"""Sampling while weights are swapped and servers fail."""
 
 import asyncio
 from pathlib import Path
