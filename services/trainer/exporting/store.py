@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ MANIFEST = "temper_export.json"
 """At the destination: the exporting job, the digests of the files, and whether the export is
 complete."""
 SENT = "sent.json"
+PARTIAL = ".partial"
 CHUNK = 8 << 20
 
 
@@ -51,7 +53,9 @@ class Store:
                 sent(file.size)
                 continue
             digests[file.name] = self._copy(system, file, target, sent)
-            self._record.write_text(json.dumps(digests))
+            partial = self._record.with_suffix(PARTIAL)
+            partial.write_text(json.dumps(digests))
+            partial.replace(self._record)
         self._write_manifest(system, root, {"complete": True, "sha256": digests})
 
     def _open(self) -> tuple[Any, str]:
@@ -73,7 +77,9 @@ class Store:
             if system.exists(manifest):
                 owner = json.loads(system.cat_file(manifest)).get("job_id")
             else:
-                owner = None if not system.exists(root) or not system.ls(root) else "something else"
+                held = system.ls(root, detail=False) if system.exists(root) else []
+                is_free = all(str(name).endswith(MANIFEST + PARTIAL) for name in held)
+                owner = None if is_free else "something else"
             if owner is None:
                 system.makedirs(root, exist_ok=True)
                 self._write_manifest(system, root, {"complete": False})
@@ -92,22 +98,29 @@ class Store:
 
     def _write_manifest(self, system: Any, root: str, state: JsonObject) -> None:
         content = json.dumps({"job_id": self._job_id, **state}, indent=2).encode()
-        system.pipe_file(f"{root}/{MANIFEST}", content)
+        with self._sink(system, f"{root}/{MANIFEST}") as sink:
+            sink.write(content)
 
     def _copy(
         self, system: Any, file: ExportedFile, target: str, sent: Callable[[int], None]
     ) -> str:
-        is_renamed = scheme_of(self._destination) == FOLDER
-        place = f"{target}.partial" if is_renamed else target
         digest = hashlib.sha256()
-        with open(file.path, "rb") as source, system.open(place, "wb") as sink:
+        with open(file.path, "rb") as source, self._sink(system, target) as sink:
             while chunk := source.read(CHUNK):
                 digest.update(chunk)
                 sink.write(chunk)
                 sent(len(chunk))
+        return digest.hexdigest()
+
+    @contextmanager
+    def _sink(self, system: Any, target: str) -> Iterator[Any]:
+        """A file that appears at ``target`` once it is complete."""
+        is_renamed = scheme_of(self._destination) == FOLDER
+        place = f"{target}{PARTIAL}" if is_renamed else target
+        with system.open(place, "wb") as sink:
+            yield sink
         if is_renamed:
             Path(place).replace(target)
-        return digest.hexdigest()
 
 
 def _size(system: Any, path: str) -> int | None:
