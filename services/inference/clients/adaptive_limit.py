@@ -26,14 +26,18 @@ class Waiters:
             await future
         finally:
             timer.cancel()
+            self._drop_done()  # otherwise a long pause would accumulate them
 
     def wake(self) -> None:
         """Wake two tasks, since an answer may have raised the limit by one."""
         for _ in range(2):
-            while self._futures and self._futures[0].done():
-                self._futures.popleft()
+            self._drop_done()
             if self._futures:
                 _finish(self._futures.popleft())
+
+    def _drop_done(self) -> None:
+        while self._futures and self._futures[0].done():
+            self._futures.popleft()
 
 
 def _finish(future: "asyncio.Future[None]") -> None:

@@ -1,4 +1,9 @@
-from services.inference.clients.adaptive_limit import FIRST, AdaptiveLimit
+import asyncio
+
+import pytest
+
+from services.inference.clients import adaptive_limit
+from services.inference.clients.adaptive_limit import FIRST, AdaptiveLimit, Waiters
 
 
 class Clock:
@@ -68,3 +73,15 @@ def test_the_limit_stays_between_one_and_the_most() -> None:
     for clock.now in range(1, 20):
         limit.congested(limit.begin())
     assert limit.limit == 1
+
+
+def test_waiters_do_not_accumulate_during_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive_limit, "LOOK_AGAIN_SECONDS", 0.001)
+    waiters = Waiters()
+
+    async def waiting() -> int:
+        for _ in range(20):
+            await asyncio.gather(*[waiters.woken() for _ in range(3)])
+        return len(waiters._futures)
+
+    assert asyncio.run(waiting()) == 0
