@@ -169,9 +169,8 @@ class LearnerClient:
             raise self._failure("the learner failed earlier")
         self._healthy = False  # no other request until it has answered
         _, writer = await self._streams
-        with suppress(ConnectionError):  # a dead learner is reported by the missing answer
-            writer.write(request.model_dump_json().encode() + b"\n")
-            await writer.drain()
+        # Not drained, which has no timeout; a dead learner is reported by the missing answer.
+        writer.write(request.model_dump_json().encode() + b"\n")
         answer = await self._answer(request.type, ANSWER_SECONDS)
         if not isinstance(answer, Done):
             raise self._failure(f"the learner answered {request.type} with {answer.type!r}")
@@ -258,9 +257,7 @@ class LearnerClient:
         """Let it exit on its own, so that several processes leave their process group cleanly."""
         self._healthy = False
         _, writer = self._streams.result()
-        with suppress(ConnectionError):
-            writer.write(Finish().model_dump_json().encode() + b"\n")
-            await writer.drain()
+        writer.write(Finish().model_dump_json().encode() + b"\n")
         await self._wait_for_exit(FINISH_SECONDS)
 
 

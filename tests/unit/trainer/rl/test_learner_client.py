@@ -118,6 +118,25 @@ def test_learner_killed_while_it_waits_costs_an_attempt(
     assert raised.value.retryable
 
 
+def test_learner_that_does_not_read_a_large_request_times_out(
+    learner: LearnerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asking() -> None:
+        before = children()
+        async with learner:
+            (process,) = [each for each in children() - before if not each.children()]
+            process.suspend()
+            monkeypatch.setattr(learner_process, "ANSWER_SECONDS", 0.2)
+            try:
+                async with asyncio.timeout(20):
+                    await learner.probe([[1] * 1_000_000])
+            finally:
+                process.resume()
+
+    with pytest.raises(LearnerFailed, match="did not answer probe"):
+        asyncio.run(asking())
+
+
 def test_error_reported_by_the_learner_is_kept(learner: LearnerClient, tmp_path: Path) -> None:
     (tmp_path / BEHAVIOR).write_text("fail")
     error = ask(learner)
