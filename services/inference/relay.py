@@ -118,15 +118,13 @@ class Relay:
             return web.Response(status=401)
         try:
             async with self._engine.using(_adapter(request)) as destination:
-                return await self._passed_on(request, destination)
+                return await self._forward(request, destination)
         except NotAdmitted as refused:
-            return _refused(refused.refusal)
+            return _refusal(refused.refusal)
         except TemperError as error:
             return _error(error)
 
-    async def _passed_on(
-        self, request: web.Request, destination: Destination
-    ) -> web.StreamResponse:
+    async def _forward(self, request: web.Request, destination: Destination) -> web.StreamResponse:
         body = await request.read()
         if destination.fields:
             body = _with_fields(body, destination.fields)
@@ -142,14 +140,14 @@ class Relay:
             )
         except aiohttp.ClientConnectorError as error:
             logger.warning("the engine cannot be reached: %r", error)
-            return _refused(Refusal.ENGINE_GONE)
+            return _refusal(Refusal.ENGINE_GONE)
         except aiohttp.ClientError as error:
             logger.warning("the engine did not answer: %r", error)
-            return _refused(Refusal.ENGINE_DIED)
+            return _refusal(Refusal.ENGINE_DIED)
         async with answer:
             if answer.content_type == "application/json":
-                return await _whole(answer)
-            return await _streamed(request, answer)
+                return await _forward_whole(answer)
+            return await _forward_stream(request, answer)
 
 
 @contextmanager
@@ -170,20 +168,22 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def _whole(answer: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _forward_whole(answer: aiohttp.ClientResponse) -> web.StreamResponse:
     try:
         body = await answer.read()
     except aiohttp.ClientPayloadError as error:
         logger.warning("the engine broke off its answer: %r", error)
-        return _refused(Refusal.ENGINE_DIED)
+        return _refusal(Refusal.ENGINE_DIED)
     if ABORTED in body:
         logger.warning("the engine ended before its answer")
-        return _refused(Refusal.ENGINE_DIED)
-    return web.Response(status=answer.status, headers=_returned(answer), body=body)
+        return _refusal(Refusal.ENGINE_DIED)
+    return web.Response(status=answer.status, headers=_response_headers(answer), body=body)
 
 
-async def _streamed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    response = web.StreamResponse(status=answer.status, headers=_returned(answer))
+async def _forward_stream(
+    request: web.Request, answer: aiohttp.ClientResponse
+) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status, headers=_response_headers(answer))
     await response.prepare(request)
     end = b""
     try:
@@ -201,7 +201,7 @@ async def _streamed(request: web.Request, answer: aiohttp.ClientResponse) -> web
     return response
 
 
-def _returned(answer: aiohttp.ClientResponse) -> dict[str, str]:
+def _response_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
     return {name: answer.headers[name] for name in RETURNED if name in answer.headers}
 
 
@@ -224,7 +224,7 @@ def _with_fields(body: bytes, fields: Mapping[str, str | int]) -> bytes:
     return json.dumps({**value, **fields}).encode()
 
 
-def _refused(why: Refusal) -> web.Response:
+def _refusal(why: Refusal) -> web.Response:
     return web.Response(status=503, headers={REFUSAL_HEADER: why.value})
 
 

@@ -67,7 +67,7 @@ def prompt_of_row(
     extra = {name: value for name, value in row.items() if name not in own}
     if isinstance(question, str):
         kind = _prompt_type(row.get("prompt_type"), prompt_type)
-        return Prompt(index, _asked(question, kind, system_prompt), gold, extra)
+        return Prompt(index, _question_messages(question, kind, system_prompt), gold, extra)
     if row.get("prompt_type") is not None:
         raise RowError(f"prompt_type is for rows with a question; {key} is a list of messages")
     begins = question[0]["role"] in {"system", "developer"}
@@ -110,7 +110,7 @@ def inline_prompts(
     return prompts
 
 
-def _asked(
+def _question_messages(
     question: str, prompt_type: PromptType, system_prompt: str | None
 ) -> tuple[JsonObject, ...]:
     parts = (system_prompt, _INSTRUCTIONS[prompt_type])

@@ -148,11 +148,11 @@ class ReplyTurns:
         if self._end is None:
             return "", behind
         before, end, following = behind.partition(self._end)
-        return (before if stand_in is _said else "") + end, following
+        return (before if stand_in is _text_only else "") + end, following
 
     def _fitting_stand_in(self) -> "_StandIn":
         reason = ""
-        for stand_in in (_called, _called_once, _said):
+        for stand_in in (_with_calls, _with_one_call, _text_only):
             try:
                 if all(self._shows(stand_in, count) for count in (1, 2)):
                     return stand_in
@@ -206,7 +206,7 @@ _StandIn = Callable[[Sequence[str]], JsonObject]
 """Builds a message that stands in for the model's turn, from the ids of its calls."""
 
 
-def _called(identities: Sequence[str]) -> JsonObject:
+def _with_calls(identities: Sequence[str]) -> JsonObject:
     functions = [{"name": _TURN, "arguments": {}} for _ in identities]
     calls = [
         {"id": identity, "type": "function", "function": function}
@@ -215,19 +215,19 @@ def _called(identities: Sequence[str]) -> JsonObject:
     return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
-def _called_once(identities: Sequence[str]) -> JsonObject:
+def _with_one_call(identities: Sequence[str]) -> JsonObject:
     """For templates that support a single call per turn."""
-    return _called(identities[:1])
+    return _with_calls(identities[:1])
 
 
-def _said(_identities: Sequence[str]) -> JsonObject:
+def _text_only(_identities: Sequence[str]) -> JsonObject:
     return {"role": "assistant", "content": _TURN}
 
 
 def end_of_turn(template: ChatTemplate, first_special: Callable[[str], str | None]) -> str | None:
     """The special token with which the template ends the model's turn, if any."""
     try:
-        rendered = template.render([_USER, _said(())])
+        rendered = template.render([_USER, _text_only(())])
     except InvalidRequest:
         return None
     return first_special(rendered.rpartition(_TURN)[2])

@@ -74,14 +74,14 @@ class SandboxTool:
         """The program's output; raises `ToolError`."""
         timeout = self._timeout(arguments)
         body = self._body(arguments, timeout)
-        asked = _asked(body, arguments)
+        asked = _requested(body, arguments)
         try:
             answer = await self._service.post(body, _response)
         except ServiceFailed as failed:
             ran = asked.model_copy(update={"failure": request_failure(failed)})
             raise service_error(failed, ran) from failed
         response = answer.value
-        ran = _answered(asked, response)
+        ran = _completed(asked, response)
         if response.status is RunStatus.SANDBOX_ERROR:
             text = f"Error: the code could not be run: {response.message[:500]}"
             raise ToolError(CallOutcome.FAILED, text, response.message[:2000], answer.attempts, ran)
@@ -150,7 +150,7 @@ def _response(body: bytes) -> RunCodeResponse:
     return RunCodeResponse.model_validate_json(text)
 
 
-def _asked(body: JsonObject, arguments: JsonObject) -> ProgramRun:
+def _requested(body: JsonObject, arguments: JsonObject) -> ProgramRun:
     is_changed = body["code"] != arguments["code"]
     return ProgramRun(
         language=body["language"],
@@ -158,7 +158,7 @@ def _asked(body: JsonObject, arguments: JsonObject) -> ProgramRun:
     )
 
 
-def _answered(asked: ProgramRun, response: RunCodeResponse) -> ProgramRun:
+def _completed(asked: ProgramRun, response: RunCodeResponse) -> ProgramRun:
     answer = {
         "status": response.status,
         "compile_result": kept_command(response.compile_result),

@@ -73,12 +73,12 @@ def argument_check(parameters: JsonObject) -> Callable[[JsonObject], None]:
         except (Unresolvable, RecursionError) as error:
             raise bad_arguments(f"the tool's schema cannot be applied: {error}") from error
         if problem is not None:
-            raise bad_arguments(_told(problem))
+            raise bad_arguments(_described(problem))
 
     return check
 
 
-def _told(problem: ValidationError) -> str:
+def _described(problem: ValidationError) -> str:
     where = problem.json_path.removeprefix("$").removeprefix(".")
     return f"argument {where}: {problem.message[:300]}" if where else problem.message[:300]
 
