@@ -142,7 +142,7 @@ def interactions_of(views: list[View]) -> list[Interaction]:
             "[...document.querySelectorAll('main td .status')].every((each) =>"
             " each.classList.contains('failed')) && " + rows,
         ),
-        Interaction("jobs: text", jobs, "Text", "input", "zzz", f"{rows} === 0"),
+        Interaction("jobs: text", jobs, "Search", "input", "zzz", f"{rows} === 0"),
         Interaction("jobs: more", jobs, "main div > button", "click", "", f"{rows} > 50"),
         Interaction("job: smoothing", job, "input[type=range]", "input", "0.9", "true"),
         Interaction(
@@ -156,15 +156,15 @@ def interactions_of(views: list[View]) -> list[Interaction]:
         Interaction(
             "trajectories: by reward",
             trajectories,
-            "Sorted by",
+            "Sort by",
             "change",
             "reward",
             f"{first}?.includes('{BEST}')",
         ),
         Interaction(
-            "trajectories: reward from",
+            "trajectories: min reward",
             trajectories,
-            "Reward from",
+            "Min reward",
             "change",
             "9.1",
             f"{rows} === 1",

@@ -85,7 +85,7 @@ VIEWS = (
         "steps",
         lambda runs: f"/ui/jobs/{runs.reinforcement.id}",
         ".stacks li",
-        "h2 >> text=Where the time of each step went",
+        "h2 >> text=Time per step",
         scheme="dark",
     ),
     View("training-tokens", _file_tokens, ".tokens .learned", "h2 >> text=Rows"),

@@ -64,7 +64,7 @@ class BrowserSessions:
             return None
         if request.method not in BODILESS and not _is_same_origin(request):
             raise PermissionDenied(
-                "a browser's session may be used by the pages of this server alone",
+                "a browser session can be used only by this server's own pages",
                 code="foreign_origin",
             )
         return principal

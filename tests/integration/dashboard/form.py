@@ -53,7 +53,7 @@ class Form:
     @property
     def shown(self) -> Any:
         """The request that the page shows."""
-        command = self._page.get_by_role("region", name="The request by curl").text_content() or ""
+        command = self._page.get_by_role("region", name="Request as curl").text_content() or ""
         return json.loads(command.partition("<<'END'\n")[2].partition("\nEND")[0])
 
     def submit(self) -> str:

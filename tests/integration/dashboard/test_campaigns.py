@@ -120,7 +120,7 @@ def test_a_new_attempt_appears_without_a_reload(
 
     row = page.get_by_role("row").filter(has_text="loop 4")
     expect(row).to_contain_text("a longer run")
-    expect(row).to_contain_text("under way, after proposal")
+    expect(row).to_contain_text("in progress, after proposal")
 
 
 def test_loops_that_run_at_once_are_named_with_their_parents(
@@ -138,14 +138,14 @@ def test_loops_that_run_at_once_are_named_with_their_parents(
     expect(judged).to_have_count(0)
 
     row = page.get_by_role("row").filter(has_text="a shorter run")
-    expect(row).to_contain_text("under way, after coding")
+    expect(row).to_contain_text("in progress, after coding")
 
 
 def test_an_attempt_shows_its_conversation_as_text_and_its_jobs(
     page: Page, gateway: GatewayClient, records: Records
 ) -> None:
     open_view(page, gateway, f"/ui/campaigns/{ID}/loops/1")
-    page.get_by_text("Call 1 of the LLM").click()
+    page.get_by_text("LLM call 1").click()
 
     expect(page.get_by_text("1: ft:1-1, search 0.5, final 0.5")).to_be_visible()
     expect(page.get_by_text("2 of 3 seeds", exact=True)).to_be_visible()

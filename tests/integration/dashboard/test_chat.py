@@ -125,18 +125,18 @@ def test_an_answer_is_stopped_and_a_cut_one_says_so(
     piece = {"choices": [{"delta": {"content": "one "}}]}
     page.route("**/v1/chat/completions", lambda route: route.fulfill(body=event(piece)))
     say(page, "half")
-    expect(answers.nth(1)).to_contain_text("the answer broke off")
+    expect(answers.nth(1)).to_contain_text("the response was interrupted")
     page.unroute("**/v1/chat/completions")
     cut = {"choices": [{"delta": {"content": "one"}, "finish_reason": "length"}]}
     page.route(
         "**/v1/chat/completions", lambda route: route.fulfill(body=event(cut) + "data: [DONE]\n\n")
     )
     say(page, "long")
-    expect(answers.nth(2)).to_contain_text("cut off at the maximum number of tokens")
+    expect(answers.nth(2)).to_contain_text("truncated at the maximum number of tokens")
     page.unroute("**/v1/chat/completions")
     say(page, "on")
     expect(answers.nth(3).locator("pre")).to_have_text("one two")
-    expect(answers.nth(3)).not_to_contain_text("cut off")
+    expect(answers.nth(3)).not_to_contain_text("truncated")
 
     page.get_by_role("button", name="Clear").click()
     expect(answers).to_have_count(0)
@@ -165,7 +165,7 @@ def test_an_error_of_one_model_is_said_on_its_side_and_can_be_tried_again(
     second = worker.serve_next(model="fifth").engine
     expect(right.locator(".assistant pre")).to_have_text("one ")
     expect(right.locator(".user")).to_have_count(1)
-    expect(left.locator(".assistant")).to_contain_text("answering")
+    expect(left.locator(".assistant")).to_contain_text("generating")
 
     page.get_by_role("button", name="Stop").click()
     for side, engine in ((left, first), (right, second)):
@@ -188,10 +188,10 @@ def test_an_engine_that_breaks_off_is_asked_again_without_what_it_began(
 
     say(page, "half")
     engine = worker.serve_next(model="sixth").engine
-    expect(answers).to_contain_text("the answer broke off")
+    expect(answers).to_contain_text("the response was interrupted")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
-    expect(answers).to_contain_text("the answer broke off")
+    expect(answers).to_contain_text("the response was interrupted")
     assert asked(engine) == ["half"]
     assert len(engine.bodies) == 2
 

@@ -81,7 +81,7 @@ def test_a_drag_zooms_every_plot_and_stays_in_the_address(
 
 def test_plots_are_zoomed_and_moved_by_keys(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}")
-    everything = page.get_by_role("button", name="Show everything")
+    everything = page.get_by_role("button", name="Reset zoom")
     expect(everything).to_be_disabled()
     plot = page.get_by_role("group", name="loss over step: plus and minus zoom")
     plot.press("+")
@@ -104,19 +104,19 @@ def test_several_jobs_share_an_axis_of_time(page: Page, gateway: GatewayClient, 
     open_view(page, gateway, f"/ui/compare?jobs={job},{slower}")
     legend = chart(page, "loss").locator(".u-legend .u-value")
     expect(legend).to_have_count(3)
-    page.get_by_label("Axis").select_option("time since the start")
+    page.get_by_label("Axis").select_option("time since start")
 
     expect(page).to_have_url(re.compile("&axis=time$"))
     expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("40m 00s")
     expect(legend.nth(2)).to_have_text("0.05")
     told_at(chart(page, "loss"), 0.5)
     expect(legend).to_have_text(["20m 00s", "0.05", "0.1"])
-    page.get_by_role("group", name="loss over time since the start").press("+")
+    page.get_by_role("group", name="loss over time since start").press("+")
     expect(page).to_have_url(re.compile(r"&axis=time&from=645&to=1815$"))
     page.reload()
     expect(legend).to_have_count(3)  # both jobs are drawn
     expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("30m 00s")
-    page.get_by_text("The same by curl and command").first.click()
+    page.get_by_text("Equivalent curl and CLI commands").first.click()
     expect(page.get_by_text(f"/v1/jobs/{job}/metrics?points=1000")).to_be_visible()
 
 
@@ -128,8 +128,8 @@ def test_a_zoom_stays_while_a_job_reports(page: Page, gateway: GatewayClient) ->
 
     expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("4")
     expect(page.get_by_label("Smoothing")).to_have_value("0.5")
-    expect(page.get_by_label("Logarithmic")).to_be_checked()
-    page.get_by_label("Axis").select_option("time since the start")
+    expect(page.get_by_label("Log scale")).to_be_checked()
+    page.get_by_label("Axis").select_option("time since start")
     expect(page).to_have_url(re.compile(r"\?axis=time&smoothing=0.5&scale=log$"))
     expect(told_at(chart(page, "loss"), RIGHT)).to_have_text(re.compile("s$"))
     gateway.cancel(job_id)
@@ -153,11 +153,11 @@ def test_a_zoom_into_a_long_job_loads_the_steps_that_were_left_out(
     assert told.first.inner_text() == told.last.inner_text()
     ranges = [url for url in asked if "from_step" in url]
     assert re.search(r"from_step=249\d&to_step=251\d$", ranges[-1])
-    page.get_by_label("Axis").select_option("time since the start")
-    page.get_by_role("group", name="loss over time since the start").press("+")
+    page.get_by_label("Axis").select_option("time since start")
+    page.get_by_role("group", name="loss over time since start").press("+")
     expect(page).to_have_url(re.compile("from=.*&axis=time"))
     page.reload()
-    stretch = page.get_by_role("group", name="loss over time since the start")
+    stretch = page.get_by_role("group", name="loss over time since start")
     with page.expect_response(lambda answer: "to_step=" in answer.url):
         for _ in range(7):
             stretch.press("+")

@@ -67,7 +67,7 @@ def test_an_uploaded_file_is_checked_and_its_findings_lead_to_the_rows(
 
     expect(page).to_have_url(re.compile(r"/ui/data/file-\w+\?check=check-\w+$"))
     expect(page.get_by_text("sums.jsonl")).to_be_visible()
-    findings = page.get_by_role("table", name="1 rows that cannot be used")
+    findings = page.get_by_role("table", name="1 invalid rows")
     expect(findings).to_contain_text("messages is 'none', not a list")
     findings.get_by_role("button", name="Show row 31").press("Enter")
 
@@ -83,17 +83,17 @@ def test_a_valid_file_shows_its_lengths_in_the_tokens_of_a_model(
     page: Page, data: GatewayClient
 ) -> None:
     look_at(page, data, f"/ui/data/{upload(data, lines(ROW, {**ROW, 'note': '<b>'}))}")
-    page.get_by_label("Count tokens of model").fill(MODEL)
-    page.get_by_role("button", name="Check every row").click()
+    page.get_by_label("Count tokens with model").fill(MODEL)
+    page.get_by_role("button", name="Check all rows").click()
 
     section = page.locator("section").filter(has=page.get_by_role("heading", name="Check"))
-    expect(section).to_contain_text("2, all usable")
+    expect(section).to_contain_text("2, all valid")
     expect(section).to_contain_text("tokens per row: mean")
     expect(section).to_contain_text("note")
-    jobs = page.get_by_role("table", name=re.compile("jobs that were asked to read"))
+    jobs = page.get_by_role("table", name=re.compile("Jobs that use this file"))
     page.reload()
     expect(jobs.get_by_role("row")).to_have_count(2)
-    expect(section).to_contain_text("2, all usable")
+    expect(section).to_contain_text("2, all valid")
 
 
 def test_rows_are_paged_by_keyboard(page: Page, data: GatewayClient) -> None:
@@ -113,7 +113,7 @@ def test_rows_are_paged_by_keyboard(page: Page, data: GatewayClient) -> None:
 
 def test_tokens_with_a_loss_are_marked_as_the_settings_say(page: Page, data: GatewayClient) -> None:
     look_at(page, data, f"/ui/data/{upload(data, lines(ROW, {'messages': []}))}")
-    page.get_by_label("Shown").select_option("training")
+    page.get_by_label("Show rows").select_option("training")
     page.get_by_label("Model", exact=True).fill(MODEL)
     page.get_by_role("button", name="Show", exact=True).click()
 
@@ -127,7 +127,7 @@ def test_tokens_with_a_loss_are_marked_as_the_settings_say(page: Page, data: Gat
     assert learned.endswith("2<|im_end|>")
     assert "1+1" not in learned
     expect(page.get_by_role("article").nth(1)).to_contain_text("messages")
-    page.get_by_text("Hyperparameters that decide on the tokens").click()
+    page.get_by_text("Hyperparameters that affect tokenization").click()
     page.get_by_text("llamafactory", exact=True).click()
     page.get_by_label("train_on_prompt").select_option("true")
     page.get_by_role("button", name="Show", exact=True).click()
@@ -152,12 +152,12 @@ def test_the_form_has_the_settings_of_the_method_that_decide_on_tokens(
     page.get_by_label("max_seq_length").fill("16")
     page.get_by_role("button", name="Show", exact=True).click()
 
-    expect(page.get_by_role("figure")).to_contain_text("cut off")
+    expect(page.get_by_role("figure")).to_contain_text("truncated")
     shown = unquote(page.url)
     assert '"max_seq_length":16' in shown.replace(" ", "")
     assert "mask_history" not in shown
     rows = page.get_by_role("heading", name="Rows").locator("..")
-    rows.get_by_text("The same by curl and command").click()
+    rows.get_by_text("Equivalent curl and CLI commands").click()
     same = rows.locator(".same pre")
     expect(same).to_contain_text('"max_seq_length": 16')
     command = f"temper files examples {file} --model '{MODEL}' --method 'supervised'"
@@ -172,14 +172,14 @@ def test_settings_that_cannot_be_read_are_told(page: Page, data: GatewayClient) 
     file = upload(data, lines(ROW))
     look_at(page, data, f"/ui/data/{file}?show=training&model={MODEL}")
     expect(page.get_by_role("figure")).to_be_visible()
-    page.get_by_text("Hyperparameters that decide on the tokens").click()
+    page.get_by_text("Hyperparameters that affect tokenization").click()
     page.get_by_label("max_seq_length").fill("many")
     page.get_by_role("button", name="Show", exact=True).click()
 
     expect(page.get_by_text("max_seq_length: not a number")).to_be_visible()
     page.goto(f"{page.url}&settings=%7B")
 
-    expect(page.get_by_text("The hyperparameters are not JSON.")).to_be_visible()
+    expect(page.get_by_text("The hyperparameters are not valid JSON.")).to_be_visible()
     expect(page.get_by_role("figure")).to_have_count(0)
 
 

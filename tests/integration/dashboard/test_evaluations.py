@@ -47,7 +47,7 @@ def test_two_evaluations_are_compared_on_the_same_items(
 
     compared = page.get_by_role("region", name="Paired on the same items")
     expect(compared).to_contain_text(candidate)
-    expect(compared).to_contain_text("+66.7 %")
+    expect(compared).to_contain_text("+66.7%")
     compared.get_by_text("7", exact=True).click()
     expect(compared.get_by_role("link", name="of the candidate")).to_have_count(7)
     expect(page).to_have_url(re.compile(f"compare={baseline}(,|%2C){candidate}"))
@@ -62,13 +62,13 @@ def test_the_main_metric_is_shown_with_its_interval_and_its_direction(
     open_view(page, gateway, "/ui/evaluations")
 
     listed = page.get_by_role("row").filter(has_text=share)
-    expect(listed).to_contain_text("accuracy ↑50.0 %21.5 % to 78.5 %4 of 8")
+    expect(listed).to_contain_text("accuracy ↑50.0%21.5% to 78.5%4 of 8")
     expect(listed.get_by_role("img", name="higher is better")).to_be_visible()
     listed = page.get_by_role("row").filter(has_text=score)
     expect(listed).to_contain_text(re.compile(r"mean score ↓0\.25-?[0-9.]+ to [0-9.]+2 of 2"))
     expect(listed.get_by_role("img", name="lower is better")).to_be_visible()
     rows = page.get_by_role("row").filter(has_text=both)
-    expect(rows).to_contain_text(["accuracy ↑50.0 %", "accuracy ↑0.0 %", "no mean: sums and words"])
+    expect(rows).to_contain_text(["accuracy ↑50.0%", "accuracy ↑0.0%", "no mean: sums and words"])
 
 
 def test_where_less_is_better_the_lower_candidate_is_marked_and_stands_first(
@@ -87,7 +87,7 @@ def test_where_less_is_better_the_lower_candidate_is_marked_and_stands_first(
     expect(rows.nth(1).locator("strong")).to_have_text("0.03")
     expect(rows.nth(1).get_by_role("cell", name="candidate", exact=True)).to_be_visible()
     expect(rows.nth(2)).to_contain_text(same)
-    expect(rows.nth(2).get_by_role("cell", name="neither, at 5 %")).to_be_visible()
+    expect(rows.nth(2).get_by_role("cell", name="neither, at 5%")).to_be_visible()
     expect(rows.filter(has_text="%").filter(has_text=lower)).to_have_count(0)
 
 
@@ -133,12 +133,12 @@ def test_answers_are_filtered_by_tag_and_text(
     page.get_by_label("Tag").fill("odd")
     page.get_by_label("Tag").press("Enter")
     expect(page.get_by_text("3 answers", exact=True)).to_be_visible()
-    page.get_by_text("The same by curl and command").click()
+    page.get_by_text("Equivalent curl and CLI commands").click()
     command = f"temper evals show {evaluations[0]} --only 'wrong' --tag 'odd'"
     expect(page.get_by_text(command)).to_be_visible()
-    page.get_by_label("Text of the answer").fill("it's <b>")
-    page.get_by_label("Text of the answer").press("Enter")
-    expect(page.get_by_text("No answer matches.")).to_be_visible()
+    page.get_by_label("Answer text").fill("it's <b>")
+    page.get_by_label("Answer text").press("Enter")
+    expect(page.get_by_text("No matching answers.")).to_be_visible()
     expect(page.get_by_text("--text 'it'\\''s <b>'")).to_be_attached()
 
 
@@ -174,8 +174,8 @@ def test_benchmarks_of_one_evaluation_have_rows_of_their_own(
     expect(listed.nth(1)).to_contain_text("words")
     expect(listed.get_by_role("checkbox")).to_have_count(1)
     compared = page.get_by_role("region", name="Paired on the same items")
-    expect(compared.get_by_role("row").filter(has_text="sums")).to_contain_text("+50.0 %")
-    expect(compared.get_by_role("row").filter(has_text="words")).to_contain_text("+100.0 %")
+    expect(compared.get_by_role("row").filter(has_text="sums")).to_contain_text("+50.0%")
+    expect(compared.get_by_role("row").filter(has_text="words")).to_contain_text("+100.0%")
 
     open_view(page, gateway, f"/ui/jobs/{baseline}/results")
     expect(page.get_by_role("cell", name="sums 1", exact=True)).to_be_visible()
@@ -192,17 +192,17 @@ def test_scores_of_tool_calls_are_shown_by_tool_and_parameter(
         ([search], [search]), ([search, opened], [other]), ([opened], [opened])
     )
     open_view(page, gateway, "/ui/evaluations")
-    page.get_by_role("row").filter(has_text=name).get_by_role("link", name="85.7 %").click()
+    page.get_by_role("row").filter(has_text=name).get_by_role("link", name="85.7%").click()
 
     equal = page.get_by_role("definition")
-    expect(equal).to_have_text(["2 of 2 (100.0 %)", "0 of 1 (0.0 %)"])
+    expect(equal).to_have_text(["2 of 2 (100.0%)", "0 of 1 (0.0%)"])
     tools = page.get_by_role("region", name="Tools", exact=True).get_by_role("row")
-    expect(tools.filter(has_text="open")).to_have_text("open100.0 %50.0 %66.7 %211")
-    expect(tools.filter(has_text="search")).to_have_text("search100.0 %100.0 %100.0 %222")
-    expect(tools.filter(has_text="micro average")).to_have_text("micro average100.0 %75.0 %85.7 %")
+    expect(tools.filter(has_text="open")).to_have_text("open100.0%50.0%66.7%211")
+    expect(tools.filter(has_text="search")).to_have_text("search100.0%100.0%100.0%222")
+    expect(tools.filter(has_text="micro average")).to_have_text("micro average100.0%75.0%85.7%")
     page.get_by_text("Parameters", exact=True).click()
-    parameters = page.get_by_role("region", name="Parameters of tools").get_by_role("row")
-    expect(parameters.filter(has_text="search-n")).to_have_text("search-n50.0 %50.0 %50.0 %221")
+    parameters = page.get_by_role("region", name="Tool parameters").get_by_role("row")
+    expect(parameters.filter(has_text="search-n")).to_have_text("search-n50.0%50.0%50.0%221")
 
 
 def test_scores_of_tool_calls_of_two_models_stand_beside_each_other(
@@ -215,16 +215,16 @@ def test_scores_of_tool_calls_of_two_models_stand_beside_each_other(
     open_view(page, gateway, f"/ui/evaluations?compare={baseline},{candidate}")
 
     listed = page.get_by_role("row").filter(has_text=baseline)
-    expect(listed.filter(has=page.get_by_role("checkbox"))).to_contain_text("50.0 %50.0 %50.0 %")
-    tools = page.get_by_role("region", name=f"Tools: the baseline and {candidate}")
-    scores = "100.0 %100.0 %50.0 %100.0 %66.7 %100.0 %+33.3 %"
+    expect(listed.filter(has=page.get_by_role("checkbox"))).to_contain_text("50.0%50.0%50.0%")
+    tools = page.get_by_role("region", name=f"Tools: baseline vs. {candidate}")
+    scores = "100.0%100.0%50.0%100.0%66.7%100.0%+33.3%"
     expect(tools.get_by_role("row").filter(has_text="search")).to_have_text(f"search{scores}")
     opened_row = tools.get_by_role("row").filter(has_text="open")
-    expect(opened_row).to_have_text("open0.0 %0.0 %0.0 %")
+    expect(opened_row).to_have_text("open0.0%0.0%0.0%")
     averages = tools.get_by_role("row").filter(has_text="micro average")
-    expect(averages).to_contain_text("50.0 %100.0 %50.0 %100.0 %50.0 %100.0 %+50.0 %")
+    expect(averages).to_contain_text("50.0%100.0%50.0%100.0%50.0%100.0%+50.0%")
     page.get_by_text("Parameters", exact=True).click()
-    parameters = page.get_by_role("region", name=f"Parameters: the baseline and {candidate}")
+    parameters = page.get_by_role("region", name=f"Parameters: baseline vs. {candidate}")
     expect(parameters.get_by_role("row").filter(has_text="search-q")).to_be_visible()
 
 

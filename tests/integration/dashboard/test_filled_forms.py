@@ -158,7 +158,7 @@ def test_an_online_training_by_another_method_is_filled_in_and_started(
     form.fill("suffix", "succeed")
     form.within("method")
     form.choose("type", "ppo")
-    form.click("Leave out reinforcement")
+    form.click("Omit reinforcement")
     form.unfold("ppo")
     form.within("method.ppo")
     form.click("Add to rewards")
@@ -204,7 +204,7 @@ def test_a_batch_is_filled_in_and_completes(
 
 def test_a_list_that_an_example_gave_can_be_left_out(page: Page, gateway: GatewayClient) -> None:
     form = Form(page, gateway, "rollout")
-    form.choose("Begin with", "A registered model that runs code, rewarded for the right box")
+    form.choose("Start from", "A registered model that runs code, rewarded for the right box")
     form.click("Remove tools 1")
 
     assert "tools" not in form.shown

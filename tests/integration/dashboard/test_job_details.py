@@ -52,7 +52,7 @@ def test_nested_results_unfold_below_the_main_ones(
     job_id = evaluations.of_tool_calls((calls[0], calls[0]), (calls[1], calls[0]))
     shown = open_job(page, gateway, job_id)
 
-    expect(shown).to_contain_text("accuracy50.0 % (95 % interval 9.5 % to 90.5 %)")
+    expect(shown).to_contain_text("accuracy50.0% (95% CI 9.5% to 90.5%)")
     expect(shown).to_contain_text("Correct1 of 2")
     expect(shown).not_to_contain_text("{")
     expect(shown.get_by_role("table")).to_have_count(0)
@@ -80,7 +80,7 @@ def test_what_is_unfolded_stays_so_when_results_come(
         with database.write() as session:
             move_job(session, get_job(session, job_id), status, f"now {status}", result=given)
 
-    expect(shown).to_contain_text("accuracy of one50.0 %")
+    expect(shown).to_contain_text("accuracy of one50.0%")
     expect(shown).to_contain_text("Mean over benchmarksone and two have the same items")
     expect(benchmarks.get_by_text("1: one")).to_be_visible()
 

@@ -10,7 +10,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import JobRow
 from tests.support.gateway import GatewayClient
 
-TEXT = "Text in id, model, reason or metadata"
+TEXT = "Search id, model, reason, or metadata"
 FIRST_PAGE = 50
 
 
@@ -40,7 +40,7 @@ def test_jobs_are_filtered_by_status_and_text(page: Page, gateway: GatewayClient
     expect(page.get_by_role("link", name=failed)).to_be_visible()
     expect(page.get_by_role("link", name=done)).to_have_count(0)
     page.get_by_label("Status").select_option("")
-    page.get_by_label("Text in id, model, reason or metadata").fill("BLUE")
+    page.get_by_label("Search id, model, reason, or metadata").fill("BLUE")
     expect(page.get_by_role("link", name=done)).to_be_visible()
     expect(page.get_by_role("link", name=failed)).to_have_count(0)
     expect(page).to_have_url(re.compile("text=BLUE"))
@@ -60,7 +60,7 @@ def test_jobs_are_filtered_by_all_at_once_and_by_exact_metadata(
     expect(page.get_by_role("link", name=light)).to_have_count(0)
     expect(page.get_by_role("link", name=failed)).to_have_count(0)
 
-    metadata = page.get_by_label("Metadata, exactly")
+    metadata = page.get_by_label("Metadata (exact match)")
     metadata.fill("shade=blue sky")
     metadata.press("Enter")
     expect(page.get_by_role("link", name=light)).to_be_visible()
@@ -99,7 +99,7 @@ def test_a_text_is_looked_for_in_jobs_that_are_not_shown(
     expect(page.get_by_label(TEXT)).to_have_value(label.upper())
     expect(link).to_be_visible()
     page.get_by_label("Status").select_option("failed")
-    expect(page.get_by_text("No job matches.")).to_be_visible()
+    expect(page.get_by_text("No matching jobs.")).to_be_visible()
 
 
 def test_a_late_answer_to_an_older_filter_is_not_shown(page: Page, gateway: GatewayClient) -> None:

@@ -68,7 +68,7 @@ def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
 
 
 def graph_of(page: Page) -> Locator:
-    return page.get_by_role("region", name="Graph of the lineage")
+    return page.get_by_role("region", name="Lineage graph")
 
 
 def left_of(graph: Locator, name: str) -> float:
@@ -179,13 +179,13 @@ def test_a_checkpoint_stands_between_its_origin_and_what_was_made_of_it(
     assert places == sorted(set(places))
     data = gateway.http.get(f"/v1/fine_tuning/jobs/{first}").json()["training_file"]
     expect(graph.get_by_role("link", name=data)).to_be_visible()
-    expect(page.get_by_text(f"of step 4 of {first}, which made final")).to_be_visible()
-    expect(page.get_by_text("does not keep this checkpoint")).to_have_count(0)
+    expect(page.get_by_text(f"of step 4 of {first}, which produced final")).to_be_visible()
+    expect(page.get_by_text("does not have this checkpoint")).to_have_count(0)
     open_view(page, gateway, f"/ui/lineage?model={first}:step-400")
-    expect(page.get_by_text("Its job does not keep this checkpoint.")).to_be_visible()
+    expect(page.get_by_text("The job does not have this checkpoint.")).to_be_visible()
 
 
 def test_a_model_that_does_not_exist_is_told(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, "/ui/lineage?model=nothing")
 
-    expect(page.get_by_text("There is no model nothing.")).to_be_visible()
+    expect(page.get_by_text("No model named nothing.")).to_be_visible()

@@ -35,7 +35,7 @@ def test_a_note_on_a_trajectory_stays_until_it_is_deleted(
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
     page.get_by_label("New note").fill(HOSTILE)
-    page.get_by_role("button", name="Write note").press("Enter")
+    page.get_by_role("button", name="Add note").press("Enter")
 
     notes = page.get_by_role("region", name="Notes").get_by_role("listitem")
     expect(notes).to_have_count(1)
@@ -58,7 +58,7 @@ def test_a_note_on_a_trajectory_stays_until_it_is_deleted(
 def test_a_note_without_text_is_not_sent(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}")
     page.get_by_label("New note").fill("   ")
-    page.get_by_role("button", name="Write note").click()
+    page.get_by_role("button", name="Add note").click()
 
-    expect(page.get_by_text("A note needs a text.")).to_be_visible()
+    expect(page.get_by_text("A note cannot be empty.")).to_be_visible()
     assert gateway.http.get(f"/v1/jobs/{job}/notes").json()["data"] == []

@@ -62,7 +62,7 @@ def attempt(job_id: str, number: int, started_at: int, ended_at: int) -> Attempt
 def open_job(page: Page, gateway: GatewayClient, job_id: str) -> Locator:
     """The phases on the page of a job."""
     page.goto(str(gateway.http.base_url.join(f"/ui/jobs/{job_id}")))
-    return page.get_by_role("list", name="Phases in the order in which they first began")
+    return page.get_by_role("list", name="Phases in order of first occurrence")
 
 
 def test_phases_are_added_up_over_attempts(page: Page, gateway: GatewayClient) -> None:
@@ -73,14 +73,14 @@ def test_phases_are_added_up_over_attempts(page: Page, gateway: GatewayClient) -
     expect(phases.get_by_role("listitem")).to_have_text(
         [
             "validation and queue 10s,",
-            "starting 3s in 2 stretches,",
+            "starting 3s over 2 periods,",
             "loading model 8s,",
-            "training 1m 40s in 3 stretches,",
+            "training 1m 40s over 3 periods,",
             "evaluating 10s,",
             "between attempts 10s",
         ]
     )
-    expect(page.get_by_text("Only the first and the latest events")).to_have_count(0)
+    expect(page.get_by_text("Only the first and latest events")).to_have_count(0)
 
 
 def test_a_long_job_shows_its_first_and_latest_phases_and_says_so(
@@ -100,7 +100,7 @@ def test_a_long_job_shows_its_first_and_latest_phases_and_says_so(
             "<b>saving</b>\u202e 1m 40s",
         ]
     )
-    expect(page.get_by_text("Only the first and the latest events are loaded")).to_be_visible()
+    expect(page.get_by_text("Only the first and latest events are loaded")).to_be_visible()
 
 
 def test_the_phases_of_a_running_job_are_live(page: Page, gateway: GatewayClient) -> None:
@@ -114,7 +114,7 @@ def test_the_phases_of_a_running_job_are_live(page: Page, gateway: GatewayClient
     page.get_by_role("button", name="resume").click()
 
     training = phases.get_by_role("listitem").filter(has_text="training")
-    expect(training).to_contain_text("in 2 stretches")
+    expect(training).to_contain_text("over 2 periods")
     expect(phases).to_contain_text("between attempts")
     page.get_by_role("button", name="cancel").click()
     expect(page.locator(".status.cancelled")).to_be_visible()

@@ -36,7 +36,7 @@ def test_a_browser_signs_in_and_out(page: Page, locked: str) -> None:
     page.get_by_label("API key").fill(KEY)
     page.get_by_role("button", name="Sign in").click()
 
-    expect(page.get_by_text("No job matches.")).to_be_visible()
+    expect(page.get_by_text("No matching jobs.")).to_be_visible()
     assert page.evaluate("document.cookie") == ""
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API key")).to_be_visible()

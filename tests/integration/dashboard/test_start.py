@@ -47,7 +47,7 @@ def test_a_fine_tune_is_started_from_a_form(page: Page, gateway: GatewayClient) 
         "seed": 7,
         "metadata": {"team": "<b>blue</b>"},
     }
-    assert body_in(page, "The request by curl") == asked
+    assert body_in(page, "Request as curl") == asked
     page.get_by_role("button", name="Start", exact=True).click()
 
     expect(page).to_have_url(re.compile("/ui/jobs/ftjob-[0-9a-z]+$"))
@@ -63,11 +63,11 @@ def test_a_form_holds_every_example_of_the_description(
     examples = described["requestBody"]["content"]["application/json"]["examples"]
     open_form(page, gateway, name)
     for example in examples.values():
-        page.get_by_label("Begin with").select_option(label=example["summary"])
+        page.get_by_label("Start from").select_option(label=example["summary"])
 
-        assert body_in(page, "The request by curl") == example["value"]
+        assert body_in(page, "Request as curl") == example["value"]
         job_file = {"kind": KINDS[name], **example["value"]}
-        assert body_in(page, "The request by the command line") == job_file
+        assert body_in(page, "Request as CLI commands") == job_file
 
 
 def test_a_form_refuses_text_that_is_no_value(page: Page, gateway: GatewayClient) -> None:
@@ -87,7 +87,7 @@ def test_a_form_refuses_text_that_is_no_value(page: Page, gateway: GatewayClient
     samples.fill("7")
     prompt.fill("")
     expect(start).to_be_enabled()
-    assert body_in(page, "The request by curl") == {"samples_per_prompt": 7}
+    assert body_in(page, "Request as curl") == {"samples_per_prompt": 7}
 
 
 def test_a_form_offers_what_a_field_may_be(page: Page, gateway: GatewayClient) -> None:
@@ -96,7 +96,7 @@ def test_a_form_offers_what_a_field_may_be(page: Page, gateway: GatewayClient) -
     page.get_by_role("textbox", name="base_url (required)").fill("http://127.0.0.1:9/v1")
     page.get_by_role("combobox", name="keep_reasoning").select_option(label="true")
 
-    body = body_in(page, "The request by curl")
+    body = body_in(page, "Request as curl")
     assert body == {"model": {"base_url": "http://127.0.0.1:9/v1"}, "keep_reasoning": True}
 
 
@@ -109,7 +109,7 @@ def test_items_are_added_to_a_list_and_removed(page: Page, gateway: GatewayClien
     page.get_by_role("textbox", name="prompts 2 (required)").fill('{"question": "2+2="}')
     page.get_by_role("button", name="Remove prompts 1", exact=True).click()
 
-    assert body_in(page, "The request by curl") == {"prompts": [{"question": "2+2="}]}
+    assert body_in(page, "Request as curl") == {"prompts": [{"question": "2+2="}]}
 
 
 @pytest.mark.parametrize("name", PATHS)
@@ -118,7 +118,7 @@ def test_a_refusal_is_said_at_the_named_field(
 ) -> None:
     page = browser.new_page()  # the console of `page` may not tell of a refused request
     open_form(page, gateway, name)
-    body = body_in(page, "The request by curl")
+    body = body_in(page, "Request as curl")
     error = gateway.http.post(PATHS[name], json=body).json()["error"]
     first = error["details"][0]["message"]
     page.get_by_role("button", name="Start", exact=True).click()

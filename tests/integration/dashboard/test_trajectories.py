@@ -100,12 +100,12 @@ def test_trajectories_are_filtered_and_opened(page: Page, gateway: GatewayClient
     page.get_by_role("link", name="Trajectories", exact=True).click()
 
     expect(page.get_by_role("row")).to_have_count(5)
-    page.get_by_label("Reward from").fill("0.5")
-    page.get_by_label("Reward from").press("Enter")
+    page.get_by_label("Min reward").fill("0.5")
+    page.get_by_label("Min reward").press("Enter")
     expect(page.get_by_role("row")).to_have_count(2)
     expect(page).to_have_url(re.compile("min_reward=0.5"))
-    page.get_by_label("Reward from").fill("")
-    page.get_by_label("Reward from").press("Enter")
+    page.get_by_label("Min reward").fill("")
+    page.get_by_label("Min reward").press("Enter")
     page.get_by_label("Text", exact=True).fill("ANSWER 1.0")
     page.get_by_label("Text", exact=True).press("Enter")
     expect(page.get_by_role("row")).to_have_count(2)
@@ -118,16 +118,16 @@ def test_the_rewards_of_a_step_lead_to_its_trajectories(
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories")
 
-    whole = page.get_by_role("img", name="3 rewards, 1 without: -1 to 1, mean 0.08333")
+    whole = page.get_by_role("img", name="3 rewards, 1 missing: -1 to 1, mean 0.08333")
     expect(whole).to_be_visible()
     page.get_by_role("link", name="step 1: 2 rewards, mean 0", exact=True).press("Enter")
     expect(page).to_have_url(re.compile(r"trajectories\?step=1$"))
     expect(page.get_by_role("row")).to_have_count(3)
     expect(page.get_by_label("Training step")).to_have_value("1")
-    page.get_by_label("Tokens from").fill("3")
-    page.get_by_label("Tokens from").press("Enter")
-    expect(page.get_by_text("No trajectory matches.")).to_be_visible()
-    page.get_by_text("The same by curl and command").first.click()
+    page.get_by_label("Min tokens").fill("3")
+    page.get_by_label("Min tokens").press("Enter")
+    expect(page.get_by_text("No matching trajectories.")).to_be_visible()
+    page.get_by_text("Equivalent curl and CLI commands").first.click()
     expect(page.get_by_text(f"temper traj {job} --min-length 3 --step 1")).to_be_visible()
 
 
@@ -140,7 +140,7 @@ def test_a_conversation_shows_calls_and_the_group(
     expect(page.get_by_text("<script>document.title")).to_be_visible()
     assert page.locator("main img").count() == 0
     assert "broken" not in page.title()
-    expect(page.get_by_text("(+1 to the mean)")).to_be_visible()
+    expect(page.get_by_text("(+1 vs. the mean)")).to_be_visible()
     expect(page.locator("canvas")).to_be_visible()
     page.get_by_role("link", name="sample 1 side by side").click()
     expect(page).to_have_url(re.compile("traj-0-0.beside=traj-0-1$"))
@@ -157,21 +157,21 @@ def test_a_group_shows_the_advantages_that_a_step_learned_with(
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0?beside=traj-0-1")
 
-    group = page.get_by_role("listitem").filter(has_text="to the mean")
+    group = page.get_by_role("listitem").filter(has_text="vs. the mean")
     expect(group.filter(has_text="this one")).to_contain_text(
-        "1 (+1 to the mean), advantage +0.75, step 1"
+        "1 (+1 vs. the mean), advantage +0.75, step 1"
     )
     expect(group.filter(has_text="sample 1")).to_contain_text(
-        "-1 (-1 to the mean), advantage -0.75, step 1"
+        "-1 (-1 vs. the mean), advantage -0.75, step 1"
     )
     for sample, told in ((0, "reward 1, answered, advantage +0.75"), (1, "advantage -0.75")):
         expect(page.get_by_role("region", name=f"traj-0-{sample}")).to_contain_text(told)
-    page.get_by_text("The same by curl and command").first.click()
+    page.get_by_text("Equivalent curl and CLI commands").first.click()
     expect(page.get_by_text(f"temper traj {job} --prompt 0 -n 100")).to_be_visible()
 
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
-    group = page.get_by_role("listitem").filter(has_text="to the mean")
-    expect(group.filter(has_text="this one")).to_contain_text("(+0 to the mean), step 2")
+    group = page.get_by_role("listitem").filter(has_text="vs. the mean")
+    expect(group.filter(has_text="this one")).to_contain_text("(+0 vs. the mean), step 2")
 
 
 def test_a_trajectory_is_downloaded_as_its_route_answers(
@@ -203,7 +203,7 @@ REFUSAL = "Object.defineProperty(navigator, 'clipboard', { value: %s })"
 @pytest.mark.parametrize(
     ("clipboard", "reason"),
     [
-        ("undefined", "it needs HTTPS or a loopback address"),
+        ("undefined", "the clipboard needs HTTPS or a loopback address"),
         ("{ writeText: async () => { throw new Error('denied'); } }", "denied"),
     ],
     ids=["without a clipboard", "denied"],
@@ -215,8 +215,8 @@ def test_a_refused_copy_is_told(
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0")
     page.get_by_role("button", name="Copy as JSON").click()
 
-    told = page.get_by_role("alert").filter(has_text="Not copied")
-    expect(told).to_have_text(f"Not copied, since the browser refused: {reason}")
+    told = page.get_by_role("alert").filter(has_text="Copy failed")
+    expect(told).to_have_text(f"Copy failed: {reason}")
     expect(page.get_by_role("button", name="Copy as JSON")).to_be_visible()
 
 
@@ -238,14 +238,16 @@ def test_estimated_numbers_of_tokens_are_called_estimates(
     expect(page.get_by_role("cell", name="about 102", exact=True)).to_have_count(2)
 
     page.get_by_role("link", name="traj-0-0").click()
-    counted = "12 sampled, as the endpoint counts; about 90 of the results of tools (estimated)"
+    counted = "12 sampled, as counted by the endpoint; about 90 in tool results (estimated)"
     expect(page.get_by_text(counted, exact=True)).to_be_visible()
-    expect(page.get_by_text("No token ids are recorded; chat endpoints give none.")).to_be_visible()
+    expect(
+        page.get_by_text("No token ids were recorded: chat endpoints do not return them.")
+    ).to_be_visible()
     expect(page.get_by_role("listbox", name="Tokens")).to_have_count(0)
     expect(page.get_by_text("--tokens")).to_have_count(0)
 
     open_view(page, gateway, f"/ui/jobs/{endpoint_job}/trajectories/traj-0-1")
-    estimated = "about 12 sampled (estimated); about 90 of the results of tools (estimated)"
+    estimated = "about 12 sampled (estimated); about 90 in tool results (estimated)"
     expect(page.get_by_text(estimated, exact=True)).to_be_visible()
 
 
@@ -254,31 +256,31 @@ def test_the_run_in_the_sandbox_is_behind_its_call(
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
     expect(page.get_by_text("if _ is not None: print(_)").first).to_be_hidden()
-    page.get_by_text("The run in the sandbox").press("Enter")
+    page.get_by_text("Sandbox run").press("Enter")
 
-    expect(page.get_by_role("heading", name="Code as it ran")).to_be_visible()
+    expect(page.get_by_role("heading", name="Executed code")).to_be_visible()
     run = page.locator(".tool-run")
     expect(run.get_by_role("definition")).to_have_text(
         ["Failed", "python", "Finished", "3", "0.25 s", "12.5 MiB"]
     )
-    expect(run.get_by_role("heading", name="stderr, cut")).to_be_visible()
+    expect(run.get_by_role("heading", name="stderr (truncated)")).to_be_visible()
     expect(run.get_by_text("went wrong")).to_be_visible()
     expect(run.get_by_text("<script>")).to_be_visible()
-    run.get_by_text("The same by curl").click()
+    run.get_by_text("Equivalent curl").click()
     expect(run.get_by_text("/run_code --json")).to_be_visible()
     assert "broken" not in page.title()
 
 
 def test_the_search_is_behind_its_call(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-1")
-    page.get_by_text("The search", exact=True).press("Enter")
+    page.get_by_text("Search", exact=True).press("Enter")
 
     run = page.locator(".tool-run")
     expect(run.get_by_role("heading", name="it's long")).to_be_visible()
     expect(run.get_by_role("listitem")).to_contain_text(["<script>"])
     expect(run.get_by_role("definition")).to_have_text(["wiki", "3", "wiki-7", "0.875"])
     expect(run.get_by_text("A river.")).to_be_visible()
-    run.get_by_text("The same by curl").click()
+    run.get_by_text("Equivalent curl").click()
     expect(run.get_by_text("/retrieve --json")).to_contain_text("it's long")
     assert page.locator("main img, main script").count() == 0
 
@@ -311,14 +313,14 @@ def test_a_failed_request_is_behind_its_call(
 
     for name in FAILED_RUNS:
         expect(page.get_by_text(f"{name} is broken", exact=True)).to_be_visible()
-    for title in ("The run in the sandbox", "The search", "The request"):
+    for title in ("Sandbox run", "Search", "Request"):
         page.get_by_text(title, exact=True).press("Enter")
     program, searched, requested = page.locator(".tool-run").all()
     expect(program.get_by_role("definition")).to_have_text(["python", "503", "2", "0.25 s"])
     expect(program.get_by_text("<script>")).to_be_visible()
     expect(searched.get_by_role("heading", name="Po", exact=True)).to_be_visible()
     expect(searched.get_by_role("definition")).to_have_text(["wiki", "3", "503", "2", "0.25 s"])
-    expect(requested.get_by_role("definition")).to_have_text(["no answer", "2", "30 s"])
+    expect(requested.get_by_role("definition")).to_have_text(["no response", "2", "30 s"])
     assert page.locator("main img, main script").count() == 0
 
 
@@ -340,10 +342,10 @@ def test_a_passage_is_opened_whole_with_the_job_that_built_its_index(
     page.route("**/v1/search", lambda route: route.fulfill(json=found_now(whole)))
     page.route("**/v1/indexing/jobs?*", lambda route: route.fulfill(json=jobs))
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-1")
-    page.get_by_text("The search", exact=True).press("Enter")
+    page.get_by_text("Search", exact=True).press("Enter")
 
     with page.expect_request("**/v1/search") as asked:
-        page.get_by_role("link", name="whole passage").click()
+        page.get_by_role("link", name="full passage").click()
     assert asked.value.post_data_json == {"query": "it's long", "topk": 3, "index": "wiki"}
     article = page.get_by_role("article")
     expect(article.get_by_role("heading", name="<script>")).to_be_visible()
@@ -355,17 +357,17 @@ def test_a_passage_is_opened_whole_with_the_job_that_built_its_index(
 
     page.route("**/v1/search", lambda route: route.fulfill(json=found_now()))
     page.reload()
-    expect(page.get_by_text("The search does not find it now")).to_be_visible()
+    expect(page.get_by_text("The search no longer returns this passage")).to_be_visible()
 
 
 def test_a_passage_of_another_service_has_no_link(
     page: Page, gateway: GatewayClient, foreign_search: str
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{foreign_search}/trajectories/traj-0-0")
-    page.get_by_text("The search", exact=True).press("Enter")
+    page.get_by_text("Search", exact=True).press("Enter")
 
     expect(page.get_by_text("A river.")).to_be_visible()
-    expect(page.get_by_role("link", name="whole passage")).to_have_count(0)
+    expect(page.get_by_role("link", name="full passage")).to_have_count(0)
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_a_job_is_cloned_with_changes(page: Page, gateway: GatewayClient) -> Non
     body = page.get_by_label("Body of POST /v1/fine_tuning/jobs")
     asked = json.loads(body.input_value())
     assert (asked["seed"], asked["metadata"]) == (7, {"team": "<b>blue</b>"})
-    expect(page.get_by_text("Nothing is changed yet.")).to_be_visible()
+    expect(page.get_by_text("No changes yet.")).to_be_visible()
 
     body.fill("{")
     expect(page.get_by_role("button", name="Submit")).to_be_disabled()
@@ -120,9 +120,9 @@ def test_a_job_shows_what_differs_from_defaults_and_from_another(
     one = gateway.submit("succeed", seed=7, metadata={"team": "<b>blue</b>"})
     other = gateway.submit("succeed", seed=8)
     open_view(page, gateway, f"/ui/jobs/{one}")
-    page.get_by_text("What differs from the defaults").click()
+    page.get_by_text("Differences from the defaults").click()
 
-    differing = page.get_by_role("region", name="Differs from the default")
+    differing = page.get_by_role("region", name="Changed from the defaults")
     expect(differing.get_by_role("row").filter(has_text="seed")).to_contain_text("7")
     expect(differing.get_by_role("row").filter(has_text="metadata")).to_contain_text("<b>blue</b>")
     expect(differing.get_by_role("row").filter(has_text="priority")).to_have_count(0)
@@ -169,7 +169,7 @@ def test_the_time_of_each_step_is_divided_into_its_parts(
     bars = page.get_by_role("list", name="Steps 6 to 7; the longest took 10s.")
     expect(bars).to_be_visible()
     label = bars.get_attribute("aria-label") or ""
-    assert label.endswith("generating 45 %, rewards 10 %, update 35 %, waiting 10 %")
+    assert label.endswith("generating 45%, rewards 10%, update 35%, waiting 10%")
     heights = [piece.bounding_box() for piece in bars.locator(".stack").first.locator("span").all()]
     generate, reward, update, waiting = (box["height"] for box in heights if box)
     assert [round(part / waiting) for part in (generate, reward, update)] == [2, 1, 1]
@@ -187,7 +187,7 @@ def test_steps_whose_wait_for_rollouts_is_not_divided_have_bars(
 
     bars = page.get_by_role("list", name="Steps 6 to 7; the longest took 10s.")
     expect(bars).to_have_attribute(
-        "aria-label", re.compile("rollouts 50 %, update 40 %, waiting 10 %$")
+        "aria-label", re.compile("rollouts 50%, update 40%, waiting 10%$")
     )
 
 
@@ -210,7 +210,7 @@ def test_the_timeline_marks_policy_versions_and_leads_to_a_step(
         metrics.writelines(f"{json.dumps(step)}\n" for step in steps)
     open_view(page, gateway, f"/ui/jobs/{job_id}")
 
-    timeline = page.get_by_role("list", name="The latest steps one after another")
+    timeline = page.get_by_role("list", name="Timeline of the latest steps")
     expect(timeline.get_by_role("listitem")).to_have_text(["6 v6", "7 v7"])
     first = timeline.get_by_role("link").first
     assert first.get_attribute("aria-label") == (
@@ -230,7 +230,7 @@ def test_a_job_without_step_times_shows_none(page: Page, gateway: GatewayClient)
     open_view(page, gateway, f"/ui/jobs/{job_id}")
 
     expect(page.get_by_role("region", name="loss").locator("canvas")).to_be_visible()
-    expect(page.get_by_role("heading", name="Where the time")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Time per step")).to_have_count(0)
 
 
 def test_a_job_fits_on_a_phone(page: Page, gateway: GatewayClient) -> None:
@@ -258,7 +258,7 @@ def test_what_a_job_says_is_shown_as_text(page: Page, gateway: GatewayClient) ->
 
 
 @pytest.mark.parametrize(
-    ("view", "text"), [("models", "base"), ("workers", "training"), ("nothing", "no view")]
+    ("view", "text"), [("models", "base"), ("workers", "training"), ("nothing", "no page")]
 )
 def test_other_views_show_their_tables(
     page: Page, gateway: GatewayClient, view: str, text: str

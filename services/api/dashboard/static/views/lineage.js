@@ -22,7 +22,7 @@ export async function lineageView({ place, signal, query }) {
   const checkpoint = checkpointOf(id);
   const isSearched = await addCheckpoints(models, id, signal);
   if (!models.has(id)) {
-    const problem = id ? h("p", { class: "error" }, "There is no model ", h("bdi", {}, id), hasMore ? ` among the newest ${number(models.size)}.` : ".") : null;
+    const problem = id ? h("p", { class: "error" }, "No model named ", h("bdi", {}, id), hasMore ? ` among the newest ${number(models.size)}.` : ".") : null;
     place.append(h("div", {}, problem, h("p", {}, "Choose one of the ", h("a", { href: "/ui/models" }, "models"), ".")));
     return;
   }
