@@ -1,1 +1,1 @@
-"""The dashboard: web pages that show what the REST routes answer."""
+"""The dashboard: web pages over the REST API."""

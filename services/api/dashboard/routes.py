@@ -1,4 +1,4 @@
-"""/ui: the dashboard's pages, and the session of a browser."""
+"""/ui: the dashboard's pages and browser sessions."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -35,7 +35,7 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True)
 class Asset:
-    """A file of the dashboard."""
+    """A static file of the dashboard."""
 
     content: bytes
     media_type: str
@@ -43,13 +43,13 @@ class Asset:
 
 
 def _load() -> dict[str, Asset]:
-    """Every file by its path; what a request names is looked up here and never in a folder."""
+    """Every static file by its path; requests are served from this map, never from the disk."""
     contents = {
         path.relative_to(STATIC).as_posix(): path.read_bytes()
         for path in sorted(STATIC.rglob("*"))
         if path.suffix in MEDIA_TYPES
     }
-    # At once, instead of each module when the one that imports it has been read.
+    # Fetch all modules in parallel instead of one import level after another.
     modules = (path for path in contents if path.endswith(".js"))
     preloads = "".join(f'<link rel="modulepreload" href="{PREFIX}/{path}">' for path in modules)
     page = contents["index.html"].replace(b"</head>", preloads.encode() + b"</head>")
@@ -75,13 +75,13 @@ class BrowserSession(Resource):
 
 @router.get("/")
 async def home() -> RedirectResponse:
-    """Lead a browser to the dashboard."""
+    """Redirect to the dashboard."""
     return RedirectResponse(PREFIX)
 
 
 @router.get(f"{PREFIX}/session")
 async def session(gateway: Gateway, request: Request) -> BrowserSession:
-    """Tell the pages whether to ask for a key."""
+    """Return whether the page must ask for a key."""
     try:
         principal = gateway.authenticator(request)
     except AuthenticationFailed:
@@ -91,7 +91,7 @@ async def session(gateway: Gateway, request: Request) -> BrowserSession:
 
 @router.post(f"{PREFIX}/session", status_code=204)
 async def sign_in(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    """Set the cookie of the key in the Authorization header."""
+    """Set the session cookie for the key in the Authorization header."""
     response = Response(status_code=204)
     if principal != ANONYMOUS:
         is_https = request.url.scheme == "https"
@@ -101,7 +101,7 @@ async def sign_in(gateway: Gateway, request: Request, principal: Principal) -> R
 
 @router.delete(f"{PREFIX}/session", status_code=204)
 async def sign_out(gateway: Gateway) -> Response:
-    """Forget this browser."""
+    """Delete the session cookie."""
     response = Response(status_code=204)
     gateway.sessions.sign_out(response)
     return response
@@ -110,7 +110,7 @@ async def sign_out(gateway: Gateway) -> Response:
 @router.get(PREFIX)
 @router.get(f"{PREFIX}/{{path:path}}")
 async def page(request: Request, path: str = "") -> Response:
-    """A file of the dashboard; every other path below is a view, which the page itself shows."""
+    """Serve a static file; any other path is a view, which the single page routes itself."""
     asset = ASSETS.get(path) or ASSETS["index.html"]
     headers = {**HEADERS, "ETag": asset.etag}
     if request.headers.get("if-none-match") == asset.etag:

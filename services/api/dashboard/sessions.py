@@ -1,8 +1,8 @@
-"""Browsers that have signed in: a cookie that scripts cannot read stands for an API key.
+"""Browser sessions: an HttpOnly cookie stands in for an API key.
 
-The cookie names the key by its hash and is signed with a secret of this installation, so that it
-is worthless once the key is removed. It is never sent across sites, and requests that change
-something need an Origin of ours as well.
+The cookie holds the key's hash and is signed with a secret of this installation; it is invalid once
+the key is removed. It is never sent across sites, and state-changing requests must also have an
+Origin of this server.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ _SECRET_BYTES = 32
 
 
 class BrowserSessions:
-    """Issues and verifies the cookies of one installation."""
+    """Issues and verifies session cookies."""
 
     def __init__(self, home: Path, key_hashes: Sequence[str]) -> None:
         self._secret = _load_secret(home / SECRET_FILE)
         self._key_hashes = tuple(key_hashes)
 
     def sign_in(self, response: Response, principal: str, *, is_https: bool) -> None:
-        """Set the cookie of a principal."""
+        """Set the session cookie of a principal."""
         expires = int(time.time()) + LIFETIME_SECONDS
         response.set_cookie(
             COOKIE,
@@ -52,7 +52,7 @@ class BrowserSessions:
     def principal(self, request: Request) -> str | None:
         """The principal of a request's cookie; None without a valid one.
 
-        Raises `PermissionDenied` for a change that another origin asks for.
+        Raises `PermissionDenied` for a state-changing request from another origin.
         """
         parts = request.cookies.get(COOKIE, "").split(".")
         if len(parts) != 3 or not parts[0].isdecimal() or len(parts[0]) > 12:
@@ -79,7 +79,7 @@ def _is_same_origin(request: Request) -> bool:
 
 
 def _load_secret(path: Path) -> bytes:
-    """The secret of this installation, made at the first start; it appears whole or not at all."""
+    """The secret of this installation, created atomically at the first start."""
     if not path.exists():
         partial = path.with_suffix(f".{secrets.token_hex(6)}.partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

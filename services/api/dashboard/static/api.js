@@ -1,13 +1,10 @@
-// Requests to the gateway: the REST routes that every client uses.
+// Client of the gateway's REST API.
 
 const TIME_LIMIT_SECONDS = 30;
-const RETRY_FIRST = 500;
-const RETRY_MOST = 15_000;
+const RETRY_MIN_MS = 500;
+const RETRY_MAX_MS = 15_000;
 
-/**
- * An error answer: its message, its status and what is wrong with fields of the request, if
- * something is, each with the `param` and a `message`.
- */
+/** An error response, with its status (0: none) and the invalid fields, each a `param` and a `message`. */
 export class ApiError extends Error {
   constructor(status, message, problems = []) {
     super(message);
@@ -16,14 +13,14 @@ export class ApiError extends Error {
   }
 }
 
-/** The answer of a route that is not an error; raises ApiError. `ended` is the caller's own signal. */
+/** Fetch a successful response; throws ApiError. `ended` is the caller's own signal. */
 async function respond(path, init, ended) {
   let response;
   try {
     response = await fetch(path, init);
   } catch (error) {
     if (ended?.aborted) throw error;
-    throw new ApiError(0, "the gateway does not answer");
+    throw new ApiError(0, "the gateway is not responding");
   }
   if (response.ok) return response;
   const answer = await response.json().catch(() => null);
@@ -36,19 +33,19 @@ function problemsOf(error) {
   return param ? [{ param, message }] : [];
 }
 
-/** A signal of the caller, if there is one, and a time limit. */
-function within(seconds, signal) {
+/** The caller's signal, if any, combined with a timeout. */
+function withTimeout(seconds, signal) {
   const limit = AbortSignal.timeout(seconds * 1000);
   return signal ? AbortSignal.any([signal, limit]) : limit;
 }
 
-/** The JSON answer of a route; raises ApiError. */
+/** Fetch a JSON response; throws ApiError. */
 export async function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS } = {}) {
   const response = await respond(path, {
     method,
     headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
     body: body === undefined ? undefined : JSON.stringify(body),
-    signal: within(seconds, signal),
+    signal: withTimeout(seconds, signal),
   }, signal);
   if (response.status === 204) return null;
   const answer = await response.json().catch(() => null);
@@ -57,18 +54,17 @@ export async function request(path, { method = "GET", body, headers = {}, signal
 }
 
 /**
- * A function that calls `load` with a signal, before what it is given itself. The next call aborts
- * it: whichever answer comes last, that of the latest call is shown. Errors go to `onError`, but for
- * those of calls that were aborted.
+ * Wrap `load(signal, ...args)` so that each call aborts the previous one: only the latest response
+ * takes effect. Errors go to `onError`, except those of aborted calls.
  */
 export function latestOf(load, onError, signal) {
   let current = new AbortController();
-  return async (...given) => {
+  return async (...args) => {
     current.abort();
     current = new AbortController();
     const mine = AbortSignal.any([signal, current.signal]);
     try {
-      return await load(mine, ...given);
+      return await load(mine, ...args);
     } catch (error) {
       if (!mine.aborted) onError(error);
       return undefined;
@@ -77,15 +73,15 @@ export function latestOf(load, onError, signal) {
 }
 
 /**
- * The bytes of a file between two positions, fewer where it ends before the second and none where it
- * is gone or ends before the first: it may be rewritten at any time. Raises ApiError.
+ * Fetch bytes [from, to) of a file that may be rewritten at any time: fewer if it ends earlier, none
+ * if it is gone or ends before `from`. Throws ApiError.
  */
 export async function requestRange(path, from, to, signal) {
   try {
     const response = await respond(path, {
       headers: { Range: `bytes=${from}-${to - 1}` },
-      cache: "no-store", // Of a file that grew, a browser that keeps parts would ask for all.
-      signal: within(TIME_LIMIT_SECONDS, signal),
+      cache: "no-store", // With cached parts of a file that has grown, browsers request all of it.
+      signal: withTimeout(TIME_LIMIT_SECONDS, signal),
     }, signal);
     return await response.arrayBuffer();
   } catch (error) {
@@ -95,9 +91,9 @@ export async function requestRange(path, from, to, signal) {
 }
 
 /**
- * The pieces of an answer as the model writes them, the last one with the reason why it ends;
- * raises ApiError, also when the answer breaks off. There is no time limit: the first request of a
- * model waits for its engine, as long as the gateway lets it.
+ * Stream the chunks of a completion, the last with its finish reason; throws ApiError, also when the
+ * stream is interrupted. No timeout: a model's first request waits for its engine to start, as long
+ * as the gateway allows.
  */
 export async function* streamChat(body, signal) {
   const response = await respond("/v1/chat/completions", {
@@ -106,18 +102,18 @@ export async function* streamChat(body, signal) {
     body: JSON.stringify({ ...body, stream: true }),
     signal,
   }, signal);
-  for await (const data of events(response.body, signal)) {
+  for await (const data of serverSentData(response.body, signal)) {
     if (data === "[DONE]") return;
     const chunk = JSON.parse(data);
     if (chunk.error) throw new ApiError(0, chunk.error.message);
     const { delta, finish_reason: reason } = chunk.choices[0] ?? {};
     if (delta) yield { text: delta.content ?? "", reason };
   }
-  throw new ApiError(0, "the answer broke off");
+  throw new ApiError(0, "the response was interrupted");
 }
 
-/** The data of server-sent events, until the stream ends or breaks off. */
-async function* events(stream, signal) {
+/** Yield the data of server-sent events until the stream ends or is interrupted. */
+async function* serverSentData(stream, signal) {
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -135,38 +131,38 @@ async function* events(stream, signal) {
   }
 }
 
-/** A path with the parameters that have a value. */
+/** Add the non-empty parameters to a path. */
 export function withQuery(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 }
 
-/** The latest events of a job, newest first. */
+/** Fetch the latest events of a job, newest first. */
 export async function latestEvents(jobId, limit, signal) {
   return (await request(`/v1/jobs/${jobId}/events?limit=${limit}`, { signal })).data;
 }
 
-/** The first events of a job, newest first: their ids number them from 1, and a page goes back from an id. */
+/** Fetch the first events of a job, newest first: ids are numbered from 1, and pages go backward from an id. */
 export async function firstEvents(jobId, limit, signal) {
   const after = `ftevent-${jobId}-${limit + 1}`;
   return (await request(withQuery(`/v1/jobs/${jobId}/events`, { after, limit }), { signal })).data;
 }
 
 /**
- * Follow a job's events behind the one with id `after` (null: all) until it ends or `signal` is
- * aborted. A broken stream goes on behind the last event. `onState` is told "live",
- * "reconnecting" and "ended".
+ * Stream a job's events after the one with id `after` (null: all) until the job ends or `signal` is
+ * aborted, reconnecting after the last event received. `onState` gets "live", "reconnecting" and
+ * "ended".
  */
 export function followEvents(jobId, after, onEvent, onState, signal) {
   let last = after;
-  let wait = RETRY_FIRST;
+  let wait = RETRY_MIN_MS;
   let source;
   let timer;
 
   function open() {
     source = new EventSource(withQuery(`/v1/jobs/${jobId}/events`, { stream: true, after: last }));
     source.onopen = () => {
-      wait = RETRY_FIRST;
+      wait = RETRY_MIN_MS;
       onState("live");
     };
     source.onmessage = (message) => {
@@ -182,7 +178,7 @@ export function followEvents(jobId, after, onEvent, onState, signal) {
       source.close();
       onState("reconnecting");
       timer = setTimeout(open, wait);
-      wait = Math.min(2 * wait, RETRY_MOST);
+      wait = Math.min(2 * wait, RETRY_MAX_MS);
     };
   }
 
@@ -195,19 +191,19 @@ export function followEvents(jobId, after, onEvent, onState, signal) {
 
 /**
  * Call `load` now and every `seconds` while the page is visible, until `signal` is aborted or
- * `load` returns false. Errors go to `onError`, and the calls go on.
+ * `load` returns false. Errors go to `onError`, and polling continues.
  */
 export function poll(seconds, load, onError, signal) {
   let timer;
-  async function turn() {
-    let goOn = true;
+  async function tick() {
+    let isActive = true;
     try {
-      if (!document.hidden) goOn = (await load()) !== false;
+      if (!document.hidden) isActive = (await load()) !== false;
     } catch (error) {
       if (!signal.aborted) onError(error);
     }
-    if (goOn && !signal.aborted) timer = setTimeout(turn, seconds * 1000);
+    if (isActive && !signal.aborted) timer = setTimeout(tick, seconds * 1000);
   }
   signal.addEventListener("abort", () => clearTimeout(timer));
-  turn();
+  tick();
 }

@@ -1,4 +1,4 @@
-// Names of checkpoints: `JOB:step-N`, as jobs, chat and exports take them for models.
+// Checkpoint names, `JOB:step-N`, which jobs, chat and exports accept as model names.
 
 const CHECKPOINT = /^(?<job>ftjob-[0-9a-f]{24}):step-(?<step>\d{1,9})$/;
 

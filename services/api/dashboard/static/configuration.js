@@ -1,4 +1,4 @@
-// The request that made a job: what differs in it from the defaults, or from another job's.
+// The differences of a job's request from the defaults or from another job's.
 
 import { latestOf, request } from "./api.js";
 import { excerpt, field, h, sameBy, table } from "./dom.js";
@@ -6,11 +6,11 @@ import { json } from "./format.js";
 import { differences, withoutNulls } from "./request_difference.js";
 import { bodyOf, holds, resolve, variants } from "./schema.js";
 
-/** A folded section, which loads when it is opened; with the job `other` it is open. */
+/** A collapsible section that loads when expanded; expanded at once if there is an `other` job. */
 export function configurationSection(id, other, onCompare, signal) {
   const place = h("div", { "aria-live": "polite" });
   const problem = h("p", { class: "error", role: "alert" });
-  const against = h("input", { value: other ?? "", placeholder: "the defaults", spellcheck: "false" });
+  const against = h("input", { value: other ?? "", placeholder: "defaults", spellcheck: "false" });
 
   const load = latestOf(async (latest) => {
     problem.textContent = "";
@@ -23,26 +23,26 @@ export function configurationSection(id, other, onCompare, signal) {
     load();
   };
   return h("details", { open: Boolean(other), ontoggle: (event) => { if (event.target.open && !place.children.length) load(); } },
-    h("summary", {}, "What differs from the defaults, or from another job"),
+    h("summary", {}, "Differences from the defaults or another job"),
     h("form", { class: "row", onsubmit: compare }, field("Other job", against), h("button", {}, "Compare")),
     problem, place, sameBy(`/v1/jobs/${id}/request`));
 }
 
 async function fromDefaults(id, signal) {
   const [made, description] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal }), request("/openapi.json", { signal })]);
-  if (made.path === null) return h("p", { class: "quiet" }, "Jobs of this kind are not posted, and have no defaults.");
+  if (made.path === null) return h("p", { class: "quiet" }, "Jobs of this kind have no request to compare.");
   const columns = { Field: ({ name }) => name, Value: ({ is }) => excerpt(json(is)), Default: ({ was }) => excerpt(was === undefined ? "none" : json(was)) };
-  return table("Differs from the default", columns, changed(description, bodyOf(description, made.path).schema, made.body), "Everything is as by default.");
+  return table("Changed from the defaults", columns, changed(description, bodyOf(description, made.path).schema, made.body), "All fields have their default values.");
 }
 
 async function fromJob(id, other, signal) {
   const [one, two] = await Promise.all([id, other].map((each) => request(`/v1/jobs/${encodeURIComponent(each)}/request`, { signal })));
   const shown = (value) => (value === undefined ? null : excerpt(json(value)));
-  const columns = { Field: ({ name }) => name, "This job": ({ was }) => shown(was), "The other": ({ is }) => shown(is) };
-  return table(`Differs from ${other}`, columns, differences(withoutNulls(one.body), withoutNulls(two.body)), "The two have the same request.");
+  const columns = { Field: ({ name }) => name, "This job": ({ was }) => shown(was), "Other job": ({ is }) => shown(is) };
+  return table(`Differs from ${other}`, columns, differences(withoutNulls(one.body), withoutNulls(two.body)), "The requests are identical.");
 }
 
-/** Fields of a value that are not as its schema has them by default, by their dotted names. */
+/** Fields of a value that differ from their schema's defaults, by dotted name. */
 function changed(description, schema, value, name = "") {
   const fitting = variants(description, schema).find((each) => each.properties && holds(description, each, withoutNulls(value)));
   const was = resolve(description, schema).default;

@@ -1,4 +1,4 @@
-// Curves of metrics over steps or time, of one job or of several over each other.
+// Metric curves over steps or time, of one job or several overlaid.
 
 import uPlot from "./vendor/uPlot.js";
 import { field, h, select } from "./dom.js";
@@ -6,18 +6,18 @@ import { duration, number } from "./format.js";
 
 const COLORS = ["#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be123c", "#4d7c0f"];
 const HEIGHT = 220;
-const AXES = { step: "step", time: "time since the start" };
+const AXES = { step: "step", time: "time since start" };
 const KEYS = { "+": [0.5, 0], "=": [0.5, 0], "-": [2, 0], ArrowLeft: [1, -0.25], ArrowRight: [1, 0.25] };
-// Browsers limit how often an address changes.
-const TOLD_AFTER = 200;
-const HINT = "plus and minus zoom, the arrow keys move, Escape shows everything";
-// The pointer is shown in every chart; what is dragged in one of them is taken from it alone.
+// Browsers limit how often a URL changes.
+const NOTIFY_DELAY_MS = 200;
+const HINT = "plus and minus zoom, arrow keys pan, Escape resets";
+// The cursor is synced across charts; a drag is handled only by its own chart.
 const SHARED = new Set(["mousemove", "mouseleave"]);
 
 /**
- * Charts of all metrics of `runs`, a map of names to Metrics, with one zoom. They begin as `query`
- * says; `onChange` is told of another axis, zoom, smoothing or scale, as parameters of an address.
- * Call `update` after adding events.
+ * Charts of all metrics of `runs`, a map of names to Metrics, with a shared zoom. `query` sets their
+ * initial state; `onChange` gets a changed axis, zoom, smoothing or scale as URL parameters. Call
+ * `update` after adding events.
  */
 export class Charts {
   constructor(query, onChange, signal) {
@@ -35,13 +35,13 @@ export class Charts {
     const axis = select(AXES, this.axis, (chosen) => this.set({ axis: chosen, zoom: null }));
     const smoothing = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: this.smoothing, oninput: (event) => this.set({ smoothing: Number(event.target.value) }) });
     const log = h("input", { type: "checkbox", checked: this.isLog, onchange: (event) => this.set({ isLog: event.target.checked }) });
-    this.everything = h("button", { type: "button", disabled: this.zoom === null, onclick: () => this.setZoom(null) }, "Show everything");
-    this.element = h("div", {}, h("div", { class: "row" }, field("Axis", axis), field("Smoothing", smoothing), field("Logarithmic", log), this.everything), this.grid);
+    this.resetButton = h("button", { type: "button", disabled: this.zoom === null, onclick: () => this.setZoom(null) }, "Reset zoom");
+    this.element = h("div", {}, h("div", { class: "row" }, field("Axis", axis), field("Smoothing", smoothing), field("Log scale", log), this.resetButton), this.grid);
     const observer = new ResizeObserver(() => this.resize());
     observer.observe(this.grid);
     signal.addEventListener("abort", () => {
       observer.disconnect();
-      clearTimeout(this.telling);
+      clearTimeout(this.notifyTimer);
       this.clear();
     });
   }
@@ -50,29 +50,29 @@ export class Charts {
     Object.assign(this, change);
     this.clear();
     this.update();
-    this.tell();
+    this.notify();
   }
 
-  /** Show a stretch of the axis in every chart; null: everything. */
+  /** Zoom every chart to a range of the axis; null resets. */
   setZoom(zoom) {
     this.zoom = zoom;
     for (const chart of this.charts.values()) {
       chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
       this.put(chart, chart.data);
     }
-    this.tell();
+    this.notify();
   }
 
-  tell() {
-    this.everything.disabled = this.zoom === null;
-    clearTimeout(this.telling);
-    this.telling = setTimeout(() => {
+  notify() {
+    this.resetButton.disabled = this.zoom === null;
+    clearTimeout(this.notifyTimer);
+    this.notifyTimer = setTimeout(() => {
       this.onChange(this.parameters());
       this.refine();
-    }, TOLD_AFTER);
+    }, NOTIFY_DELAY_MS);
   }
 
-  /** Load finer points of what is zoomed in, of the runs of which steps were left out. */
+  /** Load finer points of the zoomed range for downsampled runs. */
   refine() {
     if (this.zoom === null) return;
     for (const metrics of this.runs.values()) {
@@ -93,7 +93,7 @@ export class Charts {
     };
   }
 
-  /** Draw what has come since, once before the next frame. */
+  /** Schedule one redraw for the next frame. */
   update() {
     if (this.pending) return;
     this.pending = true;
@@ -119,7 +119,7 @@ export class Charts {
     if (this.zoom !== null) chart.setScale("x", { min: this.zoom[0], max: this.zoom[1] });
   }
 
-  /** Places on the axis, then the values of each run that has this metric; gaps are null. */
+  /** Axis positions, then the values of each run that has this metric; gaps are null. */
   dataOf(name) {
     const having = [...this.runs.values()].filter((metrics) => metrics.series.has(name)).map((metrics) => metrics.points(name, this.axis));
     const places = [...new Set(having.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
@@ -183,7 +183,7 @@ export class Charts {
     if (width > 0) this.setZoom([chart.posToVal(left, "x"), chart.posToVal(left + width, "x")]);
   }
 
-  /** Zoom and move by the keys, in the middle of what is shown. */
+  /** Zoom and pan around the center by keyboard. */
   move(event, name) {
     const { min, max } = this.charts.get(name).scales.x;
     const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
@@ -216,19 +216,19 @@ export class Charts {
   }
 }
 
-/** The stretch that an address names, if it names one. */
+/** The zoom range in the URL, if any. */
 function zoomOf(query) {
   const [from, to] = ["from", "to"].map((name) => parseFloat(query.get(name) ?? ""));
   return Number.isFinite(from) && Number.isFinite(to) && from < to ? [from, to] : null;
 }
 
-/** Seconds since the start, also parts of one. */
+/** Elapsed seconds, fractional below a minute. */
 function elapsed(seconds) {
   if (seconds === null || seconds === undefined) return "";
   return Math.abs(seconds) < 60 ? `${number(seconds)}s` : duration(seconds);
 }
 
-/** Exponential moving average without the bias of its beginning. */
+/** Bias-corrected exponential moving average. */
 function smooth(values, weight) {
   if (!weight) return values;
   let sum = 0;

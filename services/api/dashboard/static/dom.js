@@ -1,6 +1,6 @@
-// Building the page. Text always goes in as text, so that nothing a job says can become markup.
+// DOM helpers. Text is always inserted as text, so no job output can become markup.
 
-/** An element with attributes, handlers (`onclick`, ...) and children; null children are left out. */
+/** Create an element with attributes, handlers (`onclick`, ...) and children; null children are skipped. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -12,20 +12,20 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Replace the children of an element, but only if they differ, so that focus and selection stay. */
+/** Replace the children of an element only if they differ, to preserve focus and selection. */
 export function show(element, ...children) {
   const next = h("div", {}, ...children);
   if (next.innerHTML !== element.innerHTML) element.replaceChildren(...next.childNodes);
 }
 
-/** Change a list that scrolls; if its end was in view, it stays in view. */
+/** Change a scrolling list, staying at its end if it was scrolled there. */
 export function followEnd(element, change) {
   const follows = element.scrollHeight - element.scrollTop - element.clientHeight < 40;
   change();
   if (follows) element.scrollTop = element.scrollHeight;
 }
 
-/** A table: `columns` maps headings to functions of a row. */
+/** A table: `columns` maps headings to functions of a row; `empty` is shown when there are no rows. */
 export function table(caption, columns, rows, empty) {
   if (!rows.length) return h("p", { class: "quiet" }, empty);
   const head = Object.keys(columns).map((name) => h("th", { scope: "col" }, name));
@@ -35,10 +35,10 @@ export function table(caption, columns, rows, empty) {
 }
 
 const SHOWN_CHARACTERS = 20_000;
-// A browser lays out the pieces that can be seen: whole, 5 MB stop it for minutes.
+// Browsers lay out only the visible pieces; a single block of 5 MB would freeze them for minutes.
 const PIECES = /[^]{1,5000}\n|[^]{1,5000}/gu;
 
-/** Text as it is; what is too long is shown when asked for. */
+/** Preformatted text; the rest of a long one is shown on demand. */
 export function whole(content) {
   const body = h("pre", { tabindex: "0" }, content.slice(0, SHOWN_CHARACTERS));
   if (content.length <= SHOWN_CHARACTERS) return body;
@@ -54,18 +54,18 @@ export function whole(content) {
 
 const EXCERPT_CHARACTERS = 400;
 
-/** The beginning of a text for a cell of a table. */
+/** A text shortened for a table cell. */
 export function excerpt(content) {
   const cut = (content ?? "").length > EXCERPT_CHARACTERS;
   return h("span", { class: "long" }, cut ? `${content.slice(0, EXCERPT_CHARACTERS)}…` : content);
 }
 
-/** Items behind each other; null without any. `build` makes the children of each. */
+/** Items joined by a separator; null if empty. `build` makes the children of each. */
 export function inline(items, separator, build) {
   return items.length ? items.map((item, index) => [index ? separator : null, build(item)]) : null;
 }
 
-/** Terms and their values; those without a value are left out. */
+/** A description list; terms without a value are omitted. */
 export function facts(entries) {
   const given = Object.entries(entries).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return h("dl", {}, given.map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
@@ -76,7 +76,7 @@ export function field(label, control) {
   return h("label", { class: "field" }, h("span", {}, label), control);
 }
 
-/** Tell whether a control holds what it may not. */
+/** Mark a control as invalid or valid. */
 export function setInvalid(control, isInvalid) {
   if (isInvalid) control.setAttribute("aria-invalid", "true");
   else control.removeAttribute("aria-invalid");
@@ -88,10 +88,10 @@ export function select(options, chosen, onchange) {
   return h("select", { onchange: (event) => onchange(event.target.value) }, items);
 }
 
-/** How to get the same by curl and by the command line; `body` is the JSON text that is posted. */
+/** The equivalent curl and CLI commands; `body` is the JSON text to post. */
 export function sameBy(path, command, body) {
-  // In JSON a line break is escaped, so that no text of the body can be the line that ends it.
+  // JSON escapes line breaks, so no text in the body can end the here-document.
   const posted = body === undefined ? "" : ` --json @- <<'END'\n${body}\nEND`;
-  return h("details", { class: "same" }, h("summary", {}, "The same by curl and command"),
+  return h("details", { class: "same" }, h("summary", {}, "Equivalent curl and CLI commands"),
     h("pre", { tabindex: "0" }, `curl ${location.origin}${path}${posted}${command ? `\n${command}` : ""}`));
 }

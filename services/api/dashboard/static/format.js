@@ -1,4 +1,4 @@
-// Numbers, times and states as text.
+// Formatting of numbers, times and text.
 
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
@@ -15,7 +15,7 @@ export function duration(seconds) {
   return `${Math.floor(whole / size)}${unit}${rest}`;
 }
 
-/** A time in seconds of the epoch, in the reader's zone. */
+/** A Unix time in the user's time zone. */
 export function time(seconds) {
   return seconds === null || seconds === undefined ? "" : new Date(seconds * 1000).toLocaleString();
 }
@@ -36,17 +36,17 @@ export function bytes(count) {
 
 const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** A text in which nothing turns its direction around: such marks are escaped. */
+/** Escape bidirectional control characters, which would reorder the text around them. */
 export function oneDirection(text) {
   return text.replace(BIDI_CONTROLS, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** A value as JSON, in which nothing turns the direction of the text around. */
+/** A value as JSON without bidirectional control characters. */
 export function json(value, indent) {
   return oneDirection(JSON.stringify(value, null, indent));
 }
 
-/** A text as one argument of a shell, which takes everything in single quotes as it is. */
+/** Quote a text as one shell argument. */
 export function shellQuoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -56,7 +56,7 @@ export function took(job) {
   return job.started_at === null ? null : (job.finished_at ?? Date.now() / 1000) - job.started_at;
 }
 
-/** Whether the status of a job can never change. */
+/** Whether a job has a final status. */
 export function isFinal(job) {
   return ["succeeded", "failed", "cancelled"].includes(job.status);
 }

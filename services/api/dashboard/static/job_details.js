@@ -1,5 +1,5 @@
-// What a job was asked for and its results: the main ones in words, and everything else, of
-// which results and lists of things unfold.
+// A job's configuration and results: the main results first, then all fields, with collapsible
+// results and lists.
 
 import { facts, h, table, whole } from "./dom.js";
 import { bytes, duration, json, number, oneDirection } from "./format.js";
@@ -16,10 +16,10 @@ export class JobDetails {
   constructor() {
     this.element = h("div", { class: "results" });
     this.known = null;
-    this.unfolded = new Set();
+    this.expanded = new Set();
   }
 
-  /** Show a job as the route of its kind does; what is unfolded stays so. */
+  /** Show a job as returned by its kind's own route; expanded entries stay expanded. */
   update(job) {
     const given = Object.entries(job).filter(([name]) => !SHOWN_ABOVE.has(name));
     const known = JSON.stringify(given);
@@ -27,12 +27,12 @@ export class JobDetails {
     this.known = known;
     const main = Object.entries(mainResults(job)).filter(([, result]) => result);
     this.element.replaceChildren(
-      ...(main.length ? [h("h3", {}, "Main results"), facts(Object.fromEntries(main)), h("h3", {}, "Everything else")] : []),
+      ...(main.length ? [h("h3", {}, "Main results"), facts(Object.fromEntries(main)), h("h3", {}, "All fields")] : []),
       facts(Object.fromEntries(given.flatMap(([name, value]) => this.flat(name, value)))),
     );
   }
 
-  /** Names and values; the fields of an object have dotted names, unless it unfolds. */
+  /** Names and values; fields of objects that are not collapsible get dotted names. */
   flat(name, value) {
     if (value === null || typeof value !== "object") return [[name, this.shown(name, value, json)]];
     if (RESULTS.has(name)) return [[name, this.shown(name, value, number)]];
@@ -40,7 +40,7 @@ export class JobDetails {
     return Object.entries(value).flatMap(([key, item]) => this.flat(`${name}.${oneDirection(key)}`, item));
   }
 
-  /** A value as text or, if it is long, as an element that unfolds. */
+  /** A value as text, or as a collapsible element if it is long. */
   shown(name, value, asText) {
     if (value === null) return null;
     if (typeof value === "string") return value.length > SHORT_CHARACTERS ? this.fold(name, `${number(value.length)} characters`, () => whole(value)) : h("bdi", {}, value);
@@ -66,22 +66,22 @@ export class JobDetails {
     return [facts(Object.fromEntries(shown.map(([key, item]) => [nameOf(key, item), this.shown(`${name}.${key}`, item, asText)]))), more(left)];
   }
 
-  /** An element that is filled once it is unfolded. */
+  /** A collapsible element whose content is built on first expansion. */
   fold(name, summary, build) {
     const body = h("div");
     const toggle = ({ target }) => {
       if (!target.open) {
-        this.unfolded.delete(name);
+        this.expanded.delete(name);
         return;
       }
-      this.unfolded.add(name);
+      this.expanded.add(name);
       if (!body.children.length) body.append(...[build()].flat().filter(Boolean));
     };
-    return h("details", { open: this.unfolded.has(name), ontoggle: toggle }, h("summary", {}, summary), body);
+    return h("details", { open: this.expanded.has(name), ontoggle: toggle }, h("summary", {}, summary), body);
   }
 }
 
-/** Whether a value is a list of objects, each with the same fields and nothing below them. */
+/** Whether a value is a list of flat objects with the same fields. */
 function isTable(value) {
   if (!Array.isArray(value) || value[0] === null || typeof value[0] !== "object" || Array.isArray(value[0])) return false;
   const fields = Object.keys(value[0]).join();
@@ -95,17 +95,17 @@ function asTable(name, rows, asText) {
 }
 
 function more(count) {
-  return count > 0 ? h("p", { class: "quiet" }, `${number(count)} more are in the answer of the route`) : null;
+  return count > 0 ? h("p", { class: "quiet" }, `${number(count)} more in the API response`) : null;
 }
 
-/** What one looks for first, by its name; empty where there is nothing yet. */
+/** The headline results by name; empty where there are none yet. */
 function mainResults(job) {
   const counts = job.request_counts;
   return {
     ...evaluationResults(job),
     ...(job.statistics ? rolloutResults(job.statistics) : {}),
     "Trained tokens": number(job.trained_tokens),
-    "Training took": duration(job.train_seconds),
+    "Training time": duration(job.train_seconds),
     Documents: number(job.metrics?.documents),
     "Size on disk": job.metrics?.bytes_on_disk === undefined ? null : bytes(job.metrics.bytes_on_disk),
     Requests: counts?.total ? `${number(counts.completed)} of ${number(counts.total)} answered, ${number(counts.failed)} failed` : null,
@@ -125,28 +125,28 @@ function evaluationResults({ benchmarks, metrics, main_metric: main, macro_avera
 function answerResults({ samples, correct, errors, tool_use: used, tool_calls: stated, tokens_per_second: speed }) {
   return {
     Correct: `${number(correct)} of ${number(samples)}`,
-    "Without a grade": errors ? number(errors) : null,
-    "Tool calls": used && `${number(used.calls)} (${number(used.failed_calls)} failed, ${number(used.malformed_calls)} unreadable)`,
-    "F1 of stated calls": stated && `${metricValue(stated.tools.micro_avg.f1, true)} of tools, ${metricValue(stated.parameters.micro_avg.f1, true)} of parameters`,
+    Ungraded: errors ? number(errors) : null,
+    "Tool calls": used && `${number(used.calls)} (${number(used.failed_calls)} failed, ${number(used.malformed_calls)} malformed)`,
+    "Tool-call F1": stated && `${metricValue(stated.tools.micro_avg.f1, true)} for tools, ${metricValue(stated.parameters.micro_avg.f1, true)} for parameters`,
     "Tokens per second": number(speed),
   };
 }
 
 function rolloutResults({ trajectories, prompts, reward, finish_reasons: ends, calls, failed_calls: failed, tokens_per_second: speed }) {
   return {
-    Trajectories: `${number(trajectories)} of ${number(prompts)} prompts`,
+    Trajectories: `${number(trajectories)} from ${number(prompts)} prompts`,
     Reward: reward && estimate(reward, false),
-    Ended: Object.entries(ends).map(([name, count]) => `${words(name)} ${number(count)}`).join(", "),
+    "Finish reasons": Object.entries(ends).map(([name, count]) => `${words(name)} ${number(count)}`).join(", "),
     Calls: calls ? `${number(calls)} (${number(failed)} failed)` : null,
     "Tokens per second": number(speed),
   };
 }
 
-/** A mean with its interval, if it has one. */
+/** A mean with its confidence interval, if any. */
 function estimate({ mean, ci95 }, share) {
-  if (mean === null) return "nothing was graded";
+  if (mean === null) return "nothing graded";
   const ends = interval(ci95, (end) => metricValue(end, share));
-  return `${metricValue(mean, share)}${ends ? ` (95 % interval ${ends})` : ""}`;
+  return `${metricValue(mean, share)}${ends ? ` (95% CI ${ends})` : ""}`;
 }
 
 function words(name) {

@@ -1,4 +1,4 @@
-// What a job was made from and what it made, as links: models, data, and jobs that they come from.
+// Links to a job's inputs and outputs: models, data, and source jobs.
 
 import { withQuery } from "./api.js";
 import { checkpointOf } from "./checkpoint_name.js";
@@ -7,27 +7,27 @@ import { facts, h, inline } from "./dom.js";
 const FILE_ID = /^[\w-]+$/;
 const CAMPAIGN_ID = /^campaign-[0-9a-f]{24}$/;
 
-/** A list of the links of a job, given as its kind's own route shows it; null without any. */
+/** The lineage links of a job as returned by its kind's own route; null without any. */
 export function jobLineage(job) {
   const entries = {
-    Made: model(job.fine_tuned_model ?? job.merged_model ?? job.result?.best_model),
-    // That of a batch may be an endpoint's, which the registry does not know.
-    From: job.object === "batch" ? null : model(job.base_model ?? job.model),
+    "Output model": model(job.fine_tuned_model ?? job.merged_model ?? job.result?.best_model),
+    // A batch's model may be an endpoint's, which is not in the registry.
+    "Input model": job.object === "batch" ? null : model(job.base_model ?? job.model),
     "Training data": files(trainingData(job)),
     "Validation data": files(validationData(job)),
     Data: files([job.file, job.input_file_id, ...(job.benchmarks ?? []).map((one) => one.file)]),
-    "Answers of": job.cached_from ? jobLink(job.cached_from) : null,
+    "Results reused from": job.cached_from ? jobLink(job.cached_from) : null,
     Campaign: campaign(job.metadata),
   };
   return Object.values(entries).some(Boolean) ? facts(entries) : null;
 }
 
-/** What a fine-tune learns from: file ids and names of a hub's datasets. */
+/** Training data of a fine-tune: file ids and names of hub datasets. */
 export function trainingData(job) {
   return distinct([job.training_file, ...(job.training_files ?? []).map((part) => part.file)]);
 }
 
-/** What a fine-tune is validated on. */
+/** Validation data of a fine-tune. */
 export function validationData(job) {
   return distinct([job.validation_file, ...Object.values(job.validation_files ?? {})]);
 }
@@ -36,7 +36,7 @@ function distinct(references) {
   return [...new Set(references.filter(Boolean))];
 }
 
-/** Models and checkpoints lead to their lineage, a checkpoint to its job too; a remote model has none. */
+/** A link to the lineage of a model or checkpoint; null for remote models. */
 function model(name) {
   if (typeof name !== "string") return null;
   const checkpoint = checkpointOf(name);
@@ -44,7 +44,7 @@ function model(name) {
   return h("a", { href: withQuery("/ui/lineage", { model: name }) }, h("bdi", {}, name));
 }
 
-/** A dataset of a hub has no page. */
+/** Links to files; hub datasets have no page. */
 function files(references) {
   return inline(distinct(references), ", ", (file) => (FILE_ID.test(file) ? h("a", { href: `/ui/data/${file}` }, file) : h("bdi", {}, file)));
 }
@@ -53,7 +53,7 @@ function jobLink(id) {
   return h("a", { href: `/ui/jobs/${id}` }, id);
 }
 
-/** A campaign writes itself and the loop into the metadata of its jobs. */
+/** Campaigns put their id and loop into the metadata of their jobs. */
 function campaign(metadata) {
   const { campaign: id = "", loop = "" } = metadata ?? {};
   if (!CAMPAIGN_ID.test(id) || !/^\d{1,4}$/.test(loop)) return null;

@@ -1,4 +1,4 @@
-// A family of models as a graph: data and parents to the left of what was made of them.
+// The lineage graph of a model family: data and parents to the left of their descendants.
 
 import { withQuery } from "./api.js";
 import { h } from "./dom.js";
@@ -10,13 +10,12 @@ const BETWEEN_ROWS = 16;
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * The graph of `family`: `{id, parent, data, job}` of each model behind its parent, the first being
- * the root whose parent is not shown, with the files of its `data` and the `job` that made it.
- * `chosen` is the id that the page is about.
+ * The graph of `family`: `{id, parent, data, job}` of each model in topological order, the root first,
+ * with its `data` files and the `job` that created it. `chosen` is the id of the page's model.
  */
 export function lineageGraph(family, chosen) {
   const { nodes, edges } = layOut(family);
-  // A column that would hold nothing takes no room.
+  // Skip empty columns.
   const columns = [...new Set(nodes.map(({ column }) => column))].sort((a, b) => a - b);
   const left = ({ column }) => columns.indexOf(column) * (WIDTH + BETWEEN_COLUMNS);
   const top = ({ row }) => row * (HEIGHT + BETWEEN_ROWS);
@@ -40,13 +39,13 @@ export function lineageGraph(family, chosen) {
   const graph = h("div", { class: "lineage" }, lines, list);
   graph.style.width = `${width}px`;
   graph.style.height = `${height}px`;
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Graph of the lineage" }, graph);
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Lineage graph" }, graph);
 }
 
 /**
- * Columns and rows of a family's models and files, and what leads to what. Models of one generation
- * share a column, with their data in the column before. A model's own row is left free there, so
- * that no line from a parent runs through a file; a file is placed at the first model that read it.
+ * Assign columns and rows to a family's models and files, and list the edges. Models of a generation
+ * share a column, with their data in the column before it; a model's own row is left free there, so
+ * that no edge from a parent crosses a file. A file is placed at the first model that read it.
  */
 function layOut(family) {
   const below = Map.groupBy(family.slice(1), ({ parent }) => parent);
@@ -59,7 +58,7 @@ function layOut(family) {
   const models = new Map();
   const files = new Map();
 
-  /** Place a model and all below it from a row on; returns the first row that is free again. */
+  /** Place a model and its descendants starting at a row; returns the next free row. */
   function place(model, row) {
     const column = 2 * generations.get(model.id) + 1;
     models.set(model.id, { model, column, row });

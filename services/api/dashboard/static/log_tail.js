@@ -1,4 +1,4 @@
-// The end of a job's log, read by byte ranges as the log grows.
+// Tail of a job's log, read by byte ranges as it grows.
 
 import { requestRange } from "./api.js";
 import { followEnd, h, sameBy, show } from "./dom.js";
@@ -14,13 +14,13 @@ export class LogTail {
   constructor(jobId) {
     this.path = `/v1/jobs/${jobId}/artifacts/${LOG}`;
     this.about = h("p", { class: "quiet" });
-    // Not announced: a log that was read out as it grows would drown everything else.
+    // Not a live region: a growing log would drown out every other announcement.
     this.lines = h("pre", { class: "log", role: "log", "aria-live": "off", tabindex: "0", "aria-label": "Log, newest last" });
     this.element = h("section", {}, h("h2", {}, "Log"), this.about, this.lines, sameBy(`${this.path} --range -${MOST_BYTES}`, `temper tail --follow ${jobId}`));
-    this.begin();
+    this.reset();
   }
 
-  begin() {
+  reset() {
     this.end = 0;
     this.decoder = new TextDecoder();
     this.unfinished = "";
@@ -28,29 +28,29 @@ export class LogTail {
     this.lines.hidden = true;
   }
 
-  /** Show the end of the log, whose file has `size` bytes now; what is shown is not read again. */
+  /** Show the tail of the log, now `size` bytes long; only new bytes are read. */
   async update(size, signal) {
     if (size === 0) {
-      this.begin();
-      this.about.textContent = "Nothing is logged yet.";
+      this.reset();
+      this.about.textContent = "No log output yet.";
     }
     if (size === this.end) return;
     const known = size < this.end ? 0 : this.end;
     const from = Math.max(known, size - MOST_BYTES);
     const piece = await requestRange(this.path, from, size, signal);
     const isCut = from > 0 && from !== this.end;
-    if (from !== this.end) this.begin();
+    if (from !== this.end) this.reset();
     this.end = from + piece.byteLength;
     this.lines.hidden = false;
     const text = this.decoder.decode(piece, { stream: true });
     followEnd(this.lines, () => this.append(isCut ? text.slice(text.indexOf("\n") + 1) : text));
-    show(this.about, `The end, at most ${MOST_LINES} lines, of `, h("a", { href: this.path, download: true }, LOG), ` (${bytes(size)})`);
+    show(this.about, `Up to the last ${MOST_LINES} lines of `, h("a", { href: this.path, download: true }, LOG), ` (${bytes(size)})`);
   }
 
   append(text) {
     const lines = (this.unfinished + text).split("\n");
     if (this.unfinished) this.lines.lastElementChild.remove();
-    // A progress bar may never end its line.
+    // A progress bar may never emit a newline.
     this.unfinished = lines.pop().slice(-MOST_BYTES);
     if (this.unfinished) lines.push(this.unfinished);
     this.lines.append(...lines.slice(-MOST_LINES).map((line) => h("span", {}, `${visible(line)}\n`)));
@@ -58,7 +58,7 @@ export class LogTail {
   }
 }
 
-/** What a terminal would show of a line: without colors, and only the last state of a progress bar. */
+/** A line as a terminal shows it, without colors: only the last state of a progress bar. */
 function visible(line) {
   const states = line.replace(CONTROL_SEQUENCES, "").split("\r");
   return states.findLast((state) => state) ?? "";

@@ -1,4 +1,4 @@
-// Views by their paths, and signing in. Every view is a link that can be kept and sent.
+// Client-side routing and sign-in. Every view has its own URL.
 
 import { ApiError, request } from "./api.js";
 import { h } from "./dom.js";
@@ -46,16 +46,16 @@ const VIEWS = [
 
 const main = document.getElementById("main");
 const signOut = document.getElementById("sign-out");
-let shown = new AbortController();
+let viewLifetime = new AbortController();
 
-/** Show the view of the address. A view gets its own element, and a signal that ends with it. */
+/** Render the view of the current URL, with its own container and a signal aborted when it is left. */
 async function route({ focus = false } = {}) {
-  shown.abort();
-  shown = new AbortController();
-  const { signal } = shown;
+  viewLifetime.abort();
+  viewLifetime = new AbortController();
+  const { signal } = viewLifetime;
   const place = h("div");
   main.replaceChildren(place);
-  markCurrent();
+  markCurrentLink();
   try {
     const session = await request("/ui/session", { signal });
     signOut.hidden = !(session.keys_required && session.signed_in);
@@ -63,7 +63,7 @@ async function route({ focus = false } = {}) {
       signInView(place, () => route());
       return;
     }
-    await view(place, signal);
+    await renderView(place, signal);
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof ApiError && error.status === 401) signInView(place, () => route());
@@ -73,12 +73,12 @@ async function route({ focus = false } = {}) {
   if (focus) main.focus();
 }
 
-function view(place, signal) {
+function renderView(place, signal) {
   for (const [pattern, build] of VIEWS) {
     const match = pattern.exec(location.pathname);
     if (match) return build({ place, signal, query: new URLSearchParams(location.search), go, setQuery }, ...match.slice(1));
   }
-  place.append(h("h1", {}, "Not found"), h("p", {}, `There is no view ${location.pathname}.`));
+  place.append(h("h1", {}, "Not found"), h("p", {}, `There is no page at ${location.pathname}.`));
   return undefined;
 }
 
@@ -86,7 +86,7 @@ function retryButton() {
   return h("button", { type: "button", onclick: () => route() }, "Try again");
 }
 
-function markCurrent() {
+function markCurrentLink() {
   for (const link of document.querySelectorAll("nav a")) {
     const isCurrent = link.pathname === location.pathname;
     if (isCurrent) link.setAttribute("aria-current", "page");
@@ -94,13 +94,13 @@ function markCurrent() {
   }
 }
 
-/** Go to another view. */
+/** Navigate to another view. */
 function go(address) {
   history.pushState(null, "", address);
   route({ focus: true });
 }
 
-/** Keep the state of a view in its address, without leaving it; other parameters stay. */
+/** Merge a view's state into the URL's query without navigating. */
 function setQuery(parameters) {
   const kept = { ...Object.fromEntries(new URLSearchParams(location.search)), ...parameters };
   const given = Object.entries(kept).filter(([, value]) => value !== "" && value !== null);

@@ -1,29 +1,29 @@
-// Values of metrics as text: shares in percent, scores as they are; and which values are better.
+// Formatting of metric values: shares in percent, scores unchanged, and the better direction.
 
 import { h } from "./dom.js";
 import { number } from "./format.js";
 
-/** Whether values lie between 0 and 1 and count answers; the scale of scores is their grader's. */
+/** Whether a metric is a share of answers in [0, 1]; scores have their grader's scale. */
 export function isShare(metricName) {
   return metricName !== "mean_score";
 }
 
-/** A value of a metric. */
+/** Format a metric value. */
 export function value(found, share) {
-  return share ? `${(100 * found).toFixed(1)} %` : number(found);
+  return share ? `${(100 * found).toFixed(1)}%` : number(found);
 }
 
-/** A difference of two values, with its sign. */
+/** Format a difference, with its sign. */
 export function signedValue(found, share) {
   return `${found >= 0 ? "+" : ""}${value(found, share)}`;
 }
 
-/** The two ends of an interval; empty without one. */
+/** Format an interval; empty without one. */
 export function interval(ends, one) {
   return ends?.map(one).join(" to ") ?? "";
 }
 
-/** An arrow to the better values of a metric. */
+/** An arrow in the better direction of a metric. */
 export function better(direction) {
   const meaning = direction === "minimize" ? "lower is better" : "higher is better";
   return h("span", { role: "img", "aria-label": meaning, title: meaning }, direction === "minimize" ? "↓" : "↑");

@@ -1,4 +1,4 @@
-// Notes about a job or one of its trajectories: read, written and deleted.
+// Notes on a job or one of its trajectories.
 
 import { latestOf, request, withQuery } from "./api.js";
 import { h, sameBy, whole } from "./dom.js";
@@ -7,7 +7,7 @@ import { time } from "./format.js";
 const MAX_CHARACTERS = 4000;
 const PAGE = 100;
 
-/** A section with the notes about a job and its trajectories, or about the trajectory `about`. */
+/** A section with the notes on a job and its trajectories, or on the trajectory `about`. */
 export function notesSection(jobId, about, signal) {
   const path = `/v1/jobs/${jobId}/notes`;
   const list = h("ul", { class: "notes" });
@@ -27,20 +27,20 @@ export function notesSection(jobId, about, signal) {
     }
   }
 
-  const load = latestOf(async (latest, afresh) => {
+  const load = latestOf(async (latest, isReload) => {
     problem.textContent = "";
-    const page = await request(withQuery(path, { trajectory: about, after: afresh ? null : last, limit: PAGE }), { signal: latest });
+    const page = await request(withQuery(path, { trajectory: about, after: isReload ? null : last, limit: PAGE }), { signal: latest });
     const items = page.data.map(item);
-    if (afresh) list.replaceChildren(...items);
+    if (isReload) list.replaceChildren(...items);
     else list.append(...items);
     last = page.last_id;
     more.hidden = !page.has_more;
   }, failed, signal);
 
-  const write = (event) => {
+  const addNote = (event) => {
     event.preventDefault();
     if (!text.value.trim()) {
-      problem.textContent = "A note needs a text.";
+      problem.textContent = "A note cannot be empty.";
       return;
     }
     attempt(async () => {
@@ -69,6 +69,6 @@ export function notesSection(jobId, about, signal) {
   return h("section", { "aria-label": "Notes" },
     h("h2", {}, "Notes"),
     list, more, problem,
-    h("form", { class: "ask row", onsubmit: write }, text, h("button", {}, "Write note")),
+    h("form", { class: "ask row", onsubmit: addNote }, text, h("button", {}, "Add note")),
     sameBy(withQuery(path, { trajectory: about }), command));
 }

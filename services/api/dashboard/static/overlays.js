@@ -1,14 +1,14 @@
-// What can be shown of the tokens of a trajectory: a value of each, in levels with a legend.
+// Token overlays of a trajectory: one value per token, in color levels with a legend.
 
 import { number } from "./format.js";
 
 const percent = (logProb) => {
   const share = 100 * Math.exp(logProb);
-  return `${share >= 1 ? share.toFixed(share > 99 ? 2 : 1) : share.toPrecision(2)} %`;
+  return `${share >= 1 ? share.toFixed(share > 99 ? 2 : 1) : share.toPrecision(2)}%`;
 };
 const nats = (value) => `${number(value)} nats`;
 
-/** A value that only grows more conspicuous: `bounds` are where the levels from 1 on begin. */
+/** A sequential scale; `bounds` are the lower bounds of levels 1 and up. */
 function scale(name, value, bounds, tell, legend) {
   return {
     name,
@@ -21,7 +21,7 @@ function scale(name, value, bounds, tell, legend) {
   };
 }
 
-/** A value around zero; below it the levels are dashed. */
+/** A diverging scale around zero; negative levels are dashed. */
 function signed(name, value, bounds, tell) {
   const steps = bounds.map((bound, index) => [index + 1, index + 1 < bounds.length ? `${bound} to ${bounds[index + 1]}` : `${bound} or more`]);
   return {
@@ -41,9 +41,9 @@ function signed(name, value, bounds, tell) {
   };
 }
 
-const ORIGINS = { prompt: "the prompt", sampled: "sampled by the policy", inserted: "inserted: tools' replies and the chat template" };
+const ORIGINS = { prompt: "the prompt", sampled: "sampled by the policy", inserted: "inserted: tool results and the chat template" };
 
-/** The overlays by their names in addresses. */
+/** Overlays by their names in URLs. */
 export const OVERLAYS = {
   origin: {
     name: "origin",
@@ -53,12 +53,12 @@ export const OVERLAYS = {
   },
   log_prob: scale("log-probability", (token) => (token.log_prob === null ? null : -token.log_prob),
     [0.051, 0.223, 0.693, 1.609, 2.996], (value) => `${number(-value)} (${percent(-value)})`,
-    ["95 % or more", "80 to 95 %", "50 to 80 %", "20 to 50 %", "5 to 20 %", "less than 5 %"]),
+    ["95% or more", "80 to 95%", "50 to 80%", "20 to 50%", "5 to 20%", "less than 5%"]),
   entropy: scale("entropy", (token) => token.entropy, [0.05, 0.2, 0.7, 1.5, 3], nats,
     ["less than 0.05 nats", "0.05 to 0.2", "0.2 to 0.7", "0.7 to 1.5", "1.5 to 3", "3 nats or more"]),
-  mismatch: signed("mismatch, learner less sampler",
+  mismatch: signed("mismatch, learner minus sampler",
     (token) => (token.learner_log_prob === null || token.log_prob === null ? null : token.learner_log_prob - token.log_prob),
-    [0.01, 0.05, 0.1, 0.3, 1], (value) => `${nats(value)}: the learner gives it ${number(Math.exp(value))} times the sampler's probability`),
+    [0.01, 0.05, 0.1, 0.3, 1], (value) => `${nats(value)}: the learner's probability is ${number(Math.exp(value))} times the sampler's`),
   advantage: signed("advantage", (token) => token.advantage, [0.05, 0.25, 0.5, 1, 2], number),
   policy_version: {
     name: "policy version",

@@ -1,4 +1,4 @@
-// How long a job waited and how long each of its phases took, from its events and attempts.
+// Time a job spent waiting and in each phase, from its events and attempts.
 
 import { h, sameBy, show } from "./dom.js";
 import { duration, isFinal } from "./format.js";
@@ -9,12 +9,12 @@ export class Phases {
     this.attempts = []; // latest first
     this.isComplete = true; // whether every event was added
     this.reported = new Map();
-    this.list = h("ol", { class: "row", "aria-label": "Phases in the order in which they first began" });
+    this.list = h("ol", { class: "row", "aria-label": "Phases in order of first occurrence" });
     this.note = h("p", { class: "quiet" });
     this.element = h("section", {}, h("h2", {}, "Phases"), this.list, this.note, sameBy(`/v1/jobs/${jobId}/events`, `temper logs ${jobId}`));
   }
 
-  /** Take in an event, in any order, if it tells of a phase. */
+  /** Add an event, in any order, if it reports a phase. */
   add(event) {
     if (event.type !== "message" || typeof event.data?.phase !== "string") return;
     this.reported.set(eventNumber(event), { at: event.created_at, name: event.data.phase.replaceAll("_", " ") });
@@ -27,9 +27,9 @@ export class Phases {
     const marks = marksOf(this.job, this.attempts.toReversed(), reported);
     const end = this.job.finished_at ?? Date.now() / 1000;
     show(this.list, sums(marks, end).map(({ name, seconds, times }, index, all) => h("li", {},
-      h("span", { class: "quiet" }, h("bdi", {}, name)), ` ${duration(seconds)}`, times > 1 ? ` in ${times} stretches` : null,
+      h("span", { class: "quiet" }, h("bdi", {}, name)), ` ${duration(seconds)}`, times > 1 ? ` over ${times} periods` : null,
       index === all.length - 1 ? null : ",")));
-    this.note.textContent = this.isComplete ? "" : "Only the first and the latest events are loaded: a phase between them counts as the one before it.";
+    this.note.textContent = this.isComplete ? "" : "Only the first and latest events are loaded; a phase between them is counted toward the phase before it.";
   }
 }
 
@@ -38,14 +38,14 @@ export function eventNumber(event) {
   return Number(event.id.slice(event.id.lastIndexOf("-") + 1));
 }
 
-/** What began when, in order; `attempts` and `reported` phases are given oldest first. */
+/** Phase starts in order; `attempts` and `reported` phases are given oldest first. */
 function marksOf(job, attempts, reported) {
   const marks = [{ at: job.created_at, name: "validation and queue" }];
   const rest = [...reported];
   const takeUntil = (end) => {
     while (rest.length && rest[0].at <= end) marks.push(rest.shift());
   };
-  // Of some jobs, such as campaigns, attempts are not recorded.
+  // Some jobs, such as campaigns, have no recorded attempts.
   const whole = job.started_at === null ? [] : [{ started_at: job.started_at, ended_at: job.finished_at }];
   const runs = attempts.length ? attempts : whole;
   for (const [index, run] of runs.entries()) {
@@ -59,7 +59,7 @@ function marksOf(job, attempts, reported) {
   return marks;
 }
 
-/** The seconds of each name, and in how many stretches, in the order of their first ones. */
+/** Total seconds and number of periods of each phase, in order of first occurrence. */
 function sums(marks, end) {
   const all = new Map();
   for (const [index, { at, name }] of marks.entries()) {

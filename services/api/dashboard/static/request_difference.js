@@ -1,6 +1,8 @@
-// What differs between two requests.
+// The differences between two requests.
 
-/** The fields that differ, by their dotted names. Lists are compared as a whole. */
+import { isObject } from "./schema.js";
+
+/** The differing fields by dotted name; lists are compared as a whole. */
 export function differences(was, is, name = "") {
   if (JSON.stringify(was) === JSON.stringify(is)) return [];
   if (!isObject(was) || !isObject(is)) return [{ name: name || "the body", was, is }];
@@ -8,13 +10,9 @@ export function differences(was, is, name = "") {
   return [...keys].flatMap((key) => differences(was[key], is[key], name ? `${name}.${key}` : key));
 }
 
-/** The same without fields that are null: a request means the same without them. */
+/** Drop null fields: they mean the same as absent ones. */
 export function withoutNulls(value) {
   if (!isObject(value)) return value;
   const given = Object.entries(value).filter(([, item]) => item !== null);
   return Object.fromEntries(given.map(([key, item]) => [key, withoutNulls(item)]));
-}
-
-function isObject(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

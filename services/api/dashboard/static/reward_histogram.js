@@ -1,9 +1,9 @@
-// Rewards in bins: of all trajectories that a filter leaves, and of each of the latest training steps.
+// Reward histograms: of the filtered trajectories, and of each of the latest training steps.
 
 import { h } from "./dom.js";
 import { number } from "./format.js";
 
-/** The elements of a histogram as the route answers it; `addressOf` makes the address of a step. */
+/** Elements for the histogram from the API; `addressOf` returns the URL of a step. */
 export function rewardHistogram(rewards, addressOf) {
   if (!rewards.rewarded) return [];
   const { counts, edges } = rewards;
@@ -13,17 +13,17 @@ export function rewardHistogram(rewards, addressOf) {
     bar.style.height = `${(100 * count) / most}%`;
     return bar;
   });
-  const without = rewards.unrewarded ? `, ${number(rewards.unrewarded)} without` : "";
+  const without = rewards.unrewarded ? `, ${number(rewards.unrewarded)} missing` : "";
   const text = `${number(rewards.rewarded)} rewards${without}: ${number(edges[0])} to ${number(edges.at(-1))}, mean ${number(rewards.mean)}`;
   return [
     h("div", { class: "histogram", role: "img", "aria-label": text }, bars),
     h("p", { class: "quiet" }, text),
-    ...steps(rewards, addressOf),
+    ...stepColumns(rewards, addressOf),
   ];
 }
 
-/** A column for each step, the greatest rewards on top; it leads to the trajectories of the step. */
-function steps(rewards, addressOf) {
+/** A column per step, highest rewards on top, linked to the step's trajectories. */
+function stepColumns(rewards, addressOf) {
   if (rewards.steps.length < 2) return [];
   const column = ({ step, mean, counts }) => {
     const most = Math.max(...counts);
@@ -32,7 +32,7 @@ function steps(rewards, addressOf) {
     return h("li", {}, h("a", { href: addressOf(step), title: text, "aria-label": text }, cells));
   };
   return [h("section", {},
-    h("h2", {}, "Rewards of each step"),
+    h("h2", {}, "Rewards by step"),
     h("ol", { class: "steps" }, rewards.steps.map(column)),
-    h("p", { class: "quiet" }, `Steps ${rewards.steps[0].step} to ${rewards.steps.at(-1).step}; above: the greatest rewards. A step leads to its trajectories.`))];
+    h("p", { class: "quiet" }, `Steps ${rewards.steps[0].step} to ${rewards.steps.at(-1).step}, highest rewards on top. Select a step to see its trajectories.`))];
 }

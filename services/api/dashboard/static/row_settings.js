@@ -1,11 +1,11 @@
-// The hyperparameters that decide what the trainer sees of a row.
+// The hyperparameters that affect how rows are tokenized.
 
 import { bodyOf, resolve } from "./schema.js";
 import { objectForm } from "./schema_form.js";
 
 const SETTINGS = ["max_seq_length", "data_format", "chat_template_kwargs", "llamafactory"];
 
-/** A form of these for a method, from the description of the request that shows the examples. */
+/** Their form for a method, from the schema of the examples request. */
 export function rowSettings(context, method, value) {
   const { schema } = bodyOf(context.description, "/v1/files/{file_id}/examples");
   const within = (outer, name) => resolve(context.description, only(context.description, resolve(context.description, outer).properties[name]));
@@ -14,7 +14,7 @@ export function rowSettings(context, method, value) {
   return objectForm(context, { properties }, value);
 }
 
-/** The schema of an optional value that is not null. */
+/** The non-null schema of an optional value. */
 function only(description, schema) {
   return resolve(description, schema).anyOf?.find((each) => each.type !== "null") ?? schema;
 }

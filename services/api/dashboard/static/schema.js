@@ -1,12 +1,12 @@
-// What the gateway's OpenAPI description says about the body of a request.
+// Request schemas from the gateway's OpenAPI description.
 
-/** The schema of the body of POST `path`, and its examples, each with a summary and a value. */
+/** The body schema of POST `path` and its examples, each with a summary and a value. */
 export function bodyOf(description, path) {
   const content = description.paths[path].post.requestBody.content["application/json"];
   return { schema: content.schema, examples: Object.values(content.examples ?? {}) };
 }
 
-/** A schema without references; what stands beside a reference comes before what it names. */
+/** Resolve references in a schema; keywords next to a reference override its target's. */
 export function resolve(description, schema) {
   let found = schema;
   while (found.$ref || found.allOf?.length === 1) {
@@ -16,7 +16,7 @@ export function resolve(description, schema) {
   return found;
 }
 
-/** The schemas of which a value meets one. Null is one of them where leaving the field out means another value. */
+/** The alternative schemas of a value. Null is one of them if omitting the field means another value. */
 export function variants(description, schema) {
   const whole = resolve(description, schema);
   const found = alternatives(description, whole);
@@ -35,14 +35,14 @@ export function kindOf(schema) {
   return ["boolean", "integer", "number", "string"].includes(schema.type) ? schema.type : "json";
 }
 
-/** The schema of the values of an object with any names; null for other schemas. */
+/** The value schema of a map; null for other schemas. */
 export function valuesOf({ type, additionalProperties, patternProperties }) {
   if (type !== "object") return null;
   const [byPattern = null] = Object.values(patternProperties ?? {});
   return isObject(additionalProperties) ? additionalProperties : byPattern;
 }
 
-/** What a variant is called: the value of its discriminating field, its title, or its type. */
+/** The name of a variant: the value of its discriminator, its title, or its type. */
 export function nameOf(description, schema) {
   if ("const" in schema) return schema.const === null ? "none" : String(schema.const);
   const marks = Object.values(schema.properties ?? {}).map((each) => resolve(description, each));
@@ -50,7 +50,7 @@ export function nameOf(description, schema) {
   return mark?.const ?? (schema.properties ? schema.title : schema.type) ?? "JSON";
 }
 
-/** Whether the controls of a schema can hold a value; `complete` asks for its required fields too. */
+/** Whether a schema's controls can hold a value; `complete` also requires its required fields. */
 export function holds(description, schema, value, complete = false) {
   switch (kindOf(schema)) {
     case "fixed": return value === schema.const;
@@ -79,12 +79,12 @@ function alternatives(description, schema) {
   return several ? several.flatMap((each) => alternatives(description, each)) : [whole];
 }
 
-/** What a reference within the document names, as in "#/components/schemas/Name". */
+/** The target of a local reference, such as "#/components/schemas/Name". */
 function named(description, reference) {
   return reference.slice(2).split("/").reduce((place, part) => place[part.replaceAll("~1", "/").replaceAll("~0", "~")], description);
 }
 
-/** Whether a value is an object of JSON. */
+/** Whether a value is a JSON object. */
 export function isObject(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }

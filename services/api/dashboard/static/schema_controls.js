@@ -1,7 +1,7 @@
-// Controls of a form for values that are no objects: a choice, a text, a number, or JSON.
+// Form controls for values that are not objects: a choice, text, a number, or JSON.
 //
-// Every control is `{ element, read }`: `read(problems)` returns the value, undefined where it is
-// left out, and adds a line to `problems` for every text that is none.
+// Every control is `{ element, read }`: `read(problems)` returns the value, or undefined if it is
+// empty, and adds a line to `problems` for invalid text.
 
 import { field, h, setInvalid } from "./dom.js";
 import { json } from "./format.js";
@@ -9,29 +9,29 @@ import { json } from "./format.js";
 const LONG_TEXT = 10_000;
 let hints = 0;
 
-/** An id for a text that a control is described by. */
+/** A new id for a control's description. */
 export function hintId() {
   hints += 1;
   return `hint-${hints}`;
 }
 
-/** One of the values. */
+/** A select of the values. */
 export function choice(values, { label, hint, value, required }) {
-  const empty = required ? null : h("option", { value: "" }, "as by default");
+  const empty = required ? null : h("option", { value: "" }, "default");
   const control = h("select", {}, empty, values.map((each) => h("option", { value: JSON.stringify(each), selected: each === value }, String(each))));
   return { element: explained(label, control, hint), read: () => (control.value ? JSON.parse(control.value) : undefined) };
 }
 
-/** A text; `list` is the id of a list of suggestions. */
+/** A text input; `list` is the id of a datalist. */
 export function text(schema, list, { label, hint, value }) {
   const isLong = (schema.maxLength ?? 0) >= LONG_TEXT || value?.includes("\n");
   const control = isLong ? h("textarea", { rows: 3 }) : h("input", { list, autocomplete: "off" });
   control.value = value ?? "";
-  // What was given as an empty text stays one.
+  // An initial empty string stays one.
   return { element: explained(label, control, hint), read: () => control.value || (value === "" ? "" : undefined) };
 }
 
-/** A number. */
+/** A number input. */
 export function numeric({ place, label, hint, value }) {
   const control = h("input", { inputmode: "decimal", autocomplete: "off", value });
 
@@ -46,7 +46,7 @@ export function numeric({ place, label, hint, value }) {
   return { element: explained(label, control, hint), read };
 }
 
-/** Any value, as JSON. */
+/** A text area for any value, as JSON. */
 export function anything({ place, label, hint, value }) {
   const control = h("textarea", { rows: 3, spellcheck: "false" });
   control.value = value === undefined ? "" : json(value, 2);
@@ -70,7 +70,7 @@ export function anything({ place, label, hint, value }) {
   return { element, read };
 }
 
-/** A labeled control with what is to be known about it. */
+/** A labeled control with its hint. */
 export function explained(label, control, hint) {
   if (!hint) return h("div", {}, field(label, control));
   const id = hintId();

@@ -1,14 +1,14 @@
-// Controls for a value that a schema describes. What is left empty is left out of the value.
+// Form controls generated from a schema. Empty controls are omitted from the value.
 //
-// Every part is `{ element, read }`, as every control is.
+// Every part is `{ element, read }`, like the controls.
 
 import { field, h, setInvalid } from "./dom.js";
 import { holds, isObject, kindOf, nameOf, resolve, valuesOf, variants } from "./schema.js";
 import { anything, choice, explained, numeric, text } from "./schema_controls.js";
 
 /**
- * The controls of an object. `context` has the OpenAPI `description`, `changed` for changes that
- * are no input, and `lists`, which maps names of fields to the ids of lists of suggestions.
+ * The controls of an object. `context` has the OpenAPI `description`, `changed`, called on changes
+ * without an input event, and `lists`, the datalist ids by field name.
  */
 export function objectForm(context, schema, value) {
   return fields(context, "", resolve(context.description, schema), value ?? {}, true);
@@ -35,10 +35,10 @@ function fields(context, place, schema, value, required) {
   return { element: h("div", { class: "fields" }, parts.map(([, each]) => each.element), others?.element), read };
 }
 
-/** The fields of an open object that its schema does not name. */
+/** The fields of an open object beyond its schema. */
 function otherFields(place, names, value) {
   const rest = Object.entries(value).filter(([name]) => !names.includes(name));
-  const label = `others of ${place}`;
+  const label = `other fields of ${place}`;
   const control = anything({ place: label, label, hint: null, value: rest.length ? Object.fromEntries(rest) : undefined });
 
   function read(problems) {
@@ -52,8 +52,8 @@ function otherFields(place, names, value) {
 }
 
 /**
- * A field of an object or an item of several: `wanted` has its `place` in the form, the `name` of the
- * field, the `title` that it has on the page, the `value` to begin with, and whether it is `required`.
+ * A field of an object or an item of a list: `wanted` has its `place` in the form, the `name` of the
+ * field, its `title` on the page, its initial `value`, and whether it is `required`.
  */
 function part(context, schema, wanted) {
   const whole = resolve(context.description, schema);
@@ -86,7 +86,7 @@ function controlOf(context, schema, wanted) {
   }
 }
 
-/** A value of one of several schemas; the last choice is JSON, for what the others cannot hold. */
+/** A value of one of several schemas; the last choice is JSON, for values that fit no other. */
 function union(context, options, wanted) {
   const { description } = context;
   const { value, label, hint, required } = wanted;
@@ -105,7 +105,7 @@ function union(context, options, wanted) {
   }
 
   const begin = value === undefined ? first : fitting;
-  const empty = required ? [] : [h("option", { value: -1, selected: begin < 0 }, "as by default")];
+  const empty = required ? [] : [h("option", { value: -1, selected: begin < 0 }, "default")];
   const kind = h("select", { onchange: () => choose(Number(kind.value)) }, empty,
     names.map((name, index) => h("option", { value: index, selected: index === begin }, name)));
   choose(begin, value);
@@ -113,7 +113,7 @@ function union(context, options, wanted) {
   return { element, read: (problems) => chosen?.read(problems) };
 }
 
-/** An object, folded and not built before it is opened, unless it has to be there. */
+/** A collapsible object, built on first expansion unless it is required or has a value. */
 function group(context, schema, { place, title, label, hint, value, required }) {
   let content = null;
   const body = h("div", { role: "group", "aria-label": place });
@@ -123,7 +123,7 @@ function group(context, schema, { place, title, label, hint, value, required }) 
   function build(initial, isThere) {
     if (content) return;
     content = fields(context, place, schema, initial, isThere);
-    const leave = isThere && !required ? h("button", { type: "button", onclick: leaveOut }, `Leave out ${title}`) : null;
+    const leave = isThere && !required ? h("button", { type: "button", onclick: leaveOut }, `Omit ${title}`) : null;
     body.append(content.element, ...(leave ? [leave] : []));
   }
 
@@ -159,7 +159,7 @@ function list(context, schema, wanted) {
   return { element, read };
 }
 
-/** Values by names that are chosen freely. */
+/** A map from free-form names to values. */
 function map(context, schema, wanted) {
   const begin = Object.entries(wanted.value ?? {}).map(([name, initial]) => ({ name, initial }));
   const { element, entries } = several(context, valuesOf(schema), wanted, begin, ({ name = "" }, title) => {
@@ -173,7 +173,7 @@ function map(context, schema, wanted) {
     for (const { item, entry, key } of entries) {
       const found = item.read(problems);
       const name = key.control.value;
-      const fault = nameFault(name, found, given);
+      const fault = nameError(name, found, given);
       setInvalid(key.control, fault !== null);
       if (fault !== null) problems.push(`${wanted.place}: ${fault}`);
       entry.dataset.position = name;
@@ -185,21 +185,21 @@ function map(context, schema, wanted) {
   return { element, read };
 }
 
-/** What is wrong with the name of a value; null where nothing is. */
-function nameFault(name, value, others) {
+/** The error in an entry's name; null without one. */
+function nameError(name, value, others) {
   if (value === undefined) return null;
   if (name === "") return "a value has no name";
   return others.has(name) ? `two values are named ${name}` : null;
 }
 
-/** Whether nothing is a value: where there has to be one, and where there was an empty one. */
+/** Whether an empty collection is kept: if it is required or was initially empty. */
 function mayBeEmpty({ required }, lengthGiven) {
   return required || lengthGiven === 0;
 }
 
 /**
- * Items that are added and removed, with their `entries` on the page; `begin` are those to begin with,
- * and `keyOf` makes the control that names one, if items have names.
+ * A list of items that can be added and removed, with its current `entries`; `begin` are the initial
+ * items, and `keyOf` makes the name control of an item, if items have names.
  */
 function several(context, schema, { place, name, title, label, hint }, begin, keyOf) {
   const entries = new Set();
@@ -239,8 +239,8 @@ function hintOf(whole, options) {
   const isSimple = whole.default !== undefined && whole.default !== null && typeof whole.default !== "object";
   const said = [
     whole.description ?? null,
-    least === undefined ? null : `${only.minimum === undefined ? "Above" : "From"} ${least}.`,
-    most === undefined ? null : `${only.maximum === undefined ? "Below" : "Up to"} ${most}.`,
+    least === undefined ? null : `${only.minimum === undefined ? "Greater than" : "At least"} ${least}.`,
+    most === undefined ? null : `${only.maximum === undefined ? "Less than" : "At most"} ${most}.`,
     isSimple ? `Default: ${whole.default}.` : null,
   ];
   return said.filter((each) => each !== null).join(" ");

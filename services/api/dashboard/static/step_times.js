@@ -1,5 +1,4 @@
-// Where the time of each step of an online training went: as stacked bars, and one after another
-// with the versions of the policy.
+// Time per step of an online training, as stacked bars and as a timeline with policy versions.
 
 import { h } from "./dom.js";
 import { duration, number } from "./format.js";
@@ -19,14 +18,14 @@ const PARTS = {
   checkpoint: "checkpoint",
   waiting: "waiting",
 };
-// A thinned curve may lack a step; without one of these a bar would not add up.
+// Downsampled curves may lack a step; a bar needs all of these to add up.
 const IN_EVERY_STEP = ["step", "generate", "update", "waiting"];
-// Of trainings before Temper divided the wait for rollouts.
+// For trainings recorded before the wait for rollouts was divided.
 const IN_EVERY_UNDIVIDED_STEP = ["step", "rollout", "update"];
 
 /**
- * Bars and a timeline of the latest steps of a job's Metrics; a step leads to `addressOf` it. Its
- * element is hidden for jobs without step times.
+ * Bars and a timeline of the latest steps of a job's Metrics, linked to `addressOf(step)`. The element
+ * is hidden for jobs without step times.
  */
 export class StepTimes {
   constructor(metrics, addressOf) {
@@ -35,14 +34,14 @@ export class StepTimes {
     this.bars = h("ol", { class: "stacks" });
     this.text = h("p", { class: "quiet" });
     this.legend = h("ul", { class: "row legend" });
-    this.timeline = h("ol", { class: "timeline", "aria-label": "The latest steps one after another" });
+    this.timeline = h("ol", { class: "timeline", "aria-label": "Timeline of the latest steps" });
     this.element = h("section", { hidden: true },
-      h("h2", {}, "Where the time of each step went"), this.bars, this.legend, this.text,
+      h("h2", {}, "Time per step"), this.bars, this.legend, this.text,
       h("h2", {}, "Timeline"), this.timeline);
     this.pending = false;
   }
 
-  /** Draw what has come since, once before the next frame. */
+  /** Schedule one redraw for the next frame. */
   update() {
     if (this.pending) return;
     this.pending = true;
@@ -61,13 +60,13 @@ export class StepTimes {
     const sums = Object.keys(PARTS).map((part) => [part, steps.reduce((sum, { parts }) => sum + (parts[part] ?? 0), 0)]);
     const spent = sums.filter(([, seconds]) => seconds > 0);
     replaceItems(this.bars, steps.map((one) => this.bar(one, longest)));
-    this.legend.replaceChildren(...spent.map(([part, seconds]) => h("li", { class: `part-${part}` }, `${PARTS[part]} ${Math.round((100 * seconds) / whole)} %`)));
-    this.text.textContent = `Steps ${steps[0].step} to ${steps.at(-1).step}; the longest took ${duration(longest)}. A step leads to its trajectories.`;
+    this.legend.replaceChildren(...spent.map(([part, seconds]) => h("li", { class: `part-${part}` }, `${PARTS[part]} ${Math.round((100 * seconds) / whole)}%`)));
+    this.text.textContent = `Steps ${steps[0].step} to ${steps.at(-1).step}; the longest took ${duration(longest)}. Select a step to see its trajectories.`;
     this.bars.setAttribute("aria-label", `${this.text.textContent} ${[...this.legend.children].map((item) => item.textContent).join(", ")}`);
     replaceItems(this.timeline, steps.slice(-ON_TIMELINE).map((one) => this.stretch(one)));
   }
 
-  /** The latest steps, oldest first: their seconds in all, and of each part in its order. */
+  /** The latest steps, oldest first, with their seconds in total and by part. */
   latest() {
     const series = (name) => this.metrics.series.get(name) ?? new Map();
     const seconds = (name, step) => series(`${name}_seconds`).get(step) ?? 0;
@@ -77,14 +76,14 @@ export class StepTimes {
     return complete.sort((a, b) => a - b).slice(-SHOWN_STEPS).map((step) => {
       const parts = Object.fromEntries(Object.keys(PARTS).map((part) => [part, seconds(part, step)]));
       const total = seconds("step", step);
-      if (isDivided) parts.rollout = 0; // it is what the others divide
+      if (isDivided) parts.rollout = 0; // the others divide it
       else parts.waiting = Math.max(0, total - Object.values(parts).reduce((sum, each) => sum + each, 0));
       return { step, total, parts, version: series("version").get(step) };
     });
   }
 
   bar(one, longest) {
-    const stack = h("a", { class: "stack", href: this.addressOf(one.step), title: told(one), "aria-label": told(one) });
+    const stack = h("a", { class: "stack", href: this.addressOf(one.step), title: description(one), "aria-label": description(one) });
     for (const [part, seconds] of spentOf(one)) {
       const piece = h("span", { class: `part-${part}` });
       piece.style.height = `${(100 * seconds) / (longest || 1)}%`;
@@ -93,7 +92,7 @@ export class StepTimes {
     return h("li", {}, stack);
   }
 
-  /** A step on the timeline, as long as it took; the policy's version changes at its end. */
+  /** A step on the timeline, sized by its duration; the policy version changes at its end. */
   stretch(one) {
     const pieces = spentOf(one).map(([part, seconds]) => {
       const piece = h("span", { class: `part-${part}` });
@@ -101,14 +100,14 @@ export class StepTimes {
       return piece;
     });
     const item = h("li", {},
-      h("a", { href: this.addressOf(one.step), title: told(one), "aria-label": told(one) }, pieces),
+      h("a", { href: this.addressOf(one.step), title: description(one), "aria-label": description(one) }, pieces),
       h("span", { class: "quiet" }, `${one.step}`, one.version === undefined ? null : h("strong", {}, ` v${one.version}`)));
     item.style.flexGrow = one.total || 1;
     return item;
   }
 }
 
-/** Replace the items of a list; the link that has the focus keeps it. */
+/** Replace the items of a list, preserving the focus of its link. */
 function replaceItems(list, items) {
   const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   list.replaceChildren(...items);
@@ -119,8 +118,8 @@ function spentOf({ parts }) {
   return Object.entries(parts).filter(([, seconds]) => seconds > 0);
 }
 
-/** A step in words. */
-function told(one) {
+/** A step's times as text. */
+function description(one) {
   const version = one.version === undefined ? "" : `, then policy version ${one.version}`;
   return [`step ${one.step}: ${number(one.total)} s${version}`, ...spentOf(one).map(([part, seconds]) => `${PARTS[part]} ${number(seconds)} s`)].join("\n");
 }

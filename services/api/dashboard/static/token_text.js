@@ -1,4 +1,4 @@
-// The tokens of a trajectory as text, colored by what is known of each; one of them is told in full.
+// The tokens of a trajectory as text, colored by an overlay, with details of the selected one.
 
 import { request, withQuery } from "./api.js";
 import { facts, field, h, select } from "./dom.js";
@@ -9,9 +9,8 @@ const PAGE = 2000;
 const PART_OF_CHARACTER = "·";
 
 /**
- * The text of the tokens at `path`, with `chosen` as the first overlay; `onChoose` is told of
- * another, and `stepAddress` makes the address of a training step. The arrow keys move from token to
- * token.
+ * The text of the tokens at `path`, with `chosen` as the initial overlay; `onChoose` is called with a
+ * new one, and `stepAddress` returns the URL of a training step. The arrow keys move between tokens.
  */
 export class TokenText {
   constructor(path, chosen, onChoose, signal, stepAddress) {
@@ -27,14 +26,14 @@ export class TokenText {
       class: "tokens",
       role: "listbox",
       tabindex: "0",
-      "aria-label": "Tokens; the arrow keys move",
+      "aria-label": "Tokens; use the arrow keys to move",
       onkeydown: (event) => this.move(event),
       onclick: (event) => this.select(Number(event.target.closest("[role=option]")?.dataset.position ?? -1)),
-      onmouseover: (event) => this.tell(Number(event.target.closest("[role=option]")?.dataset.position ?? this.current)),
-      onmouseleave: () => this.tell(this.current),
+      onmouseover: (event) => this.showDetails(Number(event.target.closest("[role=option]")?.dataset.position ?? this.current)),
+      onmouseleave: () => this.showDetails(this.current),
     });
     this.legend = h("ul", { class: "row legend tokens-legend" });
-    this.told = h("div", { class: "told", role: "status" });
+    this.details = h("div", { class: "token-details", role: "status" });
     this.problem = h("p", { class: "quiet", role: "alert" });
     this.more = h("button", { type: "button", hidden: true, onclick: () => this.load() });
     const names = Object.fromEntries(Object.entries(OVERLAYS).map(([key, { name }]) => [key, name]));
@@ -44,10 +43,10 @@ export class TokenText {
         onChoose(overlay);
         this.paint();
       }))),
-      this.step, this.legend, this.problem, this.list, this.more, this.told);
+      this.step, this.legend, this.problem, this.list, this.more, this.details);
   }
 
-  /** The next page of tokens. */
+  /** Load the next page of tokens. */
   async load() {
     this.more.disabled = true;
     let page;
@@ -64,9 +63,9 @@ export class TokenText {
     this.next = page.next_start;
     this.more.hidden = this.next === null;
     this.step.hidden = page.step === null;
-    this.step.replaceChildren("Learned from in ", h("a", { href: this.stepAddress(page.step) }, `step ${page.step}`), ".");
-    this.more.textContent = `Show more of ${number(page.total)} tokens`;
-    this.problem.textContent = page.text_error ? `The tokens are shown by their ids: ${page.text_error}` : "";
+    this.step.replaceChildren("Trained on in ", h("a", { href: this.stepAddress(page.step) }, `step ${page.step}`), ".");
+    this.more.textContent = `Show more (${number(page.total)} tokens in total)`;
+    this.problem.textContent = page.text_error ? `Showing token ids only: ${page.text_error}` : "";
     this.paint();
   }
 
@@ -80,7 +79,7 @@ export class TokenText {
     }, shown(token));
   }
 
-  /** Color every token by the chosen overlay. */
+  /** Color every token by the current overlay. */
   paint() {
     const { classOf, markOf, legend } = OVERLAYS[this.overlay];
     let mark = null;
@@ -88,13 +87,13 @@ export class TokenText {
       const option = this.list.children[token.position];
       option.className = `${token.origin} ${classOf(token)}`;
       const now = markOf ? markOf(token) : null;
-      // Where a run of equal marks begins.
+      // Mark only the start of a run of equal marks.
       if (now !== null && now !== mark) option.dataset.mark = now;
       else delete option.dataset.mark;
       if (now !== null) mark = now;
     }
     this.legend.replaceChildren(...legend.map(([name, text]) => h("li", { class: "swatch" }, h("span", { class: `sampled ${name}` }, "abc"), ` ${text}`)));
-    this.tell(this.current);
+    this.showDetails(this.current);
   }
 
   move(event) {
@@ -112,18 +111,18 @@ export class TokenText {
     option.setAttribute("aria-selected", "true");
     option.scrollIntoView({ block: "nearest" });
     this.list.setAttribute("aria-activedescendant", option.id);
-    this.tell(position);
+    this.showDetails(position);
   }
 
-  /** Everything that is known of a token. */
-  tell(position) {
+  /** Show the details of a token. */
+  showDetails(position) {
     const token = this.tokens[position];
     if (!token) {
-      this.told.replaceChildren("Choose a token to see what is known of it.");
+      this.details.replaceChildren("Select a token to see its details.");
       return;
     }
     const known = Object.entries(OVERLAYS).filter(([, { tell }]) => tell(token) !== "none");
-    this.told.replaceChildren(facts({
+    this.details.replaceChildren(facts({
       Token: h("bdi", {}, label(token)),
       Position: `${token.position} (id ${token.id})`,
       ...Object.fromEntries(known.map(([, { name, tell }]) => [name[0].toUpperCase() + name.slice(1), tell(token)])),
@@ -131,7 +130,7 @@ export class TokenText {
   }
 }
 
-/** A token in quotes, in which nothing is invisible; an id where there is no text. */
+/** A token as a quoted JSON string, which has no invisible characters; its id if it has no text. */
 function label(token) {
   if (token.text === null) return `id ${token.id}`;
   return token.text === "" ? "part of a character" : json(token.text);

@@ -1,17 +1,17 @@
-// The tokens of a training example, with those that have a loss marked.
+// The tokens of a training example, with those in the loss marked.
 
 import { h } from "./dom.js";
 import { number } from "./format.js";
 
 const BREAK = /[\n\r]/;
 
-/** An example as a figure: its tokens in their order, each its own box, and how many have a loss. */
-export function tokensOf(example) {
+/** A figure of an example's tokens, each in its own box, with token counts. */
+export function exampleFigure(example) {
   const learned = example.mask.reduce((sum, has) => sum + has, 0);
   const counts = [
     `${number(example.token_ids.length + example.more_tokens)} tokens`,
-    `${number(learned)} ${example.more_tokens ? "of those shown " : ""}with a loss`,
-    example.cut_tokens ? `${number(example.cut_tokens)} cut off` : null,
+    `${number(learned)} ${example.more_tokens ? "of those shown " : ""}in the loss`,
+    example.cut_tokens ? `${number(example.cut_tokens)} truncated` : null,
     example.more_tokens ? `${number(example.more_tokens)} not shown` : null,
   ].filter(Boolean).join(", ");
   const boxes = example.texts.map((text, index) => h("span", {
@@ -23,8 +23,8 @@ export function tokensOf(example) {
     h("pre", { class: "tokens boxes", tabindex: "0" }, boxes));
 }
 
-/** What the marks mean. */
+/** The legend of the boxes. */
 export function tokensLegend() {
-  return h("p", { class: "quiet tokens boxes" }, "Each box is a token: ", h("span", { class: "learned" }, "with a loss"), " or ",
-    h("span", {}, "read without one"), ".");
+  return h("p", { class: "quiet tokens boxes" }, "Each box is a token: ", h("span", { class: "learned" }, "in the loss"), " or ",
+    h("span", {}, "masked"), ".");
 }

@@ -1,4 +1,4 @@
-// Sending a file to the gateway: in one request, or in parts when it is large.
+// Uploads: in one request, or in parts for large files.
 
 import { ApiError, request } from "./api.js";
 
@@ -7,8 +7,8 @@ const TRIES = 3;
 const COMPLETE_SECONDS = 600; // the gateway copies the parts into one file
 
 /**
- * Upload a file and return it as the gateway shows it. `progress` is told the bytes sent so far;
- * `signal` cancels, and what was sent is forgotten. Raises ApiError.
+ * Upload a file and return the gateway's file object. `progress` is called with the bytes sent so
+ * far; `signal` cancels the upload. Throws ApiError.
  */
 export async function upload(file, purpose, progress, signal) {
   if (file.size > PART_BYTES) return uploadInParts(file, purpose, progress, signal);
@@ -20,21 +20,21 @@ export async function upload(file, purpose, progress, signal) {
 
 async function uploadInParts(file, purpose, progress, signal) {
   const body = { bytes: file.size, filename: file.name, mime_type: "application/octet-stream", purpose };
-  const begun = await request("/v1/uploads", { method: "POST", body, signal });
+  const created = await request("/v1/uploads", { method: "POST", body, signal });
   try {
     const ids = [];
     for (let offset = 0; offset < file.size; offset += PART_BYTES) {
-      ids.push(await sendPart(begun.id, file.slice(offset, offset + PART_BYTES), (sent) => progress(offset + sent), signal));
+      ids.push(await sendPart(created.id, file.slice(offset, offset + PART_BYTES), (sent) => progress(offset + sent), signal));
     }
-    return (await request(`/v1/uploads/${begun.id}/complete`, { method: "POST", body: { part_ids: ids }, signal, seconds: COMPLETE_SECONDS })).file;
+    return (await request(`/v1/uploads/${created.id}/complete`, { method: "POST", body: { part_ids: ids }, signal, seconds: COMPLETE_SECONDS })).file;
   } catch (error) {
-    // Nobody waits for the answer: parts that stay are removed after an hour.
-    request(`/v1/uploads/${begun.id}/cancel`, { method: "POST" }).catch(() => {});
+    // Best effort: the gateway removes leftover parts after an hour.
+    request(`/v1/uploads/${created.id}/cancel`, { method: "POST" }).catch(() => {});
     throw error;
   }
 }
 
-/** The id of a part, sent again when the connection breaks. */
+/** Send a part, retrying connection errors; returns its id. */
 async function sendPart(id, content, progress, signal) {
   for (let tries = 1; ; tries += 1) {
     const form = new FormData();
@@ -47,7 +47,7 @@ async function sendPart(id, content, progress, signal) {
   }
 }
 
-/** Post a form; unlike fetch, XMLHttpRequest tells how much was sent. There is no time limit. */
+/** Post a form without a timeout; unlike fetch, XMLHttpRequest reports upload progress. */
 function send(path, form, progress, signal) {
   return new Promise((resolve, reject) => {
     const sending = new XMLHttpRequest();
@@ -59,7 +59,7 @@ function send(path, form, progress, signal) {
       if (status >= 200 && status < 300 && response) resolve(response);
       else reject(new ApiError(status, response?.error?.message ?? `status ${status}`));
     };
-    sending.onerror = () => reject(new ApiError(0, "the gateway does not answer"));
+    sending.onerror = () => reject(new ApiError(0, "the gateway is not responding"));
     sending.onabort = () => reject(signal.reason);
     const abort = () => sending.abort();
     signal.addEventListener("abort", abort);

@@ -1,4 +1,4 @@
-// One attempt of a campaign: its steps with their jobs, conversations with the LLM and outputs.
+// One attempt of a campaign: its steps with their jobs, LLM calls and outputs.
 
 import { request } from "../api.js";
 import { facts, h, sameBy, whole } from "../dom.js";
@@ -35,14 +35,14 @@ export async function campaignLoopView({ place, signal }, id, given) {
   );
 }
 
-function tokensOf(call) {
+function tokenUsage(call) {
   if (call.saved_tokens !== undefined) return `from the cache, ${number(call.saved_tokens)} tokens saved`;
-  return `${number(call.prompt_tokens)} tokens of the prompt, ${number(call.completion_tokens)} of the answer`;
+  return `${number(call.prompt_tokens)} prompt tokens, ${number(call.completion_tokens)} completion tokens`;
 }
 
 function section(step) {
   const calls = step.transcript.map((call, index) => h("details", {},
-    h("summary", {}, `Call ${index + 1} of the LLM: ${tokensOf(call)}`),
+    h("summary", {}, `LLM call ${index + 1}: ${tokenUsage(call)}`),
     turn("user", String(call.messages?.at(-1)?.content ?? "")),
     turn("assistant", String(call.answer))));
   return h("section", {},

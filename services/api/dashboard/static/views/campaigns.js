@@ -1,4 +1,4 @@
-// Campaigns, and the tree of attempts of one of them, live.
+// Campaigns, and the live tree of attempts of one.
 
 import { poll, request } from "../api.js";
 import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
@@ -15,7 +15,7 @@ export function campaignsView({ place, signal }) {
   async function load() {
     const page = await request(`/v1/campaigns?limit=${PAGE}`, { signal });
     problem.textContent = "";
-    show(list, table(`The latest ${page.data.length} campaigns`, CAMPAIGNS, page.data, "No campaign yet."));
+    show(list, table(`Latest ${page.data.length} campaigns`, CAMPAIGNS, page.data, "No campaigns yet."));
   }
 
   place.append(h("h1", {}, "Campaigns"), problem, list, sameBy("/v1/campaigns", "temper ps --kind campaign"));
@@ -34,7 +34,7 @@ export function campaignView({ place, signal }, id) {
     problem.textContent = "";
     show(state, summary(campaign, loops));
     const widest = Math.max(...loops.flatMap((loop) => loop.comparison?.ci95.map(Math.abs) ?? []), 0);
-    show(tree, table("Each attempt below the one that it started from", attempts(id, widest), inTreeOrder(loops), "The base model is not measured yet."));
+    show(tree, table("Attempts, each under its parent", attempts(id, widest), inTreeOrder(loops), "The base model has not been measured yet."));
     return !isFinal(campaign);
   }
 
@@ -56,7 +56,7 @@ const CAMPAIGNS = {
 
 const PARENTS = {
   best: "the best model",
-  spread: "the best accepted model from which no other has started",
+  spread: "the best accepted model without a child",
 };
 
 function summary(campaign, attempted) {
@@ -64,37 +64,37 @@ function summary(campaign, attempted) {
   return facts({
     Status: status(campaign),
     Progress: progress(campaign),
-    "Waits for": campaign.queue_reason,
+    "Waiting for": campaign.queue_reason,
     Scenario: campaign.scenario,
     "Base model": campaign.base_model,
-    Budget: [`${loops} loops`, steps && `${number(steps)} steps`, hours && `${number(hours)} hours`, tokens && `${number(tokens)} tokens of the LLM`, gpuHours && `${number(gpuHours)} GPU hours`, cost && `cost ${number(cost)}`].filter(Boolean).join(", "),
-    "Loops at once": campaign.branches > 1 ? `${campaign.branches}, each from ${PARENTS[campaign.parents]}` : null,
-    "Under way": isFinal(campaign) ? null : links(campaign.id, attempted.filter(isUnderWay)),
-    "Accepted with": `${campaign.acceptance.by === "interval" ? "the whole 95 % interval" : "the mean"} of the gain above ${number(campaign.acceptance.above)}`,
-    Seeds: campaign.seeds.most > 1 ? `${campaign.seeds.most} where the search part has fewer than ${number(campaign.seeds.below_items)} items` : null,
+    Budget: [`${loops} loops`, steps && `${number(steps)} steps`, hours && `${number(hours)} hours`, tokens && `${number(tokens)} LLM tokens`, gpuHours && `${number(gpuHours)} GPU hours`, cost && `cost ${number(cost)}`].filter(Boolean).join(", "),
+    "Parallel loops": campaign.branches > 1 ? `${campaign.branches}, each from ${PARENTS[campaign.parents]}` : null,
+    "In progress": isFinal(campaign) ? null : links(campaign.id, attempted.filter(isInProgress)),
+    "Accepted if": `${campaign.acceptance.by === "interval" ? "the 95% CI" : "the mean"} of the gain is above ${number(campaign.acceptance.above)}`,
+    Seeds: campaign.seeds.most > 1 ? `${campaign.seeds.most} when the search part has fewer than ${number(campaign.seeds.below_items)} items` : null,
     "Ended by": campaign.result?.ended_by.replaceAll("_", " "),
     "Best model": campaign.result && `${campaign.result.best_model} (loop ${campaign.result.best_loop})`,
     Error: campaign.error?.message,
   });
 }
 
-function isUnderWay(loop) {
+function isInProgress(loop) {
   return loop.loop ? loop.accepted === null : !loop.model;
 }
 
-/** Loops with those that they started from, or null for none. */
+/** Links to loops and their parents; null without loops. */
 function links(id, loops) {
   const place = (loop) => h("a", { href: `/ui/campaigns/${id}/loops/${loop}` }, loopName(loop));
   const items = loops.map((loop) => h("li", {}, place(loop.loop), loop.parent === null ? null : [" from ", place(loop.parent)]));
   return items.length ? h("ul", {}, items) : null;
 }
 
-/** The name of a loop as people say it. */
+/** The display name of a loop. */
 function loopName(loop) {
   return loop ? `loop ${loop}` : "base model";
 }
 
-/** Loops depth first, each behind its parent, as `{loop, depth}`. */
+/** Loops depth first, each after its parent, as `{loop, depth}`. */
 function inTreeOrder(loops) {
   const below = Map.groupBy(loops, (loop) => (loop.loop ? loop.parent ?? 0 : null));
   const place = (loop, depth) => [{ loop, depth }, ...(below.get(loop.loop) ?? []).flatMap((child) => place(child, depth + 1))];
@@ -110,25 +110,25 @@ const attempts = (id, widest) => ({
   Outcome: ({ loop }) => outcome(loop),
   Search: ({ loop }) => [number(loop.search_score), loop.seeds.length ? ` (${loop.seeds.length} seeds)` : null],
   Final: ({ loop }) => number(loop.final_score),
-  "Difference to the best before, 95 % interval": ({ loop }) => (loop.comparison ? difference(loop.comparison, widest) : null),
+  "Gain over the previous best (95% CI)": ({ loop }) => (loop.comparison ? difference(loop.comparison, widest) : null),
   Hypothesis: ({ loop }) => excerpt(loop.hypothesis),
   "What was learned": ({ loop }) => excerpt(loop.failure_message ?? loop.reason),
 });
 
-/** What became of an attempt; of one under way, its last finished step. */
+/** The outcome of an attempt; while it is in progress, its last finished step. */
 export function outcome(loop) {
   if (loop.failure) return h("span", { class: "status failed" }, `failed: ${loop.failure}`);
   if (loop.loop === 0 && loop.model) return h("span", { class: "status" }, "measured");
-  if (loop.accepted === null) return h("span", { class: "status running" }, loop.steps.length ? `under way, after ${stepName(loop.steps.at(-1))}` : "under way");
+  if (loop.accepted === null) return h("span", { class: "status running" }, loop.steps.length ? `in progress, after ${stepName(loop.steps.at(-1))}` : "in progress");
   return h("span", { class: `status ${loop.accepted ? "succeeded" : ""}` }, loop.accepted ? "accepted" : "rejected");
 }
 
-/** The name of a step as people say it. */
+/** The display name of a step. */
 export function stepName(step) {
   return step === "direct_exp_gen" ? "proposal" : step;
 }
 
-/** An interval around its mean beside the others of the campaign, with zero in the middle. */
+/** A confidence interval around its mean, on the campaign's common scale centered at zero. */
 function difference({ difference: mean, ci95: [low, high] }, widest) {
   const at = (value) => 50 + (50 * value) / (widest || 1);
   const range = h("span", { class: "range" });

@@ -1,4 +1,4 @@
-// A conversation with a model, or the same with two side by side.
+// Chat with one model, or with two side by side.
 
 import { request, streamChat } from "../api.js";
 import { field, h, sameBy, show } from "../dom.js";
@@ -30,7 +30,7 @@ export async function chatView({ place, signal, query, setQuery }) {
 
   function draw() {
     sides.replaceChildren(...columns.map((each) => each.element));
-    second.textContent = columns.length > 1 ? "One model only" : "Compare with another model";
+    second.textContent = columns.length > 1 ? "Use one model" : "Compare with another model";
   }
 
   function compare() {
@@ -55,7 +55,7 @@ export async function chatView({ place, signal, query, setQuery }) {
     await Promise.all(asked.map((each) => answered(each, text)));
   }
 
-  /** Have one side answer, whatever the other does. */
+  /** Send a text to one side, independently of the other. */
   async function answered(side, text) {
     const options = { temperature: Number(temperature.value), max_tokens: Number(maxTokens.value) };
     count(1);
@@ -76,15 +76,15 @@ export async function chatView({ place, signal, query, setQuery }) {
 
   if (query.get("other")) columns.push(column("Other model", query.get("other"), changed, answered));
   place.append(h("h1", {}, "Chat"), modelNames(signal), sides,
-    h("form", { class: "ask", onsubmit: ask }, field("Message; Enter sends, Shift and Enter begins a line", message),
+    h("form", { class: "ask", onsubmit: ask }, field("Message (Enter to send, Shift+Enter for a new line)", message),
       h("div", { class: "row" }, send, stop, clear, second),
-      h("div", { class: "row" }, field("System prompt", system), field("Temperature", temperature), field("Maximum tokens", maxTokens))),
+      h("div", { class: "row" }, field("System prompt", system), field("Temperature", temperature), field("Max tokens", maxTokens))),
     same);
   draw();
   changed();
 }
 
-/** One model and its side of the conversation; `answered` has a side answer a text. */
+/** One model and its side of the conversation; `answered` sends a text to a side. */
 function column(label, model, changed, answered) {
   const name = h("input", { list: "model-names", value: model ?? "", onchange: () => changed() });
   const log = h("div", { role: "log", "aria-label": `Conversation: ${label}`, tabindex: "0" });
@@ -97,8 +97,8 @@ function column(label, model, changed, answered) {
     const answer = h("pre");
     const note = h("p", { class: "quiet" }, "waiting for the model");
     const exchange = h("div", {}, turn("user", h("pre", {}, text)), turn("assistant", answer, note));
-    const before = turns; // "Clear" begins others
-    again?.remove(); // what came before it cannot be asked again
+    const before = turns; // "Clear" replaces it
+    again?.remove(); // only the latest exchange can be retried
     log.append(exchange);
     const messages = [...(system ? [{ role: "system", content: system }] : []), ...before, { role: "user", content: text }];
     const signal = AbortSignal.any([ended, leaving.signal]);
@@ -107,25 +107,25 @@ function column(label, model, changed, answered) {
       for await (const { text: piece, reason } of streamChat({ model: name.value, messages, ...options }, signal)) {
         isCut ||= reason === "length";
         if (!piece) continue;
-        note.textContent = "answering";
+        note.textContent = "generating";
         answer.append(piece);
         answer.scrollIntoView({ block: "nearest" });
       }
       const seconds = ((performance.now() - begun) / 1000).toFixed(1);
-      note.textContent = isCut ? `${seconds} s, cut off at the maximum number of tokens` : `${seconds} s`;
+      note.textContent = isCut ? `${seconds} s, truncated at the maximum number of tokens` : `${seconds} s`;
     } catch (error) {
       note.textContent = signal.aborted ? "stopped" : error.message;
       note.className = signal.aborted ? "quiet" : "error";
-      if (turns === before) again = offerAgain(exchange, text, before);
-      // What the model did not answer is not part of what it is asked next.
+      if (turns === before) again = offerRetry(exchange, text, before);
+      // Unanswered messages are not part of the next request.
       if (!answer.textContent) return;
     }
     if (turns !== before) return;
     turns = [...before, { role: "user", content: text }, { role: "assistant", content: answer.textContent }];
   }
 
-  /** A button that takes an exchange back and has its text answered again. */
-  function offerAgain(exchange, text, before) {
+  /** A button that discards an exchange and resends its text. */
+  function offerRetry(exchange, text, before) {
     const tryAgain = () => {
       exchange.remove();
       turns = before;
@@ -158,11 +158,11 @@ function turn(role, ...content) {
   return h("div", { class: `turn ${role}` }, h("strong", {}, role), content);
 }
 
-/** Names to choose from; others, such as checkpoints of running jobs, can be typed. */
+/** Suggested names; others, such as checkpoints of running jobs, can be typed. */
 function modelNames(signal) {
   const names = h("datalist", { id: "model-names" });
   request(`/v1/models?limit=${SUGGESTED_MODELS}`, { signal })
     .then((page) => names.append(...page.data.map((model) => h("option", { value: model.id }))))
-    .catch(() => {}); // the names are only a help
+    .catch(() => {}); // suggestions are optional
   return names;
 }

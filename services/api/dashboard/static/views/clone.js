@@ -1,4 +1,4 @@
-// Another job like one that there is: its request, changed in place and posted again.
+// Clone a job: edit its request and resubmit it.
 
 import { request } from "../api.js";
 import { field, h, sameBy, show, table } from "../dom.js";
@@ -14,7 +14,7 @@ export async function cloneView({ place, signal, go }, id) {
   const submit = h("button", { type: "submit" }, "Submit");
   text.value = json(original, 2);
 
-  /** The request as it is now; null while it is not JSON. */
+  /** The current request; null while it is not valid JSON. */
   function compare() {
     let body = null;
     try {
@@ -24,7 +24,7 @@ export async function cloneView({ place, signal, go }, id) {
       problem.textContent = error.message;
     }
     submit.disabled = body === null;
-    if (body !== null) show(changes, table("Changes", COLUMNS, differences(original, body), "Nothing is changed yet."));
+    if (body !== null) show(changes, table("Changes", COLUMNS, differences(original, body), "No changes yet."));
     return body;
   }
 
@@ -44,7 +44,7 @@ export async function cloneView({ place, signal, go }, id) {
 
   place.append(h("h1", {}, "Clone of ", h("a", { href: `/ui/jobs/${id}` }, id)));
   if (made.path === null) {
-    place.append(h("p", {}, "Jobs of this kind are not posted: they are made for a model."));
+    place.append(h("p", {}, "Jobs of this kind cannot be cloned: the gateway creates them to serve a model."));
     return;
   }
   place.append(
@@ -58,8 +58,8 @@ export async function cloneView({ place, signal, go }, id) {
 
 const COLUMNS = {
   Field: ({ name }) => name,
-  Was: ({ was }) => h("span", { class: "long" }, shown(was)),
-  Is: ({ is }) => h("span", { class: "long" }, shown(is)),
+  Original: ({ was }) => h("span", { class: "long" }, shown(was)),
+  New: ({ is }) => h("span", { class: "long" }, shown(is)),
 };
 
 function shown(value) {

@@ -1,4 +1,4 @@
-// Curves of several jobs over each other, and where their configurations differ.
+// Overlaid curves of several jobs.
 
 import { followEvents, latestEvents, request } from "../api.js";
 import { Charts } from "../curves.js";

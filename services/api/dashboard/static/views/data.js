@@ -1,4 +1,4 @@
-// The uploaded files, and the upload of another.
+// Uploaded files and the upload form.
 
 import { latestOf, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
@@ -7,13 +7,13 @@ import { upload } from "../upload.js";
 
 const PAGE = 100;
 const PURPOSES = {
-  "fine-tune": "fine-tune: rows to train on",
-  evals: "evals: rows to answer",
+  "fine-tune": "fine-tune: training data",
+  evals: "evals: evaluation data",
   batch: "batch: requests",
   user_data: "user_data: anything else",
 };
 
-/** What a file of each purpose can start, by the names of the forms. */
+/** The start forms that take a file of each purpose. */
 export const USES = { "fine-tune": ["fine-tune", "training"], evals: ["evaluation", "rollout"], batch: ["batch"] };
 
 export async function dataView({ place, signal, query, setQuery, go }) {
@@ -30,7 +30,7 @@ export async function dataView({ place, signal, query, setQuery, go }) {
     files.push(...page.data);
     more.hidden = !page.has_more;
     problem.textContent = "";
-    list.replaceChildren(table(`${files.length} files, newest first`, COLUMNS, files, "No file was uploaded."));
+    list.replaceChildren(table(`${files.length} files, newest first`, COLUMNS, files, "No files."));
     same.replaceChildren(sameBy(withQuery("/v1/files", wanted), `temper files list${purpose ? ` --purpose ${purpose}` : ""}`));
   }, (error) => { problem.textContent = error.message; }, signal);
 
@@ -62,14 +62,14 @@ const COLUMNS = {
   Use: (file) => useLinks(file),
 };
 
-/** Links to the forms that a file of this purpose is for. */
+/** Links to the start forms for a file's purpose. */
 export function useLinks(file) {
   const links = (USES[file.purpose] ?? []).map((name) =>
     h("a", { href: withQuery(`/ui/start/${name}`, { file: file.id }), "aria-label": `start ${name} with ${file.id}` }, name));
   return links.length ? h("span", { class: "row" }, links) : null;
 }
 
-/** The form that uploads a file, leads to its view, and has rows to train on checked there. */
+/** The upload form; goes to the file's view, which checks training data. */
 function uploadForm(signal, go) {
   const problem = h("p", { class: "error", role: "alert" });
   const chosen = h("input", { type: "file", required: true });

@@ -1,4 +1,4 @@
-// Evaluations with their intervals, and several of them compared with one.
+// Evaluations with confidence intervals, and the comparison of several with a baseline.
 
 import { latestOf, poll, request, withQuery } from "../api.js";
 import { h, inline, sameBy, show, table } from "../dom.js";
@@ -22,20 +22,20 @@ export function evaluationsView({ place, signal, query, setQuery }) {
     if (isChosen) chosen.add(id);
     else chosen.delete(id);
     setQuery({ compare: [...chosen].join(",") });
-    tell();
+    updateButton();
   }
 
-  function tell() {
+  function updateButton() {
     compare.disabled = chosen.size < 2;
-    compare.textContent = chosen.size < 2 ? "Choose two or more to compare" : `Compare ${chosen.size} with the first`;
+    compare.textContent = chosen.size < 2 ? "Select two or more to compare" : `Compare ${chosen.size} with the first`;
   }
 
   async function load() {
     const page = await request(`/v1/evaluations?limit=${PAGE}`, { signal });
     problem.textContent = "";
     const rows = page.data.flatMap(byBenchmark);
-    const shown = { ...columns(chosen, choose), ...(rows.some(callsOf) ? ON_CALLS : {}) };
-    show(list, table(`The latest ${page.data.length} evaluations`, shown, rows, "No evaluation yet."));
+    const shown = { ...columns(chosen, choose), ...(rows.some(callsOf) ? TOOL_CALL_COLUMNS : {}) };
+    show(list, table(`Latest ${page.data.length} evaluations`, shown, rows, "No evaluations yet."));
   }
 
   const failed = (error) => { problem.textContent = error.message; };
@@ -49,14 +49,14 @@ export function evaluationsView({ place, signal, query, setQuery }) {
 
   place.append(h("h1", {}, "Evaluations"), problem, h("div", { class: "row" }, compare), comparison, list,
     sameBy("/v1/evaluations", "temper ps --kind evaluation\ntemper compare BASELINE CANDIDATE"));
-  tell();
+  updateButton();
   if (chosen.size > 1) showComparison();
   poll(REFRESH_SECONDS, load, failed, signal);
 }
 
 /**
- * A row for each benchmark of an evaluation, and one for the mean over several; the first of them
- * can be chosen for a comparison. `main` is what stands for a row; null before there are results.
+ * A row for each benchmark of an evaluation, and one for their mean; the first has the checkbox for
+ * comparisons. `main` is the main metric of a row; null before there are results.
  */
 function byBenchmark(one) {
   const rows = (one.benchmarks ?? [one]).map((part, place) => ({
@@ -78,24 +78,24 @@ function benchmarkOf(one) {
   return [typeof one.name === "string" ? h("bdi", {}, one.name) : "", one.split ? `, ${one.split}` : ""];
 }
 
-/** What a mean is made of, or why there is none. */
+/** The parts of a mean, or why there is none. */
 function meanOf({ metrics, missing }) {
   if (missing !== null) return ["no mean: ", h("bdi", {}, missing)];
   const parts = inline(Object.entries(metrics), ", ", ([name, metric]) => [h("bdi", {}, name), ` by ${metric.replaceAll("_", " ")}`]);
   return ["mean over ", parts];
 }
 
-/** The name of a main metric, and which values are better. */
+/** The name of a main metric and its better direction. */
 function metric({ name, direction }) {
   return [name.replaceAll("_", " "), " ", better(direction)];
 }
 
 /** The value of a main metric, or why there is none. */
 function mainValue({ mean, share }) {
-  return mean === null ? h("span", { class: "quiet" }, "nothing was graded") : value(mean, share);
+  return mean === null ? h("span", { class: "quiet" }, "nothing graded") : value(mean, share);
 }
 
-/** How many samples are correct; the main metric may be another one. */
+/** The number of correct samples; the main metric may be another one. */
 function correctOf({ correct, samples }) {
   return `${number(correct)} of ${number(samples)}`;
 }
@@ -113,9 +113,9 @@ const columns = (chosen, choose) => ({
   Benchmark: benchmarkOf,
   "Main metric": ({ main }) => main && metric(main),
   Value: ({ main }) => main && mainValue(main),
-  "95 % interval": ({ main }) => interval(main?.ci95, (end) => value(end, main.share)),
+  "95% CI": ({ main }) => interval(main?.ci95, (end) => value(end, main.share)),
   Correct: (one) => one.metrics && correctOf(one.metrics),
-  "Without a grade": (one) => number(one.metrics?.errors),
+  Ungraded: (one) => number(one.metrics?.errors),
   Grader: (one) => one.grader?.type.replaceAll("_", " ") ?? "",
   Answers: (one) => h("a", { href: `/ui/jobs/${one.id}/results` }, "answers"),
   Created: (one) => time(one.created_at),
@@ -123,8 +123,8 @@ const columns = (chosen, choose) => ({
 
 const callsOf = (one) => one.metrics?.tool_calls;
 
-/** Where calls are graded; the page of the answers has each tool and parameter. */
-const ON_CALLS = {
+/** Columns for graded tool calls; the answers page has each tool and parameter. */
+const TOOL_CALL_COLUMNS = {
   "Tool-call precision": (one) => callsOf(one) && value(callsOf(one).tools.micro_avg.precision, true),
   "Tool-call recall": (one) => callsOf(one) && value(callsOf(one).tools.micro_avg.recall, true),
   "Tool-call F1": (one) => callsOf(one) && h("a", { href: `/ui/jobs/${one.id}/results` }, value(callsOf(one).tools.micro_avg.f1, true)),
@@ -133,14 +133,14 @@ const ON_CALLS = {
 const compared = (baseline) => ({
   Candidate: (one) => one.candidate,
   Benchmark: (one) => one.benchmark ?? "",
-  Compared: (one) => [one.value === "score" ? "mean score" : "accuracy", " ", better(one.direction)],
+  Metric: (one) => [one.value === "score" ? "mean score" : "accuracy", " ", better(one.direction)],
   Items: (one) => number(one.items),
-  Baseline: (one) => side(one, "baseline"),
-  "The candidate": (one) => side(one, "candidate"),
+  "Baseline mean": (one) => side(one, "baseline"),
+  "Candidate mean": (one) => side(one, "candidate"),
   Difference: (one) => difference(one.difference, one),
-  "95 % interval": (one) => interval(one.ci95, (end) => difference(end, one)),
-  "p, corrected": (one) => number(one.p_adjusted),
-  Better: (one) => one.better ?? "neither, at 5 %",
+  "95% CI": (one) => interval(one.ci95, (end) => difference(end, one)),
+  "Adjusted p": (one) => number(one.p_adjusted),
+  Better: (one) => one.better ?? "neither, at 5%",
   Gained: (one) => changed(baseline, one, one.gained, one.gained_items),
   Lost: (one) => changed(baseline, one, one.lost, one.lost_items),
 });
@@ -153,14 +153,14 @@ function comparisonOf(found) {
   ];
 }
 
-/** The candidates of each benchmark from the best to the worst; benchmarks stay in their order. */
+/** The candidates of each benchmark from best to worst; the order of benchmarks is kept. */
 function bestFirst(comparisons) {
   const gain = (one) => (one.direction === "minimize" ? -one.difference : one.difference);
   const groups = [...Map.groupBy(comparisons, (one) => one.benchmark).values()];
   return groups.flatMap((group) => group.toSorted((one, other) => gain(other) - gain(one)));
 }
 
-/** The mean of one side, marked where it is the better one. */
+/** The mean of one side, marked if it is better. */
 function side(one, name) {
   const mean = value(one[`${name}_mean`], one.value === "correct");
   return one.better === name ? h("strong", { class: "better" }, mean) : mean;
@@ -170,7 +170,7 @@ function difference(found, one) {
   return signedValue(found, one.value === "correct");
 }
 
-/** How many items changed, and which rows of the file they are, each with both answers. */
+/** The number of changed items, and their rows with links to both answers. */
 function changed(baseline, { candidate, benchmark }, count, rows) {
   if (!count) return "0";
   const answers = (id, row) => withQuery(`/ui/jobs/${id}/results`, { benchmark, row });

@@ -1,4 +1,4 @@
-// One file: what it is and who uses it, its rows as they are and as training reads them, and a check.
+// One file: its properties, jobs, rows and check.
 
 import { request, withQuery } from "../api.js";
 import { facts, h, sameBy, table } from "../dom.js";
@@ -16,7 +16,7 @@ export async function fileView({ place, signal, query, setQuery }, id) {
   const problem = h("p", { class: "error", role: "alert" });
   const jobs = h("div");
 
-  /** Keep what the sections show in the address. */
+  /** Keep the sections' state in the URL. */
   function keep(changes) {
     Object.assign(state, changes);
     setQuery(state);
@@ -42,8 +42,8 @@ export async function fileView({ place, signal, query, setQuery }, id) {
     sameBy(`/v1/files/${id}`, `temper files show ${id}`),
   );
   const found = await request(withQuery("/v1/jobs", { file: id, limit: JOBS }), { signal });
-  const caption = `The ${found.has_more ? `latest ${JOBS} ` : ""}jobs that were asked to read this file`;
-  jobs.append(table(caption, COLUMNS, found.data, "No job was asked to read this file."));
+  const caption = found.has_more ? `Latest ${JOBS} jobs that use this file` : "Jobs that use this file";
+  jobs.append(table(caption, COLUMNS, found.data, "No jobs use this file."));
   await rows.load();
 }
 

@@ -1,4 +1,4 @@
-// The check of a file: the validation of a fine-tune, with the rows that it finds fault with.
+// The check of a training file: a fine-tune's validation, with the invalid rows.
 
 import { poll, request, withQuery } from "../api.js";
 import { facts, field, h, inline, sameBy, select, show, table } from "../dom.js";
@@ -7,7 +7,7 @@ import { progress, status } from "./jobs.js";
 
 const REFRESH_SECONDS = 0.5;
 
-/** Methods whose rows can be checked, and what their rows are. */
+/** Methods whose rows can be checked, and their kind of rows. */
 export const METHODS = {
   supervised: "supervised: demonstrations",
   dpo: "dpo: preferences",
@@ -17,24 +17,24 @@ export const METHODS = {
 };
 
 /**
- * The section. `state.check` is the job to show, or "new" to begin one; without it the latest of the
- * file is shown. `jump` is called with the number of a row to look at.
+ * The section. `state.check` is the job to show, or "new" to start one; without it the file's latest is
+ * shown. `jump` is called with the number of a row to show.
  */
 export function checkSection(file, state, keep, jump, signal) {
   const problem = h("p", { class: "error", role: "alert" });
   const found = h("div", { "aria-live": "polite" });
   const same = h("div");
-  const method = select(METHODS, "supervised", tell);
+  const method = select(METHODS, "supervised", showCommands);
   const model = h("input", { type: "text", list: "known-models", autocomplete: "off" });
-  model.addEventListener("input", tell);
-  const begin = h("button", { type: "submit" }, "Check every row");
+  model.addEventListener("input", showCommands);
+  const begin = h("button", { type: "submit" }, "Check all rows");
   let watching = new AbortController();
 
   function body() {
     return { training_file: file.id, method: { type: method.value }, ...(model.value ? { model: model.value } : {}) };
   }
 
-  function tell() {
+  function showCommands() {
     const counted = model.value ? ` --model ${json(model.value)}` : "";
     same.replaceChildren(sameBy("/v1/checks", `temper files check ${file.id} --method ${method.value}${counted}`, json(body(), 2)));
   }
@@ -78,10 +78,10 @@ export function checkSection(file, state, keep, jump, signal) {
     }
   }
 
-  tell();
+  showCommands();
   open();
   return h("section", {}, h("h2", {}, "Check"),
-    h("form", { class: "row", onsubmit: start }, field("As rows of", method), field("Count tokens of model", model), begin),
+    h("form", { class: "row", onsubmit: start }, field("Check for method", method), field("Count tokens with model", model), begin),
     problem, found, same);
 }
 
@@ -91,17 +91,17 @@ function summary(check) {
     Check: h("a", { href: `/ui/jobs/${check.id}` }, check.id),
     Status: status(check),
     Progress: isFinal(check) ? null : progress(check),
-    "Waits for": check.queue_reason,
-    Rows: report ? `${number(report.rows)}, all usable` : null,
+    "Waiting for": check.queue_reason,
+    Rows: report ? `${number(report.rows)}, all valid` : null,
     Format: report?.layout,
     Lengths: report?.lengths ? lengths(report.lengths) : null,
     "Will be truncated": report?.lengths?.truncated ? `${number(report.lengths.truncated)} rows` : null,
-    "Columns that training does not use": report ? inline(report.ignored_columns, ", ", (name) => h("bdi", {}, name)) : null,
+    "Unused columns": report ? inline(report.ignored_columns, ", ", (name) => h("bdi", {}, name)) : null,
   });
 }
 
 function lengths({ unit, mean, p50, p95, max }) {
-  return `${unit} per row: mean ${number(mean)}, median ${number(p50)}, 95 % up to ${number(p95)}, longest ${number(max)}`;
+  return `${unit} per row: mean ${number(mean)}, median ${number(p50)}, p95 ${number(p95)}, longest ${number(max)}`;
 }
 
 function findings(check, jump) {
@@ -109,10 +109,10 @@ function findings(check, jump) {
   const { message, rows, hint } = check.error;
   return h("div", {},
     h("div", { class: "error-box" }, h("p", {}, h("bdi", {}, message)), hint ? h("p", {}, hint) : null),
-    rows.length ? table(`${rows.length} rows that cannot be used`, columns(jump), rows, "") : null);
+    rows.length ? table(`${rows.length} invalid rows`, columns(jump), rows, "") : null);
 }
 
 const columns = (jump) => ({
   Row: ({ row }) => h("button", { type: "button", onclick: () => jump(row), "aria-label": `Show row ${row}` }, number(row)),
-  Finding: ({ message }) => h("bdi", { class: "long" }, message),
+  Error: ({ message }) => h("bdi", { class: "long" }, message),
 });

@@ -1,20 +1,19 @@
-// The rows of a file, page by page: as they are, or as training reads them.
+// Paged rows of a file, as uploaded or as tokenized for training.
 
 import { latestOf, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, whole } from "../dom.js";
 import { json, number, shellQuoted } from "../format.js";
 import { rowSettings } from "../row_settings.js";
-import { tokensLegend, tokensOf } from "../tokens.js";
+import { exampleFigure, tokensLegend } from "../tokens.js";
 import { METHODS } from "./file_check.js";
 
 const PAGE = 10;
 const MODELS = 100;
-const SHOWS = { raw: "as they are", training: "as training reads them" };
+const SHOWS = { raw: "as uploaded", training: "as tokenized for training" };
 
 /**
- * The section with `load`, which shows the page that `state` names, and `jump`, which goes to a row.
- * `state` has `show`, `after`, `model`, `method` and `settings`, the hyperparameters as JSON, as they
- * are in the address.
+ * The section, with `load`, which shows the page in `state`, and `jump`, which goes to a row. `state`
+ * has the URL parameters `show`, `after`, `model`, `method` and `settings` (hyperparameters as JSON).
  */
 export function rowsSection(file, state, keep, signal) {
   const problem = h("p", { class: "error", role: "alert" });
@@ -26,7 +25,7 @@ export function rowsSection(file, state, keep, signal) {
   const settings = h("div");
   const training = h("form", { class: "ask", onsubmit: apply },
     h("div", { class: "row" }, field("Model", model), field("Method", method), h("button", { type: "submit" }, "Show")),
-    h("details", { open: Boolean(state.settings) }, h("summary", {}, "Hyperparameters that decide on the tokens"), settings));
+    h("details", { open: Boolean(state.settings) }, h("summary", {}, "Hyperparameters that affect tokenization"), settings));
   const from = h("input", { type: "number", min: "1", value: "1" });
   const next = h("button", { type: "button", onclick: () => go(last) }, "Next rows");
   const first = h("button", { type: "button", onclick: () => go("") }, "First rows");
@@ -35,7 +34,7 @@ export function rowsSection(file, state, keep, signal) {
   let context = null;
   let form = null;
 
-  /** The hyperparameters in the form; undefined without any. */
+  /** The hyperparameters in the form; undefined if none are set. */
   function read(problems) {
     const found = form.read(problems);
     return Object.keys(found).length ? found : undefined;
@@ -46,7 +45,7 @@ export function rowsSection(file, state, keep, signal) {
     settings.replaceChildren(form.element);
   }
 
-  /** The form, with what the address says, once it is needed. */
+  /** Build the form from the URL on first use. */
   function prepare() {
     preparing ??= makeForm().catch((error) => {
       preparing = null;
@@ -61,7 +60,7 @@ export function rowsSection(file, state, keep, signal) {
     try {
       setForm(parsed(state.settings));
     } catch {
-      setForm({}); // that the address cannot be read is told with the rows
+      setForm({}); // invalid JSON in the URL is reported with the rows
     }
   }
 
@@ -101,7 +100,7 @@ export function rowsSection(file, state, keep, signal) {
     latest.throwIfAborted();
     training.hidden = !asTraining;
     if (asTraining && !state.model) {
-      replaceList(h("p", { class: "quiet" }, "Choose the model that is to be trained."));
+      replaceList(h("p", { class: "quiet" }, "Choose the model to train."));
       return;
     }
     list.setAttribute("aria-busy", "true");
@@ -138,7 +137,7 @@ export function rowsSection(file, state, keep, signal) {
     next.disabled = !page.has_more;
     first.disabled = !state.after;
     if (page.data.length) from.value = page.data[0].row;
-    const empty = page.problem ? null : h("p", { class: "quiet" }, state.after ? "There are no more rows." : "The file holds no rows.");
+    const empty = page.problem ? null : h("p", { class: "quiet" }, state.after ? "No more rows." : "The file has no rows.");
     replaceList(
       ...(asTraining && page.data.length ? [tokensLegend()] : []),
       ...page.data.map((row) => article(row, asTraining)),
@@ -147,9 +146,9 @@ export function rowsSection(file, state, keep, signal) {
     );
   }
 
-  suggest(known, signal);
+  suggestModels(known, signal);
   const element = h("section", {}, h("h2", {}, "Rows"), known,
-    h("div", { class: "row" }, field("Shown", select(SHOWS, state.show ?? "raw", choose)), first,
+    h("div", { class: "row" }, field("Show rows", select(SHOWS, state.show ?? "raw", choose)), first,
       h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); jump(Number(from.value)); } },
         field("From row", from), h("button", { type: "submit" }, "Go"))),
     training, problem, list, h("div", { class: "row" }, next), same);
@@ -161,20 +160,20 @@ function article(row, asTraining) {
   if (row.problem !== null) return h("article", {}, title, h("p", { class: "error" }, h("bdi", {}, row.problem)));
   if (!asTraining) return h("article", {}, title, whole(json(row.value, 2)));
   const label = row.label === null ? null : h("p", {}, row.label ? "desirable" : "undesirable");
-  return h("article", {}, title, label, row.examples.map(tokensOf));
+  return h("article", {}, title, label, row.examples.map(exampleFigure));
 }
 
 function parsed(text) {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error("The hyperparameters are not JSON.");
+    throw new Error("The hyperparameters are not valid JSON.");
   }
 }
 
-/** Names of models to choose from; others can be typed. */
-function suggest(known, signal) {
+/** Suggest model names; others can be typed. */
+function suggestModels(known, signal) {
   request(`/v1/models?limit=${MODELS}`, { signal })
     .then((page) => known.append(...page.data.map((each) => h("option", { value: each.id }))))
-    .catch(() => {}); // the names are only a help
+    .catch(() => {}); // suggestions are optional
 }

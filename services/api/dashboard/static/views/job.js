@@ -71,7 +71,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   );
   let watching = new AbortController();
 
-  /** Follow the job to its end; begun again after an action, which may set an ended job going. */
+  /** Follow the job to its end; restarted after an action, which may resume an ended job. */
   async function watch() {
     watching.abort();
     watching = new AbortController();
@@ -81,27 +81,27 @@ export async function jobView({ place, signal, query, setQuery }, id) {
       charts.update();
       times.update();
     };
-    const takeIn = (event) => {
+    const onEvent = (event) => {
       phases.add(event);
       take(event, metrics, draw, lines);
     };
     lines.replaceChildren();
     poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, links, lineage, files, log, phases, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
-    // First the events: what they do not tell any more, the curves hold. Those of a long job take
-    // longer to read than everything else.
+    // Events before curves, so that no metric falls between them; the curves of a long job also take
+    // longest to load.
     const latest = await latestEvents(id, LATEST, ends);
     latest.toReversed().forEach((event) => write(event, lines));
     await loadPhases(phases, id, latest, ends);
     await metrics.load(id, ends);
     latest.toReversed().forEach((event) => metrics.add(event));
     draw();
-    followEvents(id, latest[0]?.id ?? null, takeIn, tell, ends);
+    followEvents(id, latest[0]?.id ?? null, onEvent, tell, ends);
   }
 
   await watch();
 }
 
-/** Phases are told by few events, most of them at the beginning and at the end of a job. */
+/** Few events report phases, most of them at the start and the end of a job. */
 async function loadPhases(phases, id, latest, signal) {
   const missing = latest.length ? eventNumber(latest.at(-1)) - 1 : 0;
   const first = missing ? await firstEvents(id, Math.min(LATEST, missing), signal) : [];
@@ -137,12 +137,12 @@ async function refresh(id, parts, kind, signal) {
   show(parts.links, linksOf(job, whole));
   const path = `/v1/jobs/${id}/artifacts`;
   const artifacts = await request(withQuery(path, { limit: FILES_SHOWN }), { signal });
-  show(parts.files, table("Files of the job's folder", FILES(id), artifacts.data, "No files yet."));
+  show(parts.files, table("Files in the job's folder", FILES(id), artifacts.data, "No files yet."));
   await parts.log.update(await logSize(path, artifacts, signal), signal);
   return !isFinal(job);
 }
 
-/** The bytes of the log, which may stand behind the files that are shown. */
+/** The size of the log, which may be beyond the first page of files. */
 async function logSize(path, shown, signal) {
   const isLog = (file) => file.id === LOG;
   if (!shown.has_more || shown.data.some(isLog)) return shown.data.find(isLog)?.bytes ?? 0;
@@ -150,12 +150,12 @@ async function logSize(path, shown, signal) {
   return rest.data.find(isLog)?.bytes ?? 0;
 }
 
-/** They change with the status only. */
+/** Load the attempts, which change only with the status. */
 async function showAttempts(parts, job, signal) {
   const known = `${job.attempt} ${job.status}`;
   if (parts.attempts.dataset.known === known) return;
   const { data } = await request(`/v1/jobs/${job.id}/attempts?limit=100`, { signal });
-  parts.attempts.replaceChildren(table("Latest first", ATTEMPTS, data, "No worker has taken the job."));
+  parts.attempts.replaceChildren(table("Latest first", ATTEMPTS, data, "No worker has claimed the job yet."));
   parts.phases.attempts = data;
   parts.attempts.dataset.known = known;
 }
@@ -164,12 +164,12 @@ function summary(job) {
   return facts({
     Status: status(job),
     Progress: progress(job),
-    "Waits for": job.queue_reason,
+    "Waiting for": job.queue_reason,
     Kind: job.kind.replaceAll("_", " "),
     Priority: job.priority || null,
     Attempt: job.attempt || null,
     Created: time(job.created_at),
-    Took: duration(took(job)),
+    Duration: duration(took(job)),
     Deadline: time(job.deadline_at),
     Metadata: job.metadata ? json(job.metadata) : null,
   });
@@ -202,7 +202,7 @@ function actions(job, done) {
     h("a", { href: `/ui/jobs/${job.id}/clone` }, "clone"), problem);
 }
 
-/** The views of what a job of this kind has beside its curves. */
+/** Links to the other views of a job of this kind. */
 function linksOf(job, whole) {
   if (job.kind === "evaluation") {
     return h("p", {}, h("a", { href: `/ui/jobs/${job.id}/results` }, "Answers"),
@@ -218,10 +218,10 @@ const ATTEMPTS = {
   Worker: (one) => h("bdi", {}, one.worker),
   Devices: (one) => h("span", { class: "long" }, one.devices.join(", ")),
   Lease: (one) => `epoch ${one.id}`,
-  Began: (one) => time(one.started_at),
+  Started: (one) => time(one.started_at),
   Ended: (one) => time(one.ended_at),
-  Became: (one) => one.became?.replaceAll("_", " ") ?? "running",
-  Because: (one) => excerpt(one.reason),
+  Outcome: (one) => one.became?.replaceAll("_", " ") ?? "running",
+  Reason: (one) => excerpt(one.reason),
 };
 
 const FILES = (id) => ({

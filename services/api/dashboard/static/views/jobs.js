@@ -1,4 +1,4 @@
-// The list of jobs of every kind, live.
+// The live list of jobs of every kind.
 
 import { latestOf, poll, request, withQuery } from "../api.js";
 import { excerpt, field, h, sameBy, select, setInvalid, show, table } from "../dom.js";
@@ -9,7 +9,7 @@ const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", 
 const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
 const REFRESH_SECONDS = 2;
 const PAGE = 50;
-const MOST = 100; // that a request may ask for
+const MOST = 100; // per request
 const TYPING_MILLISECONDS = 200;
 
 export function jobsView({ place, signal, query, setQuery }) {
@@ -20,18 +20,18 @@ export function jobsView({ place, signal, query, setQuery }) {
   let limit = PAGE;
   let typing = null;
 
-  const failed = (error) => { problem.textContent = `${error.message}; the list is as it was last known.`; };
+  const failed = (error) => { problem.textContent = `${error.message}; showing the last known list.`; };
 
   const load = latestOf(async (latest) => {
     const isPair = filter.metadata === "" || filter.metadata.indexOf("=") > 0;
     setInvalid(metadata, !isPair);
     if (!isPair) {
-      problem.textContent = "Metadata is given as key=value.";
+      problem.textContent = "Enter metadata as key=value.";
       return;
     }
     const { jobs, hasMore } = await newest(filter, limit, latest);
     problem.textContent = "";
-    show(list, table(`${jobs.length} jobs, newest first`, COLUMNS, jobs, "No job matches."));
+    show(list, table(`${jobs.length} jobs, newest first`, COLUMNS, jobs, "No matching jobs."));
     more.hidden = !hasMore;
     show(same, sameBy(withQuery("/v1/jobs", filter), command(filter)));
   }, failed, signal);
@@ -44,7 +44,7 @@ export function jobsView({ place, signal, query, setQuery }) {
     };
   }
 
-  /** Search once nothing was typed for a moment. */
+  /** Search after a pause in typing. */
   function typed(event) {
     clearTimeout(typing);
     typing = setTimeout(() => change("text")(event.target.value), TYPING_MILLISECONDS);
@@ -53,7 +53,7 @@ export function jobsView({ place, signal, query, setQuery }) {
 
   const same = h("div");
   const text = h("input", { type: "search", maxlength: "200", value: filter.text, oninput: typed });
-  // Once it is complete: half of a pair finds nothing.
+  // On change, not on input: half of a pair matches nothing.
   const metadata = h("input", {
     type: "search", value: filter.metadata, placeholder: "key=value", autocomplete: "off",
     onchange: (event) => change("metadata")(event.target.value.trim()),
@@ -64,8 +64,8 @@ export function jobsView({ place, signal, query, setQuery }) {
     h("div", { class: "row", role: "search" },
       field("Kind", select(options(KINDS), filter.kind, change("kind"))),
       field("Status", select(options(STATUSES), filter.status, change("status"))),
-      field("Metadata, exactly", metadata),
-      field("Text in id, model, reason or metadata", text)),
+      field("Metadata (exact match)", metadata),
+      field("Search id, model, reason, or metadata", text)),
     problem, list, more, same,
   );
   poll(REFRESH_SECONDS, load, failed, signal);
@@ -76,10 +76,10 @@ const COLUMNS = {
   Kind: (job) => words(job.kind),
   Status: (job) => status(job),
   Progress: (job) => progress(job),
-  Took: (job) => duration(took(job)),
+  Duration: (job) => duration(took(job)),
   Notes: (job) => job.notes || null,
   Created: (job) => time(job.created_at),
-  Why: (job) => excerpt(job.error?.message ?? job.queue_reason),
+  Reason: (job) => excerpt(job.error?.message ?? job.queue_reason),
 };
 
 /** The status of a job as an element. */
@@ -95,7 +95,7 @@ export function progress(job) {
   return h("span", {}, h("progress", { max: total, value: step, "aria-label": "Progress" }), ` ${percent} %${left}`);
 }
 
-/** The newest jobs that match, up to `limit`, over several pages if need be. */
+/** The newest jobs that match, up to `limit`, over several pages if needed. */
 async function newest(wanted, limit, signal) {
   const jobs = [];
   let hasMore = true;
@@ -108,7 +108,7 @@ async function newest(wanted, limit, signal) {
   return { jobs, hasMore };
 }
 
-/** The command that lists the same. */
+/** The equivalent command. */
 function command(filter) {
   const given = Object.entries(filter).filter(([, value]) => value).map(([name, value]) => `--${name} ${shellQuoted(value)}`);
   return ["temper ps", ...given].join(" ");

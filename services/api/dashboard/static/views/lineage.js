@@ -1,4 +1,4 @@
-// Where a model comes from and what was made of it: parents, data, jobs and library versions.
+// The lineage of a model: ancestors, descendants, data, jobs and library versions.
 
 import { ApiError, request, withQuery } from "../api.js";
 import { checkpointOf } from "../checkpoint_name.js";
@@ -28,17 +28,17 @@ export async function lineageView({ place, signal, query }) {
   }
   const { family, leftOut, isCut } = familyOf(id, models);
   const notes = [
-    isCut ? `The nearest ${MOST_ANCESTORS} ancestors are shown.` : null,
-    leftOut ? `${number(family.length)} models are shown; at least ${number(leftOut)} more were made of them.` : null,
-    hasMore ? `The newest ${number(models.size)} models were searched.` : null,
-    isSearched ? null : `Of the checkpoints that models were made from, ${MOST_CHECKPOINTS} were looked up.`,
-    checkpoint && !(await isKept(checkpoint, signal)) ? "Its job does not keep this checkpoint." : null,
+    isCut ? `Showing the nearest ${MOST_ANCESTORS} ancestors.` : null,
+    leftOut ? `Showing ${number(family.length)} models; at least ${number(leftOut)} more derive from them.` : null,
+    hasMore ? `Searched the newest ${number(models.size)} models.` : null,
+    isSearched ? null : `Looked up only ${MOST_CHECKPOINTS} of the checkpoints that models derive from.`,
+    checkpoint && !(await isRetained(checkpoint, signal)) ? "The job does not have this checkpoint." : null,
   ].filter(Boolean);
   place.append(
     h("p", {}, "of ", checkpoint ? ofCheckpoint(checkpoint, models) : h("bdi", {}, id)),
     ...(notes.length ? [h("p", { class: "quiet" }, notes.join(" "))] : []),
     lineageGraph(family, id),
-    h("h2", {}, "The same as a table"),
+    h("h2", {}, "Table view"),
     table(`${family.length} models`, COLUMNS, family, ""),
     checkpoint
       ? sameBy(`/v1/fine_tuning/jobs/${checkpoint.job}`, `temper show ${checkpoint.job}`)
@@ -60,9 +60,8 @@ async function registry(signal) {
 }
 
 /**
- * The list of models has no checkpoints: those that `id` or a model was made from are added, with
- * what their jobs were made from, those of `id` first. One whose job was deleted stays unknown.
- * False where there were too many.
+ * Add the checkpoints that `id` or other models derive from, those of `id` first: the list of models
+ * has none. A checkpoint whose job was deleted stays unknown. Returns false if there were too many.
  */
 async function addCheckpoints(models, id, signal) {
   const asked = new Set();
@@ -77,11 +76,11 @@ async function addCheckpoints(models, id, signal) {
     for (const model of found) if (model) models.set(model.id, model);
     if (wanted.length > left) return false;
     if (!wanted.length) return true;
-    next = found.map(parentOf); // which may be checkpoints as well
+    next = found.map(parentOf); // may be checkpoints too
   }
 }
 
-/** A model and those it was made from, as far as they are known. */
+/** The ids of a model and its known ancestors. */
 function ancestorsOf(id, models) {
   const line = new Set();
   for (let name = id; name && !line.has(name); name = parentOf(models.get(name))) line.add(name);
@@ -98,8 +97,8 @@ async function checkpointModel(name, signal) {
   }
 }
 
-/** Whether a checkpoint is among the latest of its job: older ones are replaced by them. */
-async function isKept({ job, step }, signal) {
+/** Whether a job still has a checkpoint, or has more than a page of them. */
+async function isRetained({ job, step }, signal) {
   const page = await request(`/v1/fine_tuning/jobs/${job}/checkpoints?limit=${CHECKPOINTS}`, { signal });
   return page.has_more || page.data.some((each) => each.step_number === Number(step));
 }
@@ -111,19 +110,19 @@ function modelOf(id, job) {
   return { id, lineage: { job_id: job.id, parent: job.model, files, seed: job.seed } };
 }
 
-/** The step and the job of a checkpoint, and the model that the job made in the end. */
+/** The step and job of a checkpoint, and the job's final model. */
 function ofCheckpoint({ job, step }, models) {
   const made = [...models.values()].find((model) => !checkpointOf(model.id) && model.lineage?.job_id === job && !model.lineage.merged);
   return [
     `step ${step} of `,
     h("a", { href: `/ui/jobs/${job}` }, job),
-    made ? [", which made ", h("a", { href: withQuery("/ui/lineage", { model: made.id }) }, h("bdi", {}, made.id))] : null,
+    made ? [", which produced ", h("a", { href: withQuery("/ui/lineage", { model: made.id }) }, h("bdi", {}, made.id))] : null,
   ];
 }
 
 /**
- * The ancestors of a model, the model, and what was made of it, each behind its parent. `isCut`
- * tells that there are older ancestors, `leftOut` counts children of shown models that are not shown.
+ * A model with its ancestors and descendants, each after its parent. `isCut`: there are older
+ * ancestors; `leftOut`: number of children of shown models that are not shown.
  */
 function familyOf(id, models) {
   const line = [id];
@@ -138,7 +137,7 @@ function familyOf(id, models) {
   const oldestFirst = [...models.values()].reverse();
   const below = Map.groupBy(oldestFirst, parentOf);
   let leftOut = 0;
-  // Grows while it is walked through: children come behind their parents, a generation at a time.
+  // Breadth first: the list grows during the walk.
   for (let index = line.length - 1; index < line.length; index += 1) {
     for (const child of below.get(line[index]) ?? []) {
       if (seen.has(child.id)) continue;
@@ -154,11 +153,11 @@ function parentOf(model) {
   return model?.lineage?.parent ?? model?.base ?? null;
 }
 
-/** A model of the graph; `model` is undefined where its name is not in the registry any more. */
+/** A model of the graph; `model` is undefined if it is not in the registry. */
 function member(id, model) {
   const lineage = model?.lineage ?? null;
   const files = Object.values(lineage?.files ?? {});
-  // A lineage of older versions names its files alone.
+  // Older lineage records have only file names.
   const named = [lineage?.training_file, lineage?.validation_file].filter(Boolean).map((file) => ({ file, sha256: null, num_samples: null }));
   const read = new Map((files.length ? files : named).map((one) => [one.file, one]));
   return { id, parent: parentOf(model), isKnown: model !== undefined, job: lineage?.job_id ?? null, data: [...read.keys()], files: [...read.values()], lineage };
@@ -166,8 +165,8 @@ function member(id, model) {
 
 const COLUMNS = {
   Model: ({ id }) => h("bdi", {}, id),
-  "Made from": ({ parent, lineage }) => (parent ? [h("bdi", {}, parent), lineage?.merged ? " (merged)" : null] : null),
-  By: ({ job, isKnown }) => (job ? h("a", { href: `/ui/jobs/${job}` }, job) : isKnown ? "registered" : "not in the registry"),
+  Parent: ({ parent, lineage }) => (parent ? [h("bdi", {}, parent), lineage?.merged ? " (merged)" : null] : null),
+  "Created by": ({ job, isKnown }) => (job ? h("a", { href: `/ui/jobs/${job}` }, job) : isKnown ? "registered" : "not in the registry"),
   Data: ({ files }) => inline(files, ", ", dataFile),
   Seed: ({ lineage }) => lineage?.seed,
   "Library versions": ({ lineage }) => inline(Object.entries(lineage?.library_versions ?? {}), ", ", ([name, version]) => [h("bdi", {}, name), " ", h("bdi", {}, version)]),

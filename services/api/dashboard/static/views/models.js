@@ -1,4 +1,4 @@
-// The model registry, with the lineage of what was trained here.
+// The model registry.
 
 import { latestOf, request, withQuery } from "../api.js";
 import { h, sameBy, table } from "../dom.js";
@@ -17,7 +17,7 @@ export async function modelsView({ place, signal }) {
     const page = await request(withQuery("/v1/models", { after: models.at(-1)?.id, limit: PAGE }), { signal: latest });
     models.push(...page.data);
     more.hidden = !page.has_more;
-    list.replaceChildren(table(`${models.length} models`, COLUMNS, models, "No model is registered."));
+    list.replaceChildren(table(`${models.length} models`, COLUMNS, models, "No models registered."));
   }, (error) => { problem.textContent = error.message; }, signal);
 
   place.append(h("h1", {}, "Models"), problem, list, more, sameBy("/v1/models", "temper models list"));
@@ -28,7 +28,7 @@ const COLUMNS = {
   Model: (model) => model.id,
   Kind: (model) => model.kind,
   Parent: (model) => model.lineage?.parent ?? model.base,
-  "Made by": (model) => (model.lineage ? h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id) : "registered"),
+  "Created by": (model) => (model.lineage ? h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id) : "registered"),
   Lineage: (model) => h("a", { href: withQuery("/ui/lineage", { model: model.id }) }, "lineage"),
   Chat: (model) => h("a", { href: withQuery("/ui/chat", { model: model.id }) }, "chat"),
   Created: (model) => time(model.created),

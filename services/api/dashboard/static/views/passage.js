@@ -1,12 +1,12 @@
-// A passage that a tool call found, whole: what its search finds now in the index, and where that comes from.
+// The full passage of a tool call's search, as the index returns it now, and the index's source.
 
 import { request, withQuery } from "../api.js";
 import { facts, h, sameBy, whole } from "../dom.js";
 import { json, number } from "../format.js";
 
-const SEARCHED_JOBS = 100; // that a request may ask for
+const SEARCHED_JOBS = 100; // the most per request
 
-/** Where a passage of a search is shown. */
+/** The URL of a passage's view. */
 export function passageAddress(run, query, passage) {
   return withQuery("/ui/passage", { id: passage.id, index: run.index, topk: run.topk, query });
 }
@@ -19,8 +19,8 @@ export async function passageView({ place, signal, query }) {
   const found = await request("/v1/search", { method: "POST", body, signal });
   const hit = found.results[0].find((each) => String(each.document.id) === id);
   place.append(
-    facts({ Id: h("bdi", {}, id), Index: h("bdi", {}, found.index), Query: h("bdi", {}, body.query), "Score now": hit && number(hit.score) }),
-    hit ? content(hit.document) : h("p", { class: "error" }, "The search does not find it now: its index was changed since, or the query was too long to be kept whole."),
+    facts({ Id: h("bdi", {}, id), Index: h("bdi", {}, found.index), Query: h("bdi", {}, body.query), "Current score": hit && number(hit.score) }),
+    hit ? content(hit.document) : h("p", { class: "error" }, "The search no longer returns this passage: the index has changed since, or the recorded query was truncated."),
     h("h2", {}, "Index"),
     await origin(found.index, signal),
     sameBy("/v1/search", "", json(body, 2)),
@@ -31,16 +31,16 @@ function content({ id: _id, contents: _contents, title, text, ...others }) {
   return h("article", {},
     title ? h("h2", {}, h("bdi", {}, title)) : null,
     whole(text),
-    Object.keys(others).length ? [h("h3", {}, "Its other fields"), whole(json(others, 2))] : null);
+    Object.keys(others).length ? [h("h3", {}, "Other fields"), whole(json(others, 2))] : null);
 }
 
-/** The latest of the newest jobs that built an index, and the file with its passages. */
+/** The latest job that built an index, among the newest, and its source file. */
 async function origin(index, signal) {
   const page = await request(`/v1/indexing/jobs?limit=${SEARCHED_JOBS}`, { signal });
   const built = page.data.find((job) => job.index === index && job.status === "succeeded");
-  if (!built) return h("p", { class: "quiet" }, `None of the newest ${SEARCHED_JOBS} indexing jobs built it.`);
+  if (!built) return h("p", { class: "quiet" }, `None of the newest ${SEARCHED_JOBS} indexing jobs built this index.`);
   return facts({
     "Built by": h("a", { href: `/ui/jobs/${built.id}` }, built.id),
-    From: h("a", { href: `/ui/data/${built.file}` }, built.file),
+    "Source file": h("a", { href: `/ui/data/${built.file}` }, built.file),
   });
 }

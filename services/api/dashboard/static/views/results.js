@@ -1,4 +1,4 @@
-// The answers of an evaluation with their grades, filters of them, and how well they call tools.
+// The answers of an evaluation with their grades, filters and tool-call scores.
 
 import { latestOf, request, withQuery } from "../api.js";
 import { excerpt, field, h, inline, sameBy, select, table, whole } from "../dom.js";
@@ -6,7 +6,7 @@ import { number, shellQuoted } from "../format.js";
 import { toolCallScores } from "../tool_call_scores.js";
 
 const PAGE = 100;
-const GRADES = { "": "any", wrong: "wrong", correct: "correct", failed: "without a grade" };
+const GRADES = { "": "any", wrong: "wrong", correct: "correct", failed: "ungraded" };
 
 const FILTERS = ["outcome", "tag", "text", "benchmark", "row"];
 
@@ -26,12 +26,12 @@ export async function resultsView({ place, signal, query, setQuery }, id) {
     answers.push(...page.data);
     more.hidden = !page.has_more;
     const counted = `${answers.length} ${answers.length === 1 ? "answer" : "answers"}${more.hidden ? "" : ", and more"}`;
-    list.replaceChildren(table(counted, columns(id), answers, "No answer matches."));
+    list.replaceChildren(table(counted, columns(id), answers, "No matching answers."));
     same.replaceChildren(sameBy(withQuery(route, { ...filter, order: "input" }), command(id, filter)));
   }, (error) => {
     problem.textContent = error.message;
     if (answers.length) return;
-    list.replaceChildren(); // of another filter
+    list.replaceChildren(); // from another filter
     same.replaceChildren();
     more.hidden = true;
   }, signal);
@@ -54,14 +54,14 @@ export async function resultsView({ place, signal, query, setQuery }, id) {
     h("div", { class: "row", role: "search" },
       field("Grade", select(GRADES, filter.outcome, change("outcome"))),
       field("Tag", input("tag", { type: "search", maxlength: "200" })),
-      field("Text of the answer", input("text", { type: "search", maxlength: "1000" })),
+      field("Answer text", input("text", { type: "search", maxlength: "1000" })),
       field("Benchmark", input("benchmark", { type: "search", maxlength: "100" })),
       field("Row", input("row", { type: "number", min: "0", step: "1" }))),
     problem, list, more, same);
   await load();
 }
 
-/** The command that lists the same; it knows no rows. */
+/** The equivalent command, which cannot filter by row. */
 function command(id, { outcome, tag, text, benchmark }) {
   const options = { "--only": outcome, "--tag": tag, "--text": text, "--benchmark": benchmark };
   const given = Object.entries(options).filter(([, value]) => value).map(([name, value]) => `${name} ${shellQuoted(value)}`);
@@ -79,10 +79,10 @@ const columns = (id) => ({
   Grade: (one) => h("span", { class: `status ${one.correct ? "succeeded" : "failed"}` }, GRADES[gradeOf(one)]),
   Score: (one) => number(one.score),
   Gold: (one) => inline(one.gold, " | ", (gold) => h("bdi", {}, excerpt(gold))),
-  Compared: (one) => excerpt(one.extracted),
+  Extracted: (one) => excerpt(one.extracted),
   Prompt: (one) => one.prompt === null ? "" : h("details", {}, h("summary", { class: "long" }, one.prompt.slice(0, 120)), whole(one.prompt)),
   Answer: (one) => answer(one),
-  Ended: (one) => one.finish_reason ?? "",
+  "Finish reason": (one) => one.finish_reason ?? "",
   "Tool calls": (one) => one.tools ? calls(one.tools, id) : "",
 });
 

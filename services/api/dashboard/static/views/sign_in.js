@@ -1,4 +1,4 @@
-// Signing in: the key goes to the gateway once, and a cookie that scripts cannot read stands for it.
+// Sign-in: the key is sent once and exchanged for an HttpOnly cookie.
 
 import { request } from "../api.js";
 import { field, h } from "../dom.js";
@@ -23,7 +23,7 @@ export function signInView(place, signedIn) {
     h("h1", {}, "Sign in"),
     h("form", { class: "row", onsubmit: submit }, field("API key", key), h("button", {}, "Sign in")),
     problem,
-    h("p", { class: "quiet" }, "temper keys new makes a key."),
+    h("p", { class: "quiet" }, "Run temper keys new to create a key."),
   );
   key.focus();
 }

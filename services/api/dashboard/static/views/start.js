@@ -1,4 +1,4 @@
-// A new job, from a form that is made from the gateway's OpenAPI description.
+// Forms for new jobs, generated from the gateway's OpenAPI description.
 
 import { request, withQuery } from "../api.js";
 import { field, h, select } from "../dom.js";
@@ -11,13 +11,13 @@ import { USES } from "./data.js";
 const SUGGESTED = 100;
 const FINE_TUNE = { path: "/v1/fine_tuning/jobs", kind: "fine_tuning", file: "training_file", begin: {} };
 
-/** What can be started; `file` is the field of the data, and `begin` the request to begin with. */
+/** The forms; `file` is the name of the data field, and `begin` the initial request. */
 const STARTS = {
   "fine-tune": { ...FINE_TUNE, title: "Start a fine-tune" },
   evaluation: { path: "/v1/evaluations", kind: "evaluation", file: "file", begin: {}, title: "Start an evaluation" },
   rollout: { path: "/v1/rollouts", kind: "rollout", file: "file", begin: {}, title: "Start a rollout" },
   batch: { path: "/v1/batches", kind: "batch", file: "input_file_id", begin: {}, title: "Start a batch" },
-  training: { ...FINE_TUNE, begin: { method: { type: "reinforcement", reinforcement: {} } }, title: "Start an online training" },
+  training: { ...FINE_TUNE, begin: { method: { type: "reinforcement", reinforcement: {} } }, title: "Start online training" },
 };
 
 /** Links to the forms. */
@@ -32,24 +32,24 @@ export async function startView({ place, signal, query, go }, name) {
   const { schema, examples } = bodyOf(description, start.path);
   const problem = h("p", { class: "error", role: "alert" });
   const area = h("div");
-  const curl = h("pre", { tabindex: "0", role: "region", "aria-label": "The request by curl" });
-  const command = h("pre", { tabindex: "0", role: "region", "aria-label": "The request by the command line" });
+  const curl = h("pre", { tabindex: "0", role: "region", "aria-label": "Request as curl" });
+  const command = h("pre", { tabindex: "0", role: "region", "aria-label": "Request as CLI commands" });
   const submit = h("button", { type: "submit" }, "Start");
   const context = { description, changed, lists: {} };
   let form = null;
   let begun = start.begin;
-  let forgive = () => {}; // removes the messages at fields
+  let retractMessages = () => {}; // removes the field messages
 
-  /** The request as it is now; null while a field holds what is not a value. */
+  /** The current request; null while a field is invalid. */
   function changed() {
-    forgive();
-    forgive = () => {};
+    retractMessages();
+    retractMessages = () => {};
     const problems = [];
     const body = form.read(problems);
     problem.textContent = problems.join("\n");
     submit.disabled = problems.length > 0;
     if (problems.length) return null;
-    // In JSON a line break is escaped, so that no text of the body can be the line that ends it.
+    // JSON escapes line breaks, so no text in the body can end the here-document.
     curl.textContent = `curl ${location.origin}${start.path} --json @- <<'END'\n${json(body, 2)}\nEND`;
     command.textContent = `cat > job.json <<'END'\n${json({ kind: start.kind, ...body }, 2)}\nEND\ntemper submit job.json`;
     return body;
@@ -61,7 +61,7 @@ export async function startView({ place, signal, query, go }, name) {
     changed();
   }
 
-  /** Take the values of an example, but keep the model and the file that were given or typed. */
+  /** Load an example, keeping the model and file that the user set. */
   function beginWith(summary) {
     const next = examples.find((each) => each.summary === summary)?.value ?? start.begin;
     const isOwn = ([key, value]) => ["model", start.file].includes(key) && JSON.stringify(value) !== JSON.stringify(begun[key]);
@@ -83,8 +83,8 @@ export async function startView({ place, signal, query, go }, name) {
       submit.disabled = false;
       const problems = error.problems ?? [];
       const { retract, unplaced } = pointOut(form.element, problems);
-      forgive = retract;
-      const further = unplaced.filter((each) => each !== problems[0]); // which the message tells
+      retractMessages = retract;
+      const further = unplaced.filter((each) => each !== problems[0]); // the message has it
       problem.textContent = [error.message, ...further.map(({ param, message }) => `${param}: ${message}`)].join("\n");
     }
   }
@@ -94,36 +94,36 @@ export async function startView({ place, signal, query, go }, name) {
     h("h1", {}, start.title),
     suggestions("/v1/models", {}, ["model", "tokenizer"], () => "", context, signal),
     suggestions("/v1/files", { purpose: purposeOf(name) }, ["file", "training_file", "validation_file", "validation_files", "files", "input_file_id"], aboutFile, context, signal),
-    field("Begin with", select(beginnings, "", beginWith)),
+    field("Start from", select(beginnings, "", beginWith)),
     h("form", { class: "ask", novalidate: true, oninput: changed, onchange: changed, onsubmit: post }, area, problem, h("div", { class: "row" }, submit)),
-    h("h2", {}, "The same request"), curl, command,
+    h("h2", {}, "Equivalent commands"), curl, command,
   );
   fill({ ...start.begin, ...given(query, start) });
 }
 
-/** The model and the file that a link to this view names. */
+/** The model and file from the URL. */
 function given(query, start) {
   const values = [["model", query.get("model")], [start.file, query.get("file")]];
   return Object.fromEntries(values.filter(([, value]) => value));
 }
 
-/** The purpose of the files that a form is for. */
+/** The file purpose of a form. */
 function purposeOf(name) {
   return Object.keys(USES).find((purpose) => USES[purpose].includes(name));
 }
 
-/** Distinguishes files: browsers show it beside the id, and find a file by it. */
+/** The label of a suggested file, which browsers show next to its id and match while typing. */
 function aboutFile(file) {
   return oneDirection(`${file.filename}, ${bytes(file.bytes)}, ${time(file.created_at)}`);
 }
 
-/** The ids that a route lists, for fields that can be filled with one; others can be typed. */
+/** A datalist of the ids from a route, for the fields `names`; others can be typed. */
 function suggestions(path, query, names, about, context, signal) {
   const id = `known-${names[0]}`;
   const known = h("datalist", { id });
   for (const name of names) context.lists[name] = id;
   request(withQuery(path, { ...query, limit: SUGGESTED }), { signal })
     .then((page) => known.append(...page.data.map((each) => h("option", { value: each.id }, about(each)))))
-    .catch(() => {}); // the names are only a help
+    .catch(() => {}); // suggestions are optional
   return known;
 }

@@ -1,4 +1,4 @@
-// The trajectories of a job: filters, order and a histogram of their rewards.
+// The trajectories of a job, with filters, sorting and reward histograms.
 
 import { latestOf, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
@@ -8,7 +8,7 @@ import { rewardHistogram } from "../reward_histogram.js";
 export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs", evaluation: "/v1/evaluations" };
 
 const PAGE = 100;
-const SORTS = { finished: "when they ended", reward: "reward", length: "length", errors: "errors" };
+const SORTS = { finished: "finish time", reward: "reward", length: "length", errors: "errors" };
 const REASONS = ["", "answered", "length", "reply_too_long", "calls_spent", "tool_error", "prompt_refused", "engine_failed", "internal_error"];
 const FILTERS = ["sort", "order", "min_reward", "max_reward", "min_length", "max_length", "finish_reason", "errors", "prompt", "step", "text"];
 
@@ -21,10 +21,10 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const same = h("div");
   const problem = h("p", { class: "error", role: "alert" });
   const more = h("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
-  const ofAll = () => ({ ...filter, sort: "", order: "", text: "" }); // the histogram knows no texts
+  const rewardFilter = () => ({ ...filter, sort: "", order: "", text: "" }); // the histogram has no text filter
   let found = [];
   let last = null;
-  let shownRewards = null; // the address of those that are shown or asked for
+  let shownRewards = null; // URL of the rewards shown or being loaded
 
   const load = latestOf(async (latest) => {
     problem.textContent = "";
@@ -33,24 +33,24 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
     found.push(...page.data);
     last = page.last_id;
     more.hidden = !page.has_more;
-    const none = more.hidden ? "No trajectory matches." : "None of those searched so far matches.";
+    const none = more.hidden ? "No matching trajectories." : "No matches so far.";
     list.replaceChildren(table(`${found.length} trajectories`, columns(id), found, none));
     same.replaceChildren(
       sameBy(withQuery(route, filter), command(id, filter)),
-      sameBy(withQuery(`${route}/rewards`, ofAll())),
+      sameBy(withQuery(`${route}/rewards`, rewardFilter())),
     );
   }, (error) => {
     problem.textContent = error.message;
     if (found.length) return;
-    list.replaceChildren(); // of another filter
+    list.replaceChildren(); // from another filter
     same.replaceChildren();
     more.hidden = true;
   }, signal);
 
-  /** Beside the list, which does not wait for it and tells of problems. */
+  /** Load the histogram without blocking the list, which reports errors. */
   function showRewards() {
-    const asked = withQuery(`${route}/rewards`, ofAll());
-    if (shownRewards === asked) return; // another order has the same rewards
+    const asked = withQuery(`${route}/rewards`, rewardFilter());
+    if (shownRewards === asked) return; // sorting does not change the rewards
     shownRewards = asked;
     loadRewards(asked);
   }
@@ -79,13 +79,13 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   place.append(
     h("h1", {}, "Trajectories of ", h("a", { href: `/ui/jobs/${id}` }, id)),
     h("div", { class: "row", role: "search" },
-      field("Sorted by", select(SORTS, filter.sort || "finished", change("sort"))),
-      field("Order", select({ desc: "largest or latest first", asc: "smallest or first" }, filter.order || "desc", change("order"))),
-      field("Reward from", bound("min_reward")),
-      field("to", bound("max_reward")),
-      field("Tokens from", bound("min_length")),
-      field("up to", bound("max_length")),
-      field("Ended by", select(Object.fromEntries(REASONS.map((name) => [name, name.replaceAll("_", " ") || "any"])), filter.finish_reason, change("finish_reason"))),
+      field("Sort by", select(SORTS, filter.sort || "finished", change("sort"))),
+      field("Order", select({ desc: "descending", asc: "ascending" }, filter.order || "desc", change("order"))),
+      field("Min reward", bound("min_reward")),
+      field("Max reward", bound("max_reward")),
+      field("Min tokens", bound("min_length")),
+      field("Max tokens", bound("max_length")),
+      field("Finish reason", select(Object.fromEntries(REASONS.map((name) => [name, name.replaceAll("_", " ") || "any"])), filter.finish_reason, change("finish_reason"))),
       field("Errors", select({ "": "any", true: "with", false: "without" }, filter.errors, change("errors"))),
       field("Prompt", bound("prompt")),
       field("Training step", bound("step")),
@@ -98,16 +98,16 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
 const columns = (id) => ({
   Trajectory: (one) => h("a", { href: `/ui/jobs/${id}/trajectories/${one.id}` }, one.id),
   Reward: (one) => number(one.reward),
-  Ended: (one) => one.finish_reason.replaceAll("_", " "),
+  "Finish reason": (one) => one.finish_reason.replaceAll("_", " "),
   Tokens: (one) => `${one.has_estimates ? "about " : ""}${number(one.response_tokens)}`,
   Calls: (one) => (one.failed_calls ? `${one.tool_calls} (${one.failed_calls} failed)` : String(one.tool_calls)),
   Notes: (one) => one.notes || null,
-  Took: (one) => duration(one.seconds),
+  Duration: (one) => duration(one.seconds),
   Question: (one) => h("span", { class: "long" }, one.question.slice(0, 160)),
   Answer: (one) => h("span", { class: "long" }, one.answer.slice(-160)),
 });
 
-/** The command that lists the same. */
+/** The equivalent command. */
 function command(id, filter) {
   const flags = { errors: { true: "--errors", false: "--no-errors" }[filter.errors], asc: filter.order === "asc" ? "--asc" : null };
   const options = { sort: "--sort", min_reward: "--min-reward", max_reward: "--max-reward", min_length: "--min-length", max_length: "--max-length", finish_reason: "--finish", prompt: "--prompt", step: "--step" };

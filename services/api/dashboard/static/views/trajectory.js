@@ -1,4 +1,4 @@
-// One trajectory: its conversation with calls and replies, and what is known of every token.
+// One trajectory: its conversation with tool calls and results, and its tokens.
 
 import uPlot from "../vendor/uPlot.js";
 import { request } from "../api.js";
@@ -17,7 +17,7 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const other = beside ? await request(`${path}/${encodeURIComponent(beside)}`, { signal }) : null;
   const groupPath = `${path}?prompt=${one.prompt_index}&limit=100`;
   const group = await request(groupPath, { signal });
-  const learned = new Map(group.data.map((each) => [each.id, learnedFrom(each)]));
+  const learned = new Map(group.data.map((each) => [each.id, updateOf(each)]));
   const chooseOverlay = (color) => setQuery({ beside, color });
   const stepAddress = (step) => `/ui/jobs/${jobId}/trajectories?step=${step}`;
   const hasIds = one.prompt_token_ids.length > 0;
@@ -30,23 +30,23 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
     facts({
       Reward: number(one.reward),
       "Reward components": inline(Object.entries(one.reward_components), ", ", ([name, value]) => [h("bdi", {}, name), ` ${number(value)}`]),
-      "No reward because": one.reward_error,
-      Ended: one.finish_reason.replaceAll("_", " "),
+      "Reward error": one.reward_error,
+      "Finish reason": one.finish_reason.replaceAll("_", " "),
       Error: one.error,
       Gold: inline(one.gold, " | ", (gold) => h("bdi", {}, gold)),
-      Took: `${duration(one.seconds)} (model ${duration(one.model_seconds)}, tools ${duration(one.tool_seconds)})`,
+      Duration: `${duration(one.seconds)} (model ${duration(one.model_seconds)}, tools ${duration(one.tool_seconds)})`,
       Tokens: hasIds
-        ? `${one.prompt_token_ids.length} of the prompt, ${one.response_token_ids.length} of the response`
+        ? `${one.prompt_token_ids.length} prompt, ${one.response_token_ids.length} response`
         : tokensWithoutIds(one.turns),
     }),
-    h("h2", {}, `The ${group.data.length} samples of this prompt`),
+    h("h2", {}, `${group.data.length} samples of this prompt`),
     samples(group.data, jobId, one, other),
     sameBy(groupPath, `temper traj ${jobId} --prompt ${one.prompt_index} -n 100`),
     h("h2", {}, other ? "Conversations" : "Conversation"),
     h("div", { class: "sides" }, conversation(one, learned), other ? conversation(other, learned) : null),
     notesSection(jobId, id, signal),
     h("h2", {}, "Tokens"),
-    tokens ? tokens.element : h("p", { class: "quiet" }, "No token ids are recorded; chat endpoints give none."),
+    tokens ? tokens.element : h("p", { class: "quiet" }, "No token ids were recorded: chat endpoints do not return them."),
     chart,
     sameBy(`${path}/${id}`, `temper traj ${jobId} ${id}`),
     ...(tokens ? [sameBy(`${path}/${id}/tokens`, `temper traj ${jobId} ${id} --tokens`)] : []),
@@ -55,25 +55,25 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   await tokens?.load();
 }
 
-/** What a chat endpoint counted; the results of tools, and turns that it did not count, are estimated. */
+/** Token counts from a chat endpoint; those of tool results and of uncounted turns are estimates. */
 function tokensWithoutIds(turns) {
   const sum = (name) => turns.reduce((total, one) => total + one[name], 0);
   const isCounted = turns.every((one) => one.prompt_tokens !== null);
-  const sampled = isCounted ? `${number(sum("token_count"))} sampled, as the endpoint counts` : `about ${number(sum("token_count"))} sampled (estimated)`;
+  const sampled = isCounted ? `${number(sum("token_count"))} sampled, as counted by the endpoint` : `about ${number(sum("token_count"))} sampled (estimated)`;
   const inserted = sum("inserted_count");
-  return inserted ? `${sampled}; about ${number(inserted)} of the results of tools (estimated)` : sampled;
+  return inserted ? `${sampled}; about ${number(inserted)} in tool results (estimated)` : sampled;
 }
 
 function conversation(one, learned) {
   return h("section", { class: "side", "aria-label": one.id },
     h("p", {}, h("strong", {}, one.id), ` ${one.reward === null ? "no reward" : `reward ${number(one.reward)}`}, ${one.finish_reason.replaceAll("_", " ")}${learned.get(one.id) ?? ""}`),
     one.messages.map((message) => turn(message.role, text(message.content))),
-    one.turns.map(played));
+    one.turns.map(turnWithCalls));
 }
 
 /**
- * The rewards of a prompt's samples, their distances to the mean of their group, which are the
- * samples of one step, and the advantages that the step learned with.
+ * The rewards of a prompt's samples, their difference from the mean of their group (the samples of
+ * one step), and the advantages of the training step.
  */
 function samples(group, jobId, shown, other) {
   const address = (one) => `/ui/jobs/${jobId}/trajectories/${one.id}`;
@@ -81,8 +81,8 @@ function samples(group, jobId, shown, other) {
   return h("ul", { class: "row" }, group.map((one) => h("li", {},
     one.id === shown.id ? h("strong", {}, "this one") : h("a", { href: address(one) }, `sample ${one.sample_index}`),
     ` ${number(one.reward) || "no reward"}`,
-    one.reward === null ? null : h("span", { class: "quiet" }, ` (${signed(one.reward - means.get(one.step))} to the mean)`),
-    learnedFrom(one),
+    one.reward === null ? null : h("span", { class: "quiet" }, ` (${signed(one.reward - means.get(one.step))} vs. the mean)`),
+    updateOf(one),
     one.id === shown.id ? null : [" ", one.id === other?.id
       ? h("a", { href: address(shown) }, "close")
       : h("a", { href: `${address(shown)}?beside=${one.id}`, "aria-label": `sample ${one.sample_index} side by side` }, "side by side")])));
@@ -93,8 +93,8 @@ function meanReward(ones) {
   return rewards.reduce((sum, reward) => sum + reward, 0) / (rewards.length || 1);
 }
 
-/** The advantage of a sample and the step that learned with it, as far as they are known. */
-function learnedFrom(one) {
+/** The advantage of a sample and its training step, if known. */
+function updateOf(one) {
   if (one.step === null) return "";
   return `${one.advantage === null ? "" : `, advantage ${signed(one.advantage)}`}, step ${one.step}`;
 }
@@ -103,14 +103,14 @@ function signed(value) {
   return `${value >= 0 ? "+" : ""}${number(value)}`;
 }
 
-function played(one) {
+function turnWithCalls(one) {
   const calls = one.calls.map((call) => h("details", { open: true },
     h("summary", {}, h("bdi", {}, call.name), `: ${call.outcome.replaceAll("_", " ")}, ${duration(call.seconds)}`),
     whole(json(call.arguments, 2)),
     turn("tool", call.shown ?? call.reply ?? ""),
     call.error === null ? null : h("p", { class: "error" }, h("bdi", {}, call.error)),
     toolRun(call)));
-  const malformed = one.malformed.map((call) => h("p", { class: "error" }, "Could not be read: ", h("bdi", {}, call.reason)));
+  const malformed = one.malformed.map((call) => h("p", { class: "error" }, "Malformed call: ", h("bdi", {}, call.reason)));
   return h("div", {}, turn("assistant", one.text), malformed, calls);
 }
 
@@ -124,17 +124,17 @@ function text(content) {
   return (content ?? []).map((part) => part.text ?? JSON.stringify(part)).join("\n");
 }
 
-/** The trajectory as JSON: a file from its route, or on the clipboard, which browsers may refuse. */
+/** Buttons to download the trajectory as JSON or copy it to the clipboard. */
 function asJson(one, path, fileName) {
   const problem = h("p", { class: "error", role: "alert" });
   const copy = async (event) => {
     problem.textContent = "";
     try {
-      // Without TLS there is no clipboard, except on loopback.
-      if (!navigator.clipboard) throw new Error("it needs HTTPS or a loopback address");
+      // Browsers offer the clipboard only over HTTPS and on loopback.
+      if (!navigator.clipboard) throw new Error("the clipboard needs HTTPS or a loopback address");
       await navigator.clipboard.writeText(JSON.stringify(one, null, 2));
     } catch (error) {
-      problem.textContent = `Not copied, since the browser refused: ${error.message}`;
+      problem.textContent = `Copy failed: ${error.message}`;
       return;
     }
     event.target.textContent = "Copied";
@@ -147,7 +147,7 @@ function asJson(one, path, fileName) {
   ];
 }
 
-/** Log-probabilities of sampled tokens and the policy version that sampled each; inserted ones are gaps. */
+/** Chart log-probability and policy version of each sampled token; inserted tokens are gaps. */
 function drawTokens(place, one, signal) {
   const sampled = (values) => values.map((value, index) => (one.response_mask[index] ? value : null));
   const axis = { stroke: getComputedStyle(document.documentElement).color, grid: { stroke: "#8884" } };

@@ -1,4 +1,4 @@
-// The workers heard of lately, and the devices that they offer.
+// Active workers and their devices.
 
 import { poll, request } from "../api.js";
 import { h, sameBy, show, table } from "../dom.js";
@@ -13,7 +13,7 @@ export function workersView({ place, signal }) {
   poll(REFRESH_SECONDS, async () => {
     const workers = (await request("/v1/workers", { signal })).data;
     problem.textContent = "";
-    show(list, table(`${workers.length} workers`, COLUMNS, workers, "No worker has been heard of lately; queued jobs wait for one."));
+    show(list, table(`${workers.length} workers`, COLUMNS, workers, "No active workers. Queued jobs wait until one starts."));
   }, (error) => { problem.textContent = error.message; }, signal);
 }
 
@@ -23,6 +23,6 @@ const COLUMNS = {
   Queues: (worker) => worker.queues.join(", "),
   GPUs: (worker) => worker.gpus.join(", ") || "none",
   "CPU slots": (worker) => String(worker.cpu_slots),
-  Since: (worker) => time(worker.started_at),
-  "Last heard of": (worker) => `${duration(Date.now() / 1000 - worker.heartbeat_at)} ago`,
+  Started: (worker) => time(worker.started_at),
+  "Last heartbeat": (worker) => `${duration(Date.now() / 1000 - worker.heartbeat_at)} ago`,
 };
