@@ -1,1 +1,1 @@
-"""The pictures of docs/dashboard.md, taken from what the demonstrations left in a running stack."""
+"""Screenshots for docs/dashboard.md, taken from demo runs in a running stack."""

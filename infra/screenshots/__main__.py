@@ -1,8 +1,7 @@
-"""Takes the pictures: ``python -m infra.screenshots [ADDRESS]``.
+"""Takes the screenshots: ``python -m infra.screenshots [ADDRESS]``.
 
-Run it while the stack of the demonstrations is up (``KEEP=1 temper demo addition`` keeps it). Where
-a demonstration has not run yet, its pictures stay as they are, and its command is printed. Needs
-Debian's chromium.
+Run it while the demo stack is up (``KEEP=1 temper demo addition`` keeps it). Screenshots of demos
+that have not run are left unchanged, and the missing demos are printed. Needs Debian's chromium.
 """
 
 import base64
@@ -18,9 +17,9 @@ from temper.cli.gateway import client_of, gateway_url
 from temper.settings import load_settings
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 MAX_BYTES = 200_000
-MAX_BYTES_TOGETHER = 1_500_000
+MAX_TOTAL_BYTES = 1_500_000
 MARGIN_PIXELS = 16
 FLAGS = ["--no-sandbox"]
 # Chromium's WebP of this quality is lossless, and less than half as large as its PNG.
@@ -28,7 +27,7 @@ FORMAT = {"format": "webp", "quality": 100}
 
 
 def main(address: str | None = None) -> int:
-    """Replace the pictures in docs/screenshots; returns 1 if one could not be taken."""
+    """Replace the screenshots in docs/screenshots; returns 1 if one could not be taken."""
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("chromium is not installed: apt-get install chromium")
@@ -43,7 +42,7 @@ def main(address: str | None = None) -> int:
             try:
                 path = view.path(runs)
             except DemoMissing as demo:
-                missing.append(f"{view.name}.webp stays as it is: first run {demo}")
+                missing.append(f"{view.name}.webp is unchanged: first run {demo}")
                 continue
             take(browser, url + path, view, FOLDER / f"{view.name}.webp")
         browser.close()
@@ -53,7 +52,7 @@ def main(address: str | None = None) -> int:
 
 
 def take(browser: Browser, address: str, view: View, file: Path) -> None:
-    """One picture of a view once it shows everything."""
+    """Take a screenshot of a view once it is fully loaded."""
     page = browser.new_page(
         viewport=ViewportSize(width=view.width, height=view.height),
         color_scheme=view.scheme,
@@ -62,7 +61,7 @@ def take(browser: Browser, address: str, view: View, file: Path) -> None:
     )
     page.goto(address)
     expect(page.locator("main").locator(view.shown).first).to_be_visible(
-        timeout=PATIENCE_SECONDS * 1e3
+        timeout=TIMEOUT_SECONDS * 1e3
     )
     if view.prepare is not None:
         view.prepare(page)
@@ -77,13 +76,13 @@ def take(browser: Browser, address: str, view: View, file: Path) -> None:
 
 
 def check_sizes() -> None:
-    """Raise SystemExit if the pictures are too large for the repository."""
+    """Raise SystemExit if the screenshots are too large for the repository."""
     sizes = {file.name: file.stat().st_size for file in FOLDER.glob("*.webp")}
     large = [name for name, size in sizes.items() if size > MAX_BYTES]
     if large:
         raise SystemExit(f"more than {MAX_BYTES:,} bytes: {', '.join(large)}")
-    if sum(sizes.values()) > MAX_BYTES_TOGETHER:
-        raise SystemExit(f"{sum(sizes.values()):,} bytes together, of {MAX_BYTES_TOGETHER:,}")
+    if sum(sizes.values()) > MAX_TOTAL_BYTES:
+        raise SystemExit(f"{sum(sizes.values()):,} bytes in total, of {MAX_TOTAL_BYTES:,}")
 
 
 if __name__ == "__main__":

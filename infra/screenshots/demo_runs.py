@@ -1,6 +1,6 @@
-"""What the demonstrations left in a stack: the runs that the pictures show.
+"""The demo runs in a stack that the screenshots show.
 
-Each method raises `DemoMissing`, with the command of the demonstration, where there is no such run.
+Each property raises `DemoMissing`, with the demo's command, if there is no such run.
 """
 
 from functools import cached_property
@@ -18,11 +18,11 @@ SEARCHED = 200
 
 
 class DemoMissing(LookupError):
-    """Nothing was left for a picture; the message says what to run."""
+    """A demo has not run; the message is its command."""
 
 
 class DemoRuns:
-    """The latest run of each demonstration."""
+    """The latest run of each demo."""
 
     def __init__(self, client: Temper) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class DemoRuns:
 
     @cached_property
     def trajectory(self) -> str:
-        """A rollout that called a tool, the worst that the first step learned from."""
+        """The lowest-reward rollout with a tool call in the first step's batch."""
         found = self._client.trajectories.page(
             self.reinforcement.id,
             JobKind.FINE_TUNING,

@@ -1,4 +1,4 @@
-"""The views of the dashboard that docs/dashboard.md has pictures of."""
+"""The dashboard views with screenshots in docs/dashboard.md."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from temper.demo.addition.data import question
 
 PHONE_WIDTH = 390
 TABLE_WIDTH = 1440
-"""For tables of many columns."""
+"""For wide tables."""
 ANSWER_SECONDS = 600.0
 ANSWER_ATTEMPTS = 8
-"""Engines on CPU may start more slowly than a request waits for them."""
+"""Engines on CPU may take longer to start than a request's timeout."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A picture: a path, and a selector that is visible once everything is shown."""
+    """A screenshot: a path, and a selector that is visible once the view is loaded."""
 
     name: str
     path: Callable[[DemoRuns], str]
     shown: str
     top: str | None = None
-    """What the picture begins with; None: the top of the page."""
+    """Selector of the element at the top edge; None: the top of the page."""
     scheme: Literal["light", "dark"] = "light"
     width: int = 1280
     height: int = 800
@@ -34,12 +34,12 @@ class View:
 
 
 def _choose_token(page: Page) -> None:
-    """Choose the first sampled token that was not certain."""
+    """Select the first sampled token with less than 95% probability."""
     page.locator(".tokens .sampled:not(.level-0)").first.click()
 
 
 def _ask(page: Page) -> None:
-    """Have both models of a chat add, again where an engine has not started in time."""
+    """Ask both models of a chat, retrying while an engine is starting."""
     page.get_by_label("Message").fill(question(47, 38))
     page.get_by_role("button", name="Send").click()
     again = page.get_by_role("button", name="Try again")

@@ -10,7 +10,7 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 
 
 def violations(page: Page) -> list[str]:
-    """What breaks a rule of axe-core, with its first element."""
+    """Violations of axe-core rules, each with its first element."""
     page.evaluate(AXE.read_text("utf-8"))
     run = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
     found: dict[str, Any] = page.evaluate("(options) => axe.run(document, options)", run)

@@ -1,5 +1,5 @@
-"""A home with something in every view of the dashboard, and text in every field that a page must
-show as text: markup, a right-to-left override, and replies of 5 MB."""
+"""A home with content for every view of the dashboard and hostile text in every field: markup, a
+right-to-left override, and replies of 5 MB."""
 
 import json
 import time
@@ -34,7 +34,7 @@ from tests.support.worded_tokenizer import write_worded_tokenizer
 
 BEGIN, END = "\u2991", "\u2992"
 HOSTILE = f"{BEGIN}</pre></td><img src=x onerror=\"document.title='broken'\">\u202eabc{END}"
-"""Markup that would run, and an override that turns what follows around; between two marks."""
+"""Executable markup and a right-to-left override, between two marks."""
 
 SCRIPT = "<script>document.title='broken'</script>"
 LONG = (f"{SCRIPT} reply \u202e" * 200_000)[:5_000_000]
@@ -55,16 +55,16 @@ CALL_SCORES = {
     **{"tools": _CALLS, "parameters": _CALLS},
     **{"single": {"hits": 1, "total": 2}, "multi": {"hits": 0, "total": 0}},
 }
-"""Of calls of a tool with a hostile name."""
+"""Scores for a tool with a hostile name."""
 
 
 FOUND = {"id": "passage", "title": HOSTILE, "text": HOSTILE, "contents": "", "source": HOSTILE}
 SEARCHED = {"index": HOSTILE, "mode": "bm25", "results": [[{"document": FOUND, "score": 0.5}]]}
-"""The answer of a search: the gateway of the showcase has no retrieval service."""
+"""A stub search response: the showcase gateway has no retrieval service."""
 
 
 class Showcase:
-    """Fills the home of a gateway that has no worker; ``views`` are the paths to look at."""
+    """Fills the home of a gateway without workers; ``views`` are the paths to visit."""
 
     def __init__(self, gateway: GatewayClient) -> None:
         self._gateway = gateway
@@ -87,7 +87,7 @@ class Showcase:
 
     @property
     def views(self) -> dict[str, str]:
-        """One path of each view, and a selector of what it shows once everything is loaded."""
+        """A path for each view, and a selector that is visible once it is loaded."""
         jobs, trajectories = "/ui/jobs", f"/ui/jobs/{self.rollout}/trajectories"
         tuned = (self.failed, self.running, self.queued)
         return {
@@ -224,8 +224,7 @@ class Showcase:
         assert answer.status_code == 200, answer.text
 
     def _data(self) -> tuple[str, str]:
-        """A file with hostile text in its name, its rows and what a check found; and a model whose
-        tokens they are shown in."""
+        """A file with hostile name, rows and check errors, and a model to tokenize it."""
         folder = self._gateway.home / "models" / SHOWN_MODEL
         folder.mkdir(parents=True)
         FAMILIES["qwen3"].write(folder)

@@ -51,7 +51,7 @@ def gateway(settings: dict[str, str]) -> Iterator[GatewayClient]:
 
 @pytest.fixture(scope="session")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Showcase]]:
-    """The address of a gateway that asks for keys, and what is in its home."""
+    """The URL of a gateway that requires keys, and the contents of its home."""
     folder = tmp_path_factory.mktemp("furnished")
     hashed = hashlib.sha256(KEY.encode()).hexdigest()
     settings = {"TEMPER_HOME": str(folder / "home"), "TEMPER_API_KEY_HASHES": hashed}
@@ -64,12 +64,12 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, S
 
 
 OFFLINE = "net::ERR_INTERNET_DISCONNECTED"
-"""Only a test that takes the network away sees it."""
+"""Logged only in tests that go offline."""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser of the module: while it runs, nothing else in the process can use asyncio."""
+    """A browser per module: while it runs, nothing else in the process can use asyncio."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
     with sync_playwright() as playwright:
@@ -79,14 +79,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def provoked() -> list[str]:
-    """Parts of the console's errors that a test provokes."""
+def expected_errors() -> list[str]:
+    """Substrings of console errors that the test expects."""
     return [OFFLINE]
 
 
 @pytest.fixture
-def page(browser: Browser, provoked: list[str]) -> Iterator[Page]:
-    """A page in a browser profile of its own; nothing may go wrong in its console."""
+def page(browser: Browser, expected_errors: list[str]) -> Iterator[Page]:
+    """A page in its own browser profile; fails on unexpected console errors."""
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
@@ -98,5 +98,5 @@ def page(browser: Browser, provoked: list[str]) -> Iterator[Page]:
     )
     yield page
     context.close()
-    # The browser itself tells of requests that fail, as of those without a network.
-    assert [each for each in problems if not any(part in each for part in provoked)] == []
+    # The browser logs failed requests itself.
+    assert [each for each in problems if not any(part in each for part in expected_errors)] == []

@@ -1,4 +1,4 @@
-"""A form of the dashboard that starts a job, as a user fills it in."""
+"""Fills in a dashboard form that starts a job, as a user would."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from tests.support.gateway import GatewayClient
 
 
 class Form:
-    """A form on a page; fields are named as they are on the page."""
+    """A form on a page; fields are addressed by their labels."""
 
     def __init__(self, page: Page, gateway: GatewayClient, name: str) -> None:
         self._page = page
@@ -20,11 +20,11 @@ class Form:
         self._place: Page | Locator = page
 
     def within(self, place: str) -> None:
-        """Fields are those of a part of the request from here on."""
+        """Address the fields of a part of the request from here on."""
         self._place = self._page.get_by_role("group", name=place, exact=True)
 
     def leave(self) -> None:
-        """Fields are those of the whole request again."""
+        """Address the fields of the whole request again."""
         self._place = self._page
 
     def fill(self, name: str, value: str) -> None:
@@ -41,7 +41,7 @@ class Form:
         summary.first.click()
 
     def pick(self, name: str, filename: str) -> str:
-        """Fill in the id of the file that the field offers by this name."""
+        """Fill in the id of the file suggested under this name; returns it."""
         control = self._place.get_by_role("combobox", name=name, exact=True)
         offered = self._page.locator(f"datalist#{control.get_attribute('list')} option")
         option = offered.filter(has_text=filename).first
@@ -52,12 +52,12 @@ class Form:
 
     @property
     def shown(self) -> Any:
-        """The request that the page shows."""
+        """The request shown on the page."""
         command = self._page.get_by_role("region", name="Request as curl").text_content() or ""
         return json.loads(command.partition("<<'END'\n")[2].partition("\nEND")[0])
 
     def submit(self) -> str:
-        """Start the job; the id of the one that the page goes to, which is as it was shown."""
+        """Start the job and check that it has the request shown; returns its id."""
         shown = self.shown
         self._page.get_by_role("button", name="Start", exact=True).click()
         expect(self._page).to_have_url(re.compile(r"/ui/jobs/[a-z]+-[0-9a-z]+$"))
@@ -69,7 +69,7 @@ class Form:
 
 
 def part_of(held: Any, shown: Any) -> Any:
-    """What is held of the fields that were shown; others have defaults."""
+    """The stored values of the fields shown; others have defaults."""
     if isinstance(shown, dict):
         return {name: part_of(held[name], value) for name, value in shown.items()}
     if isinstance(shown, list):

@@ -1,4 +1,4 @@
-"""Campaigns in a browser: the tree of attempts as it grows, one attempt, and hostile words."""
+"""Campaigns in a browser: the growing tree of attempts, one attempt, and hostile text."""
 
 import time
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ class Records:
         self.step(loop, "feedback", said)
 
     def answer(self, loop: int, step: str, answer: str) -> None:
-        """An answer of the LLM, and a job that the step started."""
+        """An LLM call and a job of the step."""
         place = {"campaign_id": ID, "loop": loop, "step": step, "created_at": 1.0}
         spent = {"prompt_tokens": 100, "completion_tokens": 10}
         said = {"messages": [{"role": "user", "content": "Propose."}], "answer": answer}
@@ -92,7 +92,7 @@ def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
     page.goto(str(gateway.http.base_url.join(path)))
 
 
-def test_attempts_are_below_the_one_that_they_started_from(
+def test_attempts_are_listed_under_their_parent(
     page: Page, gateway: GatewayClient, records: Records
 ) -> None:
     open_view(page, gateway, "/ui/campaigns")
@@ -123,7 +123,7 @@ def test_a_new_attempt_appears_without_a_reload(
     expect(row).to_contain_text("in progress, after proposal")
 
 
-def test_loops_that_run_at_once_are_named_with_their_parents(
+def test_parallel_loops_show_their_parents(
     page: Page, gateway: GatewayClient, records: Records
 ) -> None:
     records.step(5, "direct_exp_gen", {"parent": 1, "hypothesis": "a shorter run"})

@@ -1,4 +1,4 @@
-"""The chat of the dashboard in a browser, before an engine that is a stand-in."""
+"""The dashboard's chat in a browser, with a stand-in engine."""
 
 import json
 import re
@@ -69,7 +69,7 @@ def write_checkpoint(worker: ServingWorker, home: Path) -> str:
     return checkpoint_name(job_id, 5)
 
 
-def asked(engine: EngineStandIn) -> list[str]:
+def last_messages(engine: EngineStandIn) -> list[str]:
     """The messages of the last request."""
     return [message["content"] for message in engine.bodies[-1]["messages"]]
 
@@ -103,12 +103,12 @@ def test_two_models_answer_side_by_side(page: Page, models: tuple[str, ServingWo
     expect(right.locator(".assistant pre")).to_have_text("one two")
     expect(left.locator(".assistant pre")).to_have_text(["one two", "one two"])
 
-    assert asked(engine) == ["Be brief.", HOSTILE, "one two", "again"]
+    assert last_messages(engine) == ["Be brief.", HOSTILE, "one two", "again"]
     assert page.title() == "Chat · Temper"
     expect(page).to_have_url(re.compile("other=second"))
 
 
-def test_an_answer_is_stopped_and_a_cut_one_says_so(
+def test_an_answer_can_be_stopped_and_truncation_is_shown(
     page: Page, models: tuple[str, ServingWorker]
 ) -> None:
     url, worker = models
@@ -142,14 +142,14 @@ def test_an_answer_is_stopped_and_a_cut_one_says_so(
     expect(answers).to_have_count(0)
     say(page, "new")
     expect(answers.locator("pre")).to_have_text("one two")
-    assert asked(engine) == ["new"]
+    assert last_messages(engine) == ["new"]
 
 
-def test_an_error_of_one_model_is_said_on_its_side_and_can_be_tried_again(
-    page: Page, models: tuple[str, ServingWorker], provoked: list[str]
+def test_an_error_of_one_model_is_shown_on_its_side_and_can_be_retried(
+    page: Page, models: tuple[str, ServingWorker], expected_errors: list[str]
 ) -> None:
     url, worker = models
-    provoked.append("status of 404")
+    expected_errors.append("status of 404")
     page.goto(f"{url}/ui/chat?model=fourth&other=missing")
     left = page.get_by_role("log", name="Conversation: Model")
     right = page.get_by_role("log", name="Conversation: Other model")
@@ -175,14 +175,14 @@ def test_an_error_of_one_model_is_said_on_its_side_and_can_be_tried_again(
     for side, engine in ((left, first), (right, second)):
         expect(side.locator(".assistant pre")).to_have_text(["one ", "one two"])
         expect(side.get_by_role("button", name="Try again")).to_have_count(0)
-        assert asked(engine) == ["wait", "one ", "on"]
+        assert last_messages(engine) == ["wait", "one ", "on"]
 
 
-def test_an_engine_that_breaks_off_is_asked_again_without_what_it_began(
-    page: Page, models: tuple[str, ServingWorker], provoked: list[str]
+def test_retry_after_an_interruption_discards_the_partial_answer(
+    page: Page, models: tuple[str, ServingWorker], expected_errors: list[str]
 ) -> None:
     url, worker = models
-    provoked.append("net::ERR_")
+    expected_errors.append("net::ERR_")
     page.goto(f"{url}/ui/chat?model=sixth")
     answers = page.locator(".assistant")
 
@@ -192,14 +192,14 @@ def test_an_engine_that_breaks_off_is_asked_again_without_what_it_began(
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     expect(answers).to_contain_text("the response was interrupted")
-    assert asked(engine) == ["half"]
+    assert last_messages(engine) == ["half"]
     assert len(engine.bodies) == 2
 
     # A connection that breaks off may take the last words with it.
     begun = answers.locator("pre").inner_text()
     say(page, "on")
     expect(answers.locator("pre").last).to_have_text("one two")
-    assert asked(engine) == (["half", "one ", "on"] if begun else ["on"])
+    assert last_messages(engine) == (["half", "one ", "on"] if begun else ["on"])
 
 
 def test_a_conversation_cleared_during_an_answer_starts_empty(
@@ -216,10 +216,10 @@ def test_a_conversation_cleared_during_an_answer_starts_empty(
     say(page, "new")
     expect(page.locator(".assistant pre")).to_have_text("one two")
 
-    assert asked(engine) == ["new"]
+    assert last_messages(engine) == ["new"]
 
 
-def test_a_checkpoint_is_chatted_with_by_its_name(
+def test_chat_with_a_checkpoint_by_name(
     page: Page, home: Path, models: tuple[str, ServingWorker]
 ) -> None:
     url, worker = models

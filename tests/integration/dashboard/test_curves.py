@@ -1,4 +1,4 @@
-"""Curves in a browser: their axis, and one zoom of all plots, by pointer or keys and by address."""
+"""Curves in a browser: their axis, and the shared zoom of all plots by pointer, keyboard and URL."""
 
 import json
 import re
@@ -15,7 +15,7 @@ HOSTILE = "<img src=x onerror=\"document.title='broken'\">\u202e"
 
 
 def measured(gateway: GatewayClient, seconds: float, steps: int = STEPS, **values: float) -> str:
-    """A job that has reported a step every so many seconds, with the same values beside others."""
+    """A job that reported a step every `seconds`, with constant `values` besides others."""
     job_id = gateway.submit("succeed")
     job: dict[str, Any] = gateway.wait_until(job_id, "succeeded")
     lines = [
@@ -42,8 +42,8 @@ def chart(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name=name)
 
 
-def told_at(one: Locator, share: float) -> Locator:
-    """What a chart's legend tells of the axis under the pointer."""
+def legend_at(one: Locator, share: float) -> Locator:
+    """The axis value in a chart's legend under the pointer."""
     over = one.locator(".u-over")
     box = over.bounding_box()
     assert box is not None
@@ -60,26 +60,28 @@ def drag(page: Page, one: Locator, begin: float, end: float) -> None:
     page.mouse.up()
 
 
-def test_a_drag_zooms_every_plot_and_stays_in_the_address(
+def test_a_drag_zooms_every_plot_and_is_kept_in_the_url(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}")
-    expect(told_at(chart(page, "loss"), LEFT)).to_have_text("1")
+    expect(legend_at(chart(page, "loss"), LEFT)).to_have_text("1")
     drag(page, chart(page, "loss"), 0.25, 0.5)
 
     expect(page).to_have_url(re.compile(r"\?from=5\.\d+&to=10\.\d+$"))
     other = chart(page, HOSTILE[:4])
-    expect(told_at(other, LEFT)).to_have_text(re.compile(r"^[56]$"))
-    expect(told_at(other, RIGHT)).to_have_text(re.compile(r"^1[01]$"))
+    expect(legend_at(other, LEFT)).to_have_text(re.compile(r"^[56]$"))
+    expect(legend_at(other, RIGHT)).to_have_text(re.compile(r"^1[01]$"))
     page.reload()
-    expect(told_at(chart(page, "loss"), LEFT)).to_have_text(re.compile(r"^[56]$"))
+    expect(legend_at(chart(page, "loss"), LEFT)).to_have_text(re.compile(r"^[56]$"))
     chart(page, HOSTILE[:4]).locator(".u-over").dblclick()
     expect(page).to_have_url(re.compile(f"/ui/jobs/{job}$"))
-    expect(told_at(chart(page, "loss"), LEFT)).to_have_text("1")
+    expect(legend_at(chart(page, "loss"), LEFT)).to_have_text("1")
     assert page.locator("main img").count() == 0
 
 
-def test_plots_are_zoomed_and_moved_by_keys(page: Page, gateway: GatewayClient, job: str) -> None:
+def test_plots_are_zoomed_and_panned_by_keyboard(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}")
     everything = page.get_by_role("button", name="Reset zoom")
     expect(everything).to_be_disabled()
@@ -88,18 +90,18 @@ def test_plots_are_zoomed_and_moved_by_keys(page: Page, gateway: GatewayClient, 
     expect(page).to_have_url(re.compile(r"\?from=5.75&to=15.25$"))
     plot.press("ArrowRight")
     expect(page).to_have_url(re.compile(r"\?from=8.125&to=17.625$"))
-    expect(told_at(chart(page, HOSTILE[:4]), RIGHT)).to_have_text(re.compile("^1[78]$"))
+    expect(legend_at(chart(page, HOSTILE[:4]), RIGHT)).to_have_text(re.compile("^1[78]$"))
 
     plot.press("Escape")
     expect(page).to_have_url(re.compile(f"/ui/jobs/{job}$"))
-    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("20")
+    expect(legend_at(chart(page, "loss"), RIGHT)).to_have_text("20")
     plot.press("+")
     everything.press("Enter")
     expect(everything).to_be_disabled()
     expect(page).to_have_url(re.compile(f"/ui/jobs/{job}$"))
 
 
-def test_several_jobs_share_an_axis_of_time(page: Page, gateway: GatewayClient, job: str) -> None:
+def test_several_jobs_share_a_time_axis(page: Page, gateway: GatewayClient, job: str) -> None:
     slower = measured(gateway, 120)
     open_view(page, gateway, f"/ui/compare?jobs={job},{slower}")
     legend = chart(page, "loss").locator(".u-legend .u-value")
@@ -107,35 +109,35 @@ def test_several_jobs_share_an_axis_of_time(page: Page, gateway: GatewayClient, 
     page.get_by_label("Axis").select_option("time since start")
 
     expect(page).to_have_url(re.compile("&axis=time$"))
-    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("40m 00s")
+    expect(legend_at(chart(page, "loss"), RIGHT)).to_have_text("40m 00s")
     expect(legend.nth(2)).to_have_text("0.05")
-    told_at(chart(page, "loss"), 0.5)
+    legend_at(chart(page, "loss"), 0.5)
     expect(legend).to_have_text(["20m 00s", "0.05", "0.1"])
     page.get_by_role("group", name="loss over time since start").press("+")
     expect(page).to_have_url(re.compile(r"&axis=time&from=645&to=1815$"))
     page.reload()
     expect(legend).to_have_count(3)  # both jobs are drawn
-    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("30m 00s")
+    expect(legend_at(chart(page, "loss"), RIGHT)).to_have_text("30m 00s")
     page.get_by_text("Equivalent curl and CLI commands").first.click()
     expect(page.get_by_text(f"/v1/jobs/{job}/metrics?points=1000")).to_be_visible()
 
 
-def test_a_zoom_stays_while_a_job_reports(page: Page, gateway: GatewayClient) -> None:
+def test_zoom_is_kept_while_a_job_reports(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("forever")
     open_view(page, gateway, f"/ui/jobs/{job_id}?axis=step&from=2&to=4&smoothing=0.5&scale=log")
     later = len(gateway.events(job_id)) + 20
     expect(page.get_by_label("Events, newest last").locator("li").nth(later)).to_be_attached()
 
-    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text("4")
+    expect(legend_at(chart(page, "loss"), RIGHT)).to_have_text("4")
     expect(page.get_by_label("Smoothing")).to_have_value("0.5")
     expect(page.get_by_label("Log scale")).to_be_checked()
     page.get_by_label("Axis").select_option("time since start")
     expect(page).to_have_url(re.compile(r"\?axis=time&smoothing=0.5&scale=log$"))
-    expect(told_at(chart(page, "loss"), RIGHT)).to_have_text(re.compile("s$"))
+    expect(legend_at(chart(page, "loss"), RIGHT)).to_have_text(re.compile("s$"))
     gateway.cancel(job_id)
 
 
-def test_a_zoom_into_a_long_job_loads_the_steps_that_were_left_out(
+def test_zooming_into_a_long_job_loads_the_dropped_steps(
     page: Page, gateway: GatewayClient
 ) -> None:
     job_id = measured(gateway, 60, steps=5000)
@@ -148,7 +150,7 @@ def test_a_zoom_into_a_long_job_loads_the_steps_that_were_left_out(
 
     middle = chart(page, HOSTILE[:4])
     told = middle.locator(".u-legend .u-value")
-    told_at(middle, 0.5)
+    legend_at(middle, 0.5)
     expect(told).to_have_text([re.compile("^2,50[01]$")] * 2)
     assert told.first.inner_text() == told.last.inner_text()
     ranges = [url for url in asked if "from_step" in url]
@@ -161,13 +163,11 @@ def test_a_zoom_into_a_long_job_loads_the_steps_that_were_left_out(
     with page.expect_response(lambda answer: "to_step=" in answer.url):
         for _ in range(7):
             stretch.press("+")
-    told_at(middle, 0.5)
+    legend_at(middle, 0.5)
     expect(told.last).to_have_text(re.compile("^2,50[01]$"))
 
 
-def test_the_latest_steps_of_a_long_job_are_all_among_the_bars(
-    page: Page, gateway: GatewayClient
-) -> None:
+def test_bars_include_all_latest_steps_of_a_long_job(page: Page, gateway: GatewayClient) -> None:
     parts = {"step_seconds": 9, "generate_seconds": 5, "update_seconds": 3, "waiting_seconds": 1}
     job_id = measured(gateway, 60, steps=5000, **parts)
     open_view(page, gateway, f"/ui/jobs/{job_id}")
@@ -176,7 +176,7 @@ def test_the_latest_steps_of_a_long_job_are_all_among_the_bars(
     expect(bars.get_by_role("listitem")).to_have_count(60)
 
 
-def test_steps_of_a_range_are_asked_for_by_rest(gateway: GatewayClient) -> None:
+def test_rest_returns_metrics_of_a_step_range(gateway: GatewayClient) -> None:
     path = f"/v1/jobs/{measured(gateway, 60, steps=2000)}/metrics"
     everything = gateway.http.get(path, params={"points": 100}).json()
     part = {"points": 100, "from_step": 1001, "to_step": 1020}

@@ -48,7 +48,7 @@ def upload(data: GatewayClient, content: bytes, name: str = "rows.jsonl") -> str
     return str(answer.json()["id"])
 
 
-def look_at(page: Page, data: GatewayClient, path: str) -> None:
+def open_view(page: Page, data: GatewayClient, path: str) -> None:
     page.goto(str(data.http.base_url.join(path)))
 
 
@@ -57,10 +57,10 @@ def choose(page: Page, name: str, content: bytes) -> None:
     page.get_by_label("File to upload").set_input_files(files=chosen)  # type: ignore[arg-type]
 
 
-def test_an_uploaded_file_is_checked_and_its_findings_lead_to_the_rows(
+def test_an_uploaded_file_is_checked_and_errors_link_to_rows(
     page: Page, data: GatewayClient
 ) -> None:
-    look_at(page, data, "/ui/data")
+    open_view(page, data, "/ui/data")
     expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
     choose(page, "sums.jsonl", lines(*[ROW] * 30, {"messages": "none"}, *[ROW] * 5))
     page.get_by_role("button", name="Upload", exact=True).click()
@@ -79,10 +79,8 @@ def test_an_uploaded_file_is_checked_and_its_findings_lead_to_the_rows(
     expect(page.get_by_role("button", name="Show row 31")).to_be_visible()
 
 
-def test_a_valid_file_shows_its_lengths_in_the_tokens_of_a_model(
-    page: Page, data: GatewayClient
-) -> None:
-    look_at(page, data, f"/ui/data/{upload(data, lines(ROW, {**ROW, 'note': '<b>'}))}")
+def test_a_valid_file_shows_its_token_lengths(page: Page, data: GatewayClient) -> None:
+    open_view(page, data, f"/ui/data/{upload(data, lines(ROW, {**ROW, 'note': '<b>'}))}")
     page.get_by_label("Count tokens with model").fill(MODEL)
     page.get_by_role("button", name="Check all rows").click()
 
@@ -97,7 +95,7 @@ def test_a_valid_file_shows_its_lengths_in_the_tokens_of_a_model(
 
 
 def test_rows_are_paged_by_keyboard(page: Page, data: GatewayClient) -> None:
-    look_at(page, data, f"/ui/data/{upload(data, lines(*({'n': n} for n in range(25))))}")
+    open_view(page, data, f"/ui/data/{upload(data, lines(*({'n': n} for n in range(25))))}")
     rows = page.get_by_role("article")
     expect(rows).to_have_count(10)
     page.get_by_role("button", name="Next rows").press("Enter")
@@ -111,8 +109,8 @@ def test_rows_are_paged_by_keyboard(page: Page, data: GatewayClient) -> None:
     expect(rows.first.get_by_role("heading")).to_have_text("Row 3")
 
 
-def test_tokens_with_a_loss_are_marked_as_the_settings_say(page: Page, data: GatewayClient) -> None:
-    look_at(page, data, f"/ui/data/{upload(data, lines(ROW, {'messages': []}))}")
+def test_tokens_in_the_loss_follow_the_settings(page: Page, data: GatewayClient) -> None:
+    open_view(page, data, f"/ui/data/{upload(data, lines(ROW, {'messages': []}))}")
     page.get_by_label("Show rows").select_option("training")
     page.get_by_label("Model", exact=True).fill(MODEL)
     page.get_by_role("button", name="Show", exact=True).click()
@@ -139,12 +137,12 @@ def test_tokens_with_a_loss_are_marked_as_the_settings_say(page: Page, data: Gat
     expect(page.get_by_label("train_on_prompt")).to_have_value("true")
 
 
-def test_the_form_has_the_settings_of_the_method_that_decide_on_tokens(
+def test_the_form_has_the_tokenization_settings_of_the_method(
     page: Page, data: GatewayClient
 ) -> None:
     settings = quote(json.dumps({"llamafactory": {"mask_history": True}}))
     file = upload(data, lines(ROW))
-    look_at(page, data, f"/ui/data/{file}?show=training&model={MODEL}&settings={settings}")
+    open_view(page, data, f"/ui/data/{file}?show=training&model={MODEL}&settings={settings}")
     expect(page.get_by_role("figure")).to_be_visible()
     expect(page.get_by_label("mask_history")).to_have_value("true")
     expect(page.get_by_label("n_epochs")).to_have_count(0)
@@ -168,9 +166,9 @@ def test_the_form_has_the_settings_of_the_method_that_decide_on_tokens(
     expect(page.get_by_label("max_seq_length")).to_have_value("16")
 
 
-def test_settings_that_cannot_be_read_are_told(page: Page, data: GatewayClient) -> None:
+def test_invalid_settings_are_reported(page: Page, data: GatewayClient) -> None:
     file = upload(data, lines(ROW))
-    look_at(page, data, f"/ui/data/{file}?show=training&model={MODEL}")
+    open_view(page, data, f"/ui/data/{file}?show=training&model={MODEL}")
     expect(page.get_by_role("figure")).to_be_visible()
     page.get_by_text("Hyperparameters that affect tokenization").click()
     page.get_by_label("max_seq_length").fill("many")
@@ -187,7 +185,7 @@ def test_a_large_file_is_sent_in_parts(page: Page, data: GatewayClient, tmp_path
     large = tmp_path / "large.jsonl"
     line = lines({"messages": [{"role": "user", "content": "x" * 1_000_000}, ROW["messages"][1]]})
     large.write_bytes(line * (2 * PART // len(line) + 1))
-    look_at(page, data, "/ui/data")
+    open_view(page, data, "/ui/data")
     page.get_by_label("File to upload").set_input_files(large)
     page.get_by_label("Purpose of the upload").select_option("user_data")
     page.get_by_role("button", name="Upload", exact=True).click()
@@ -205,7 +203,7 @@ def test_an_upload_shows_its_progress_and_can_be_cancelled(page: Page, data: Gat
         held.append(route)
 
     page.route("**/v1/files", hold)
-    look_at(page, data, "/ui/data")
+    open_view(page, data, "/ui/data")
     choose(page, "cancelled.jsonl", lines(ROW))
     page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.get_by_role("progressbar", name="Upload")).to_be_visible()

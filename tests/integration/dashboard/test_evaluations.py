@@ -71,7 +71,7 @@ def test_the_main_metric_is_shown_with_its_interval_and_its_direction(
     expect(rows).to_contain_text(["accuracy ↑50.0%", "accuracy ↑0.0%", "no mean: sums and words"])
 
 
-def test_where_less_is_better_the_lower_candidate_is_marked_and_stands_first(
+def test_lower_is_better_marks_and_ranks_the_lower_candidate_first(
     page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
 ) -> None:
     # Each correct row has a score that grows with its number, and others have 0.
@@ -93,7 +93,7 @@ def test_where_less_is_better_the_lower_candidate_is_marked_and_stands_first(
 
 @pytest.mark.parametrize(("direction", "row"), [("7", 2), ("1", 1)])
 @pytest.mark.parametrize("side", ["baseline", "candidate"])
-def test_an_item_that_changed_leads_to_both_answers(
+def test_a_changed_item_links_to_both_answers(
     page: Page,
     gateway: GatewayClient,
     evaluations: tuple[str, str],
@@ -142,7 +142,7 @@ def test_answers_are_filtered_by_tag_and_text(
     expect(page.get_by_text("--text 'it'\\''s <b>'")).to_be_attached()
 
 
-def test_an_answer_with_tools_leads_to_its_conversation(
+def test_an_answer_with_tools_links_to_its_conversation(
     page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
 ) -> None:
     name = succeeded.evaluation("1")
@@ -159,7 +159,7 @@ def test_an_answer_with_tools_leads_to_its_conversation(
     expect(page.get_by_text("it printed 2")).to_be_visible()
 
 
-def test_benchmarks_of_one_evaluation_have_rows_of_their_own(
+def test_each_benchmark_of_an_evaluation_has_its_own_row(
     page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
 ) -> None:
     baseline, candidate = (
@@ -182,7 +182,7 @@ def test_benchmarks_of_one_evaluation_have_rows_of_their_own(
     expect(page.get_by_role("cell", name="words 0", exact=True)).to_be_visible()
 
 
-def test_scores_of_tool_calls_are_shown_by_tool_and_parameter(
+def test_tool_call_scores_are_shown_by_tool_and_parameter(
     page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
 ) -> None:
     search: dict[str, object] = {"toolName": "search", "paramList": {"q": "tides", "n": 3}}
@@ -205,7 +205,7 @@ def test_scores_of_tool_calls_are_shown_by_tool_and_parameter(
     expect(parameters.filter(has_text="search-n")).to_have_text("search-n50.0%50.0%50.0%221")
 
 
-def test_scores_of_tool_calls_of_two_models_stand_beside_each_other(
+def test_tool_call_scores_of_two_models_are_side_by_side(
     page: Page, gateway: GatewayClient, succeeded: SucceededEvaluations
 ) -> None:
     search: dict[str, object] = {"toolName": "search", "paramList": {"q": "tides"}}
@@ -228,7 +228,7 @@ def test_scores_of_tool_calls_of_two_models_stand_beside_each_other(
     expect(parameters.get_by_role("row").filter(has_text="search-q")).to_be_visible()
 
 
-def test_an_evaluation_without_graded_calls_has_no_scores_of_them(
+def test_an_evaluation_without_graded_calls_has_no_tool_call_scores(
     page: Page, gateway: GatewayClient, evaluations: tuple[str, str]
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{evaluations[0]}/results")

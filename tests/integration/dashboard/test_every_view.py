@@ -1,5 +1,5 @@
-"""Every view of the dashboard, behind a key, with hostile text in every field: what it shows is
-accessible by the rules of axe-core, stays text, and leaves the console empty."""
+"""Every view of the dashboard, with keys required and hostile text in every field: it passes
+axe-core, shows text as text, and logs no console errors."""
 
 import re
 from typing import Literal
@@ -14,7 +14,7 @@ from tests.support.showcase import BEGIN, END, LONG, SEARCHED, Showcase
 
 PHONE, WIDE = (390, 800), (1600, 1000)
 OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
-TURNED_AROUND = """([begin, end]) => {
+REORDERED = """([begin, end]) => {
     const isolates = (node) => {
         const { display, unicodeBidi } = getComputedStyle(node);
         return !display.startsWith("inline") || unicodeBidi !== "normal";
@@ -33,9 +33,9 @@ TURNED_AROUND = """([begin, end]) => {
     }
     return found;
 }"""
-"""Elements in which text of ours shares a paragraph with hostile text, which could reorder it."""
+"""Elements where our text shares a bidi paragraph with hostile text, which could reorder it."""
 
-NOTHING = """() => {
+MISSING = """() => {
     const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
     const found = [];
     while (walker.nextNode()) {
@@ -44,12 +44,12 @@ NOTHING = """() => {
     }
     return found;
 }"""
-"""Texts of values that are not there."""
+"""Text nodes of missing values."""
 
 
 @pytest.fixture
 def views(page: Page, furnished: tuple[str, Showcase]) -> dict[str, str]:
-    """Addresses of all views, for a page that has signed in."""
+    """URLs of all views, for a signed-in page."""
     url, showcase = furnished
     page.route("**/v1/search", lambda route: route.fulfill(json=SEARCHED))
     page.goto(f"{url}/ui")
@@ -59,8 +59,8 @@ def views(page: Page, furnished: tuple[str, Showcase]) -> dict[str, str]:
     return {f"{url}{path}": selector for path, selector in showcase.views.items()}
 
 
-def look_at(page: Page, address: str, selector: str) -> None:
-    """Open a view, and everything that is folded in it."""
+def open_expanded(page: Page, address: str, selector: str) -> None:
+    """Open a view and expand all of it."""
     page.goto(address)
     expect(page.locator("main").locator(selector).first).to_be_visible()
     page.evaluate(OPEN_ALL)
@@ -82,46 +82,46 @@ def test_every_view_is_accessible(
     page.set_viewport_size({"width": size[0], "height": size[1]})
     broken = {}
     for address, selector in views.items():
-        look_at(page, address, selector)
+        open_expanded(page, address, selector)
         if found := violations(page):
             broken[address.partition("/ui")[2]] = found
 
     assert broken == {}
 
 
-def test_what_every_view_shows_stays_text(page: Page, views: dict[str, str]) -> None:
-    turned = {}
+def test_no_view_interprets_markup(page: Page, views: dict[str, str]) -> None:
+    reordered = {}
     for address, selector in views.items():
-        look_at(page, address, selector)
+        open_expanded(page, address, selector)
         assert page.locator("main img, main script").count() == 0, address
         assert "broken" not in page.title()
         assert page.evaluate("document.cookie") == ""
-        if found := page.evaluate(TURNED_AROUND, [BEGIN, END]):
-            turned[address.partition("/ui")[2]] = found
+        if found := page.evaluate(REORDERED, [BEGIN, END]):
+            reordered[address.partition("/ui")[2]] = found
 
-    assert turned == {}
+    assert reordered == {}
 
 
-def test_no_view_shows_a_value_that_is_not_there(page: Page, views: dict[str, str]) -> None:
+def test_no_view_shows_a_missing_value(page: Page, views: dict[str, str]) -> None:
     found = {}
     for address, selector in views.items():
-        look_at(page, address, selector)
-        if texts := page.evaluate(NOTHING):
+        open_expanded(page, address, selector)
+        if texts := page.evaluate(MISSING):
             found[address.partition("/ui")[2]] = texts
 
     assert found == {}
 
 
-def test_a_reply_of_5_mb_is_shown_when_asked_for(page: Page, views: dict[str, str]) -> None:
+def test_a_reply_of_5_mb_is_shown_on_demand(page: Page, views: dict[str, str]) -> None:
     address = next(each for each in views if "beside" in each)
-    look_at(page, address, views[address])
+    open_expanded(page, address, views[address])
     page.get_by_role("button", name=f"Show all {len(LONG):,} characters").first.click()
 
     shown = page.locator(".turn.tool pre").nth(1)
     assert shown.evaluate("(element) => element.textContent.length") == len(LONG)
 
 
-def test_every_view_is_looked_at(furnished: tuple[str, Showcase]) -> None:
+def test_every_view_is_covered(furnished: tuple[str, Showcase]) -> None:
     patterns = re.findall(r"^  \[/(\^.*\$)/, ", (STATIC / "main.js").read_text(), re.MULTILINE)
     paths = [path.partition("?")[0] for path in furnished[1].views]
 

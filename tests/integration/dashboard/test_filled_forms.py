@@ -202,7 +202,7 @@ def test_a_batch_is_filled_in_and_completes(
     assert gateway.http.get(f"/v1/batches/{job_id}").json()["request_counts"]["completed"] == 1
 
 
-def test_a_list_that_an_example_gave_can_be_left_out(page: Page, gateway: GatewayClient) -> None:
+def test_a_list_of_an_example_can_be_omitted(page: Page, gateway: GatewayClient) -> None:
     form = Form(page, gateway, "rollout")
     form.choose("Start from", "A registered model that runs code, rewarded for the right box")
     form.click("Remove tools 1")
@@ -210,7 +210,7 @@ def test_a_list_that_an_example_gave_can_be_left_out(page: Page, gateway: Gatewa
     assert "tools" not in form.shown
 
 
-def test_values_of_a_map_need_names_of_their_own(page: Page, gateway: GatewayClient) -> None:
+def test_map_entries_need_unique_names(page: Page, gateway: GatewayClient) -> None:
     form = Form(page, gateway, "fine-tune")
     for number in (1, 2):
         form.click("Add to metadata")
@@ -226,9 +226,7 @@ def test_values_of_a_map_need_names_of_their_own(page: Page, gateway: GatewayCli
     assert form.shown == {"metadata": {"team": "blue", "site": "blue"}}
 
 
-def test_everything_that_is_refused_is_told_at_its_field(
-    browser: Browser, gateway: GatewayClient
-) -> None:
+def test_every_rejected_field_shows_its_error(browser: Browser, gateway: GatewayClient) -> None:
     page = browser.new_page()  # the console of `page` may not tell of a refused request
     form = Form(page, gateway, "rollout")
     form.click("Add to tools")

@@ -1,4 +1,4 @@
-"""What a job was asked for and its results: the main ones, and what unfolds."""
+"""A job's configuration and results: the main results and the collapsible ones."""
 
 from collections.abc import Iterator
 
@@ -30,19 +30,19 @@ def file_id(gateway: GatewayClient) -> str:
 
 
 def open_job(page: Page, gateway: GatewayClient, job_id: str) -> Locator:
-    """What the page of a job shows below its configuration and results."""
+    """The configuration and results on a job's page."""
     page.goto(str(gateway.http.base_url.join(f"/ui/jobs/{job_id}")))
     return page.locator(".results")
 
 
 def unfold(place: Locator, name: str) -> Locator:
-    """Unfold the value of a name; returns it."""
+    """Expand the value of a name; returns it."""
     value = place.locator(f"dt:text-is('{name}') + dd").first
     value.locator("summary").first.click()
     return value
 
 
-def test_nested_results_unfold_below_the_main_ones(
+def test_nested_results_expand_below_the_main_ones(
     page: Page, gateway: GatewayClient, database: Database, file_id: str
 ) -> None:
     evaluations = SucceededEvaluations(gateway.http, database, gateway.home, file_id)
@@ -64,7 +64,7 @@ def test_nested_results_unfold_below_the_main_ones(
     expect(shown).not_to_contain_text("{")
 
 
-def test_what_is_unfolded_stays_so_when_results_come(
+def test_expanded_entries_stay_expanded_when_results_arrive(
     page: Page, gateway: GatewayClient, database: Database, file_id: str
 ) -> None:
     body = {"model": "base", "benchmarks": [{"name": n, "file": file_id} for n in ("one", "two")]}

@@ -1,4 +1,4 @@
-"""The filters of the jobs view, which all jobs are searched with, and answers that come late."""
+"""The filters of the jobs view, which search all jobs, and late responses."""
 
 import re
 import uuid
@@ -19,7 +19,7 @@ def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
 
 
 def add_cancelled_jobs(gateway: GatewayClient, count: int) -> None:
-    """Jobs like the latest one, but that they were cancelled and have no metadata."""
+    """Add cancelled copies of the latest job, without metadata."""
     database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
     columns = [each.name for each in JobRow.__table__.columns if each.name != "seq"]
     with database.write() as session:
@@ -46,9 +46,7 @@ def test_jobs_are_filtered_by_status_and_text(page: Page, gateway: GatewayClient
     expect(page).to_have_url(re.compile("text=BLUE"))
 
 
-def test_jobs_are_filtered_by_all_at_once_and_by_exact_metadata(
-    page: Page, gateway: GatewayClient
-) -> None:
+def test_filters_combine_and_match_metadata_exactly(page: Page, gateway: GatewayClient) -> None:
     blue = gateway.submit("succeed", metadata={"shade": "blue"})
     light = gateway.submit("succeed", metadata={"shade": "blue sky"})
     failed = gateway.submit("fail", metadata={"shade": "blue"})
@@ -76,9 +74,7 @@ def test_jobs_are_filtered_by_all_at_once_and_by_exact_metadata(
     expect(metadata).to_have_attribute("aria-invalid", "true")
 
 
-def test_a_text_is_looked_for_in_jobs_that_are_not_shown(
-    page: Page, gateway: GatewayClient
-) -> None:
+def test_text_search_covers_jobs_beyond_the_first_page(page: Page, gateway: GatewayClient) -> None:
     label = f"50% {uuid.uuid4().hex}"
     old = gateway.submit("succeed", metadata={"note": label})
     gateway.wait_until(old, "succeeded")
@@ -102,7 +98,9 @@ def test_a_text_is_looked_for_in_jobs_that_are_not_shown(
     expect(page.get_by_text("No matching jobs.")).to_be_visible()
 
 
-def test_a_late_answer_to_an_older_filter_is_not_shown(page: Page, gateway: GatewayClient) -> None:
+def test_a_late_response_to_an_older_filter_is_discarded(
+    page: Page, gateway: GatewayClient
+) -> None:
     failed, done = gateway.submit("fail"), gateway.submit("succeed")
     gateway.wait_until(failed, "failed")
     gateway.wait_until(done, "succeeded")

@@ -1,4 +1,4 @@
-"""The lineage of a model in a browser: parents, data and what was made of it, as a graph."""
+"""The lineage of a model in a browser: the graph of its ancestors, data and descendants."""
 
 import re
 import time
@@ -15,7 +15,7 @@ from tests.support.gateway import GatewayClient
 
 @pytest.fixture(scope="module")
 def job(gateway: GatewayClient) -> str:
-    """The job that is named as the maker of a family of models."""
+    """The job recorded as the creator of a family of models."""
     job_id = gateway.submit("succeed")  # registers the model base
     gateway.wait_until(job_id, "succeeded")
     sums = {"file": "file-sums", "sha256": "5" * 64, "num_samples": 1200}
@@ -40,7 +40,7 @@ def register(gateway: GatewayClient, *rows: dict[str, Any]) -> None:
 
 
 def trained(name: str, parent: str, job_id: str, **files: dict[str, Any]) -> dict[str, Any]:
-    """The row of a model that a job made from its parent and files."""
+    """The row of a model that a job created from its parent and files."""
     versions = {"llamafactory": "1.2.3"}
     lineage = {"job_id": job_id, "parent": parent, "files": files, "library_versions": versions}
     made = {"job_id": job_id, "created_at": time.time(), "lineage": lineage}
@@ -48,7 +48,7 @@ def trained(name: str, parent: str, job_id: str, **files: dict[str, Any]) -> dic
 
 
 def change_job(gateway: GatewayClient, job_id: str, **values: Any) -> None:
-    """Change what the database holds of a job."""
+    """Update a job's row in the database."""
     database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
     with database.write() as session:
         session.execute(update(JobRow).where(JobRow.id == job_id).values(**values))
@@ -77,7 +77,7 @@ def left_of(graph: Locator, name: str) -> float:
     return box["x"]
 
 
-def test_a_model_stands_between_its_origin_and_what_was_made_of_it(
+def test_a_model_is_between_its_ancestors_and_descendants(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
     open_view(page, gateway, "/ui/models")
@@ -98,7 +98,7 @@ def test_a_model_stands_between_its_origin_and_what_was_made_of_it(
     expect(data).to_have_attribute("href", "/ui/data/file-sums")
 
 
-def test_each_model_leads_to_its_own_lineage(page: Page, gateway: GatewayClient, job: str) -> None:
+def test_each_model_links_to_its_own_lineage(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, "/ui/lineage?model=family-b")
     graph_of(page).get_by_role("link", name="family-a", exact=True).click()
 
@@ -108,7 +108,7 @@ def test_each_model_leads_to_its_own_lineage(page: Page, gateway: GatewayClient,
     expect(graph.get_by_role("link", name="family-d", exact=True)).to_be_visible()
 
 
-def test_the_table_tells_data_and_versions(page: Page, gateway: GatewayClient, job: str) -> None:
+def test_the_table_shows_data_and_versions(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, "/ui/lineage?model=family-a")
 
     row = page.get_by_role("table").get_by_role("row").filter(has_text="file-calls")
@@ -116,7 +116,7 @@ def test_the_table_tells_data_and_versions(page: Page, gateway: GatewayClient, j
     expect(row).to_contain_text("llamafactory 1.2.3")
 
 
-def test_a_parent_that_was_deleted_is_named(page: Page, gateway: GatewayClient, job: str) -> None:
+def test_a_deleted_parent_is_shown(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, "/ui/lineage?model=family-orphan")
 
     items = graph_of(page).get_by_role("listitem")
@@ -124,9 +124,7 @@ def test_a_parent_that_was_deleted_is_named(page: Page, gateway: GatewayClient, 
     expect(items.filter(has_text="family-gone")).to_contain_text("not in the registry")
 
 
-def test_a_job_leads_to_its_data_its_parent_and_what_it_made(
-    page: Page, gateway: GatewayClient
-) -> None:
+def test_a_job_links_to_its_data_parent_and_output(page: Page, gateway: GatewayClient) -> None:
     data, more = upload(gateway), upload(gateway)
     job_id = gateway.submit(
         "succeed",
@@ -147,7 +145,7 @@ def test_a_job_leads_to_its_data_its_parent_and_what_it_made(
     expect(graph_of(page).locator("[aria-current]")).to_have_text("base")
 
 
-def test_a_job_that_began_at_a_checkpoint_leads_to_its_job(
+def test_a_job_started_from_a_checkpoint_links_to_its_job(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
     job_id = gateway.submit("succeed", metadata={"campaign": f"campaign-{'0' * 24}", "loop": "3"})
@@ -163,7 +161,7 @@ def test_a_job_that_began_at_a_checkpoint_leads_to_its_job(
     expect(campaign).to_have_attribute("href", f"/ui/campaigns/campaign-{'0' * 24}/loops/3")
 
 
-def test_a_checkpoint_stands_between_its_origin_and_what_was_made_of_it(
+def test_a_checkpoint_is_between_its_ancestors_and_descendants(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
     first = gateway.submit("succeed")
@@ -185,7 +183,7 @@ def test_a_checkpoint_stands_between_its_origin_and_what_was_made_of_it(
     expect(page.get_by_text("The job does not have this checkpoint.")).to_be_visible()
 
 
-def test_a_model_that_does_not_exist_is_told(page: Page, gateway: GatewayClient, job: str) -> None:
+def test_an_unknown_model_is_reported(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, "/ui/lineage?model=nothing")
 
     expect(page.get_by_text("No model named nothing.")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The end of a job's log on its page: bounded, followed while the job runs, and always text."""
+"""The tail of a job's log on its page: bounded, followed live, and always plain text."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_the_log_of_a_running_job_is_followed(
     assert shown.evaluate("(e) => e.scrollHeight - e.scrollTop - e.clientHeight < 2")
 
 
-def test_a_reader_who_has_scrolled_up_stays_there(
+def test_scroll_position_is_kept_after_scrolling_up(
     page: Page, gateway: GatewayClient, running_job: str
 ) -> None:
     log = log_of(gateway, running_job)
@@ -72,7 +72,7 @@ def test_a_reader_who_has_scrolled_up_stays_there(
     assert shown.evaluate("(element) => element.scrollTop") == 0
 
 
-def test_a_log_that_was_cut_short_is_read_from_its_start(
+def test_a_truncated_log_is_read_from_the_start(
     page: Page, gateway: GatewayClient, running_job: str
 ) -> None:
     log = log_of(gateway, running_job)
@@ -85,7 +85,7 @@ def test_a_log_that_was_cut_short_is_read_from_its_start(
     expect(shown.locator("span")).to_have_text(["new"])
 
 
-def test_of_a_large_log_only_the_end_is_read(page: Page, gateway: GatewayClient) -> None:
+def test_only_the_tail_of_a_large_log_is_read(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
     log = log_of(gateway, job_id)
@@ -109,7 +109,7 @@ def test_of_a_large_log_only_the_end_is_read(page: Page, gateway: GatewayClient)
     expect(page.get_by_role("link", name="log.txt", exact=True)).to_have_count(1)
 
 
-def test_what_is_logged_stays_text_and_is_not_announced(page: Page, gateway: GatewayClient) -> None:
+def test_log_output_is_plain_text_and_not_announced(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
     append(log_of(gateway, job_id), f"{HOSTILE}\nthe next line\n")

@@ -1,4 +1,4 @@
-"""How long a job waited and how long each of its phases took, on its page."""
+"""The durations of a job's wait and phases on its page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.gateway import GatewayClient
 
 BEGAN = 1_700_000_000
 STEP = None
-"""An event that tells of no phase."""
+"""An event without a phase."""
 
 
 def ended_job(
@@ -20,7 +20,7 @@ def ended_job(
     attempts: Sequence[tuple[int, int]],
     events: Sequence[tuple[int, str | None]],
 ) -> str:
-    """A job whose attempts and phases began and ended these seconds after its creation."""
+    """A job whose attempts and phases started and ended these seconds after its creation."""
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
     first, last = attempts[0][0], attempts[-1][1]
@@ -65,7 +65,7 @@ def open_job(page: Page, gateway: GatewayClient, job_id: str) -> Locator:
     return page.get_by_role("list", name="Phases in order of first occurrence")
 
 
-def test_phases_are_added_up_over_attempts(page: Page, gateway: GatewayClient) -> None:
+def test_phases_are_summed_over_attempts(page: Page, gateway: GatewayClient) -> None:
     first = [(12, "loading_model"), (20, "training"), (80, "evaluating"), (90, "training")]
     job_id = ended_job(gateway, [(10, 100), (110, 141)], [*first, (111, "training")])
     phases = open_job(page, gateway, job_id)

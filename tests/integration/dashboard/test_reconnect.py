@@ -1,4 +1,4 @@
-"""A page whose gateway is killed: it goes on with the next one, and misses or repeats no event."""
+"""A page whose gateway is killed: it reconnects to the next one, losing or repeating no event."""
 
 import hashlib
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.processes import Process, free_port, is_ready, running
 from tests.support.waiting import wait_for
 
 
-def test_a_page_goes_on_after_the_gateway_was_killed(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_reconnects_after_the_gateway_is_killed(browser: Browser, tmp_path: Path) -> None:
     home, log, port = tmp_path / "home", tmp_path / "gateway.log", free_port()
     url, arguments = f"http://127.0.0.1:{port}", ["--port", str(port)]
     hashed = hashlib.sha256(KEY.encode()).hexdigest()

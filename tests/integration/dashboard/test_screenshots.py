@@ -1,4 +1,4 @@
-"""The pictures of the documentation: one is taken, and what a missing demonstration is told as."""
+"""The documentation's screenshots: taking one, and naming a missing demo."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from temper.client import Temper
 from tests.support.gateway import GatewayClient
 
 
-def test_a_picture_is_taken(browser: Browser, gateway: GatewayClient, tmp_path: Path) -> None:
+def test_a_screenshot_is_taken(browser: Browser, gateway: GatewayClient, tmp_path: Path) -> None:
     gateway.wait_until(gateway.submit("succeed"), "succeeded")
     jobs = next(view for view in VIEWS if view.name == "jobs")
     file = tmp_path / "jobs.webp"
@@ -24,10 +24,10 @@ def test_a_picture_is_taken(browser: Browser, gateway: GatewayClient, tmp_path: 
     assert (header[:4], header[8:12]) == (b"RIFF", b"WEBP")
 
 
-def test_the_picture_of_the_chat_has_the_answers_of_both_models(
-    page: Page, gateway: GatewayClient, provoked: list[str]
+def test_the_chat_screenshot_has_answers_of_both_models(
+    page: Page, gateway: GatewayClient, expected_errors: list[str]
 ) -> None:
-    provoked.append("status of 503")
+    expected_errors.append("status of 503")
     unready = {"status": 503, "json": {"error": {"message": "the engine is being started"}}}
     piece = {"choices": [{"delta": {"content": "85"}}]}
     stream = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n"
@@ -52,7 +52,7 @@ def test_the_picture_of_the_chat_has_the_answers_of_both_models(
         ("chat", "temper demo addition"),
     ],
 )
-def test_a_missing_demonstration_is_named(gateway: GatewayClient, view: str, demo: str) -> None:
+def test_a_missing_demo_is_named(gateway: GatewayClient, view: str, demo: str) -> None:
     path_of = next(each.path for each in VIEWS if each.name == view)
     with (
         Temper(str(gateway.http.base_url)) as client,

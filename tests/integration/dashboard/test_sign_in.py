@@ -1,4 +1,4 @@
-"""Signing in to a gateway with keys: the cookie stands for the key, in our own pages alone."""
+"""Sign-in to a gateway with keys: the cookie replaces the key, for our own pages only."""
 
 import hashlib
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def test_the_cookie_stands_for_the_key(locked: str) -> None:
 
 
 @pytest.mark.parametrize("origin", [None, "https://evil.example", "http://127.0.0.1:1"])
-def test_other_pages_cannot_use_the_cookie_to_change_anything(
+def test_other_origins_cannot_change_anything_with_the_cookie(
     locked: str, origin: str | None
 ) -> None:
     with signed_in(locked) as client:
@@ -64,7 +64,7 @@ def test_other_pages_cannot_use_the_cookie_to_change_anything(
     assert ours.status_code == 404
 
 
-def test_a_changed_cookie_is_worthless(locked: str) -> None:
+def test_a_tampered_cookie_is_rejected(locked: str) -> None:
     with signed_in(locked) as client:
         (cookie,) = client.cookies.jar
         expires, principal, signature = str(cookie.value).split(".")

@@ -1,4 +1,4 @@
-"""Forms of the dashboard that start jobs, made from the gateway's OpenAPI description."""
+"""The dashboard's forms that start jobs, generated from the gateway's OpenAPI description."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def open_form(page: Page, gateway: GatewayClient, name: str, query: str = "") ->
 
 
 def body_in(page: Page, region: str) -> Any:
-    """The request in a command: what stands between the marks of its here-document."""
+    """The request in a command: the body of its here-document."""
     command = page.get_by_role("region", name=region).text_content() or ""
     return json.loads(command.partition("<<'END'\n")[2].partition("\nEND")[0])
 
@@ -70,7 +70,7 @@ def test_a_form_holds_every_example_of_the_description(
         assert body_in(page, "Request as CLI commands") == job_file
 
 
-def test_a_form_refuses_text_that_is_no_value(page: Page, gateway: GatewayClient) -> None:
+def test_a_form_rejects_invalid_values(page: Page, gateway: GatewayClient) -> None:
     open_form(page, gateway, "rollout")
     start = page.get_by_role("button", name="Start", exact=True)
     samples = page.get_by_role("textbox", name="samples_per_prompt", exact=True)
@@ -90,7 +90,7 @@ def test_a_form_refuses_text_that_is_no_value(page: Page, gateway: GatewayClient
     assert body_in(page, "Request as curl") == {"samples_per_prompt": 7}
 
 
-def test_a_form_offers_what_a_field_may_be(page: Page, gateway: GatewayClient) -> None:
+def test_a_form_offers_the_variants_of_a_field(page: Page, gateway: GatewayClient) -> None:
     open_form(page, gateway, "evaluation")
     page.get_by_role("combobox", name="model (required), as").select_option(label="RemoteModel")
     page.get_by_role("textbox", name="base_url (required)").fill("http://127.0.0.1:9/v1")
@@ -113,7 +113,7 @@ def test_items_are_added_to_a_list_and_removed(page: Page, gateway: GatewayClien
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_a_refusal_is_said_at_the_named_field(
+def test_a_rejection_is_shown_at_the_named_field(
     browser: Browser, gateway: GatewayClient, name: str
 ) -> None:
     page = browser.new_page()  # the console of `page` may not tell of a refused request

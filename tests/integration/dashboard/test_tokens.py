@@ -1,4 +1,4 @@
-"""The tokens of a trajectory in a browser: their text, its colors, and what is told of each."""
+"""The tokens of a trajectory in a browser: their text, colors and details."""
 
 import re
 
@@ -18,7 +18,7 @@ TEXTS = {1: "1+", 2: "1", 3: "=", 7: " two", 8: "\n", 9: HOSTILE}
 
 @pytest.fixture(scope="module")
 def path(gateway: GatewayClient) -> str:
-    """The view of a trajectory with three tokens of prompt, three sampled and one inserted."""
+    """The view of a trajectory with three prompt tokens, three sampled ones and one inserted."""
     folder = gateway.home / "models" / "worded"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text('{"model_type": "stub"}')
@@ -46,7 +46,7 @@ def path(gateway: GatewayClient) -> str:
 
 
 def open_view(page: Page, gateway: GatewayClient, path: str) -> Locator:
-    """The tokens of the view, once they are shown."""
+    """The tokens of the view, once loaded."""
     page.goto(str(gateway.http.base_url.join(path)))
     tokens = page.get_by_role("option").filter(visible=True).and_(page.locator(".tokens *"))
     expect(tokens).to_have_count(7)
@@ -63,7 +63,7 @@ def test_tokens_are_shown_as_text(page: Page, gateway: GatewayClient, path: str)
     assert "broken" not in page.title()
 
 
-def test_tokens_are_colored_by_what_the_address_says(
+def test_tokens_are_colored_by_the_overlay_in_the_url(
     page: Page, gateway: GatewayClient, path: str
 ) -> None:
     tokens = open_view(page, gateway, f"{path}?color=log_prob")
@@ -89,7 +89,7 @@ def test_tokens_are_colored_by_what_the_address_says(
         ("advantage", ["level-3", "level-3", "level-2 below"]),
     ],
 )
-def test_tokens_are_colored_by_what_an_update_computed(
+def test_tokens_are_colored_by_update_statistics(
     page: Page, gateway: GatewayClient, path: str, overlay: str, levels: list[str]
 ) -> None:
     tokens = open_view(page, gateway, f"{path}?color={overlay}")
@@ -97,12 +97,12 @@ def test_tokens_are_colored_by_what_an_update_computed(
     for token, level in zip((3, 5, 6), levels, strict=True):
         expect(tokens.nth(token)).to_have_class(f"sampled {level}")
     page.get_by_role("listbox", name="Tokens").press("End")
-    told = page.get_by_role("status")
-    expect(told).to_contain_text("1.105 times the sampler's")
-    expect(told).to_contain_text("-0.3")
+    details = page.get_by_role("status")
+    expect(details).to_contain_text("1.105 times the sampler's")
+    expect(details).to_contain_text("-0.3")
 
 
-def test_policy_versions_are_marked_where_they_begin(
+def test_policy_versions_are_marked_at_their_first_token(
     page: Page, gateway: GatewayClient, path: str
 ) -> None:
     tokens = open_view(page, gateway, f"{path}?beside=traj-0-0")
@@ -113,23 +113,23 @@ def test_policy_versions_are_marked_where_they_begin(
     assert marks == [None, None, None, "v4", None, None, "v5"]
 
 
-def test_a_token_is_read_by_keyboard(page: Page, gateway: GatewayClient, path: str) -> None:
+def test_tokens_are_selected_by_keyboard(page: Page, gateway: GatewayClient, path: str) -> None:
     tokens = open_view(page, gateway, path)
-    told = page.get_by_role("status")
-    expect(told).to_contain_text("Select a token")
+    details = page.get_by_role("status")
+    expect(details).to_contain_text("Select a token")
 
     page.get_by_role("listbox", name="Tokens").focus()
     page.keyboard.press("End")
-    expect(told).to_contain_text("-1 (36.8%)")
+    expect(details).to_contain_text("-1 (36.8%)")
     page.keyboard.press("ArrowLeft")
 
     expect(tokens.nth(5)).to_have_attribute("aria-selected", "true")
-    expect(told).to_contain_text("<script>")
-    expect(told).to_contain_text("5 (id 9)")
-    expect(told).to_contain_text("sampled by the policy")
-    expect(told).to_contain_text("-5 (0.67%)")
+    expect(details).to_contain_text("<script>")
+    expect(details).to_contain_text("5 (id 9)")
+    expect(details).to_contain_text("sampled by the policy")
+    expect(details).to_contain_text("-5 (0.67%)")
     tokens.nth(4).hover()
-    expect(told).to_contain_text("inserted")
+    expect(details).to_contain_text("inserted")
     assert page.locator("main script").count() == 0
 
 

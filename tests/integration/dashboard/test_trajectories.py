@@ -113,7 +113,7 @@ def test_trajectories_are_filtered_and_opened(page: Page, gateway: GatewayClient
     expect(page.get_by_text("question 1")).to_be_visible()
 
 
-def test_the_rewards_of_a_step_lead_to_its_trajectories(
+def test_the_rewards_of_a_step_link_to_its_trajectories(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories")
@@ -152,7 +152,7 @@ def test_a_conversation_shows_calls_and_the_group(
     expect(page).to_have_url(re.compile("traj-0-1$"))
 
 
-def test_a_group_shows_the_advantages_that_a_step_learned_with(
+def test_a_group_shows_the_advantages_of_a_training_step(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0?beside=traj-0-1")
@@ -174,7 +174,7 @@ def test_a_group_shows_the_advantages_that_a_step_learned_with(
     expect(group.filter(has_text="this one")).to_contain_text("(+0 vs. the mean), step 2")
 
 
-def test_a_trajectory_is_downloaded_as_its_route_answers(
+def test_a_trajectory_is_downloaded_as_the_api_returns_it(
     page: Page, gateway: GatewayClient, job: str, tmp_path: Path
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-0")
@@ -208,7 +208,7 @@ REFUSAL = "Object.defineProperty(navigator, 'clipboard', { value: %s })"
     ],
     ids=["without a clipboard", "denied"],
 )
-def test_a_refused_copy_is_told(
+def test_a_failed_copy_is_reported(
     page: Page, gateway: GatewayClient, job: str, clipboard: str, reason: str
 ) -> None:
     page.add_init_script(REFUSAL % clipboard)
@@ -220,7 +220,7 @@ def test_a_refused_copy_is_told(
     expect(page.get_by_role("button", name="Copy as JSON")).to_be_visible()
 
 
-def test_a_long_reply_is_cut_until_it_is_asked_for(
+def test_a_long_reply_is_shortened_until_expanded(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-1")
@@ -231,7 +231,7 @@ def test_a_long_reply_is_cut_until_it_is_asked_for(
     expect(reply).to_have_text(LONG)
 
 
-def test_estimated_numbers_of_tokens_are_called_estimates(
+def test_estimated_token_counts_are_labeled(
     page: Page, gateway: GatewayClient, endpoint_job: str
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{endpoint_job}/trajectories")
@@ -251,9 +251,7 @@ def test_estimated_numbers_of_tokens_are_called_estimates(
     expect(page.get_by_text(estimated, exact=True)).to_be_visible()
 
 
-def test_the_run_in_the_sandbox_is_behind_its_call(
-    page: Page, gateway: GatewayClient, job: str
-) -> None:
+def test_a_call_shows_its_sandbox_run(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
     expect(page.get_by_text("if _ is not None: print(_)").first).to_be_hidden()
     page.get_by_text("Sandbox run").press("Enter")
@@ -271,7 +269,7 @@ def test_the_run_in_the_sandbox_is_behind_its_call(
     assert "broken" not in page.title()
 
 
-def test_the_search_is_behind_its_call(page: Page, gateway: GatewayClient, job: str) -> None:
+def test_a_call_shows_its_search(page: Page, gateway: GatewayClient, job: str) -> None:
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-0-1")
     page.get_by_text("Search", exact=True).press("Enter")
 
@@ -306,7 +304,7 @@ def rollout_with(gateway: GatewayClient, calls: list[ToolCallRecord]) -> str:
     return job_id
 
 
-def test_a_failed_request_is_behind_its_call(
+def test_a_call_shows_its_failed_request(
     page: Page, gateway: GatewayClient, failed_calls: str
 ) -> None:
     open_view(page, gateway, f"/ui/jobs/{failed_calls}/trajectories/traj-0-0")
@@ -325,12 +323,12 @@ def test_a_failed_request_is_behind_its_call(
 
 
 def found_now(*documents: dict[str, str]) -> dict[str, object]:
-    """The answer of a search."""
+    """A search response."""
     hits = [{"document": each, "score": 0.5} for each in documents]
     return {"index": "wiki", "mode": "bm25", "results": [hits]}
 
 
-def test_a_passage_is_opened_whole_with_the_job_that_built_its_index(
+def test_a_passage_opens_in_full_with_its_indexing_job(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:
     rows = {"file": ("corpus.jsonl", b'{"id": "wiki-7", "contents": "A river."}\n')}
@@ -372,6 +370,6 @@ def test_a_passage_of_another_service_has_no_link(
 
 @pytest.fixture(scope="module")
 def foreign_search(gateway: GatewayClient, job: str) -> str:
-    """A job with a search that the gateway's own service did not answer."""
+    """A job with a search that an external service answered."""
     searched = SEARCH.model_copy(update={"own": False})
     return rollout_with(gateway, [call(run=searched)])

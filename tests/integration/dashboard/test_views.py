@@ -1,4 +1,4 @@
-"""The dashboard in a browser, over a gateway whose jobs do what their suffix says."""
+"""The dashboard in a browser, with jobs that run the script named by their suffix."""
 
 import json
 import re
@@ -101,7 +101,7 @@ def test_a_job_is_cloned_with_changes(page: Page, gateway: GatewayClient) -> Non
     assert (made["seed"], made["metadata"]) == (8, {"team": "red"})
 
 
-def test_a_job_shows_who_worked_on_it_and_how_that_ended(
+def test_a_job_shows_its_attempts_with_workers_and_outcomes(
     page: Page, gateway: GatewayClient
 ) -> None:
     job_id = gateway.submit("fail")
@@ -114,7 +114,7 @@ def test_a_job_shows_who_worked_on_it_and_how_that_ended(
     expect(rows.last).to_contain_text("failedFailed: ")
 
 
-def test_a_job_shows_what_differs_from_defaults_and_from_another(
+def test_a_job_shows_differences_from_defaults_and_another_job(
     page: Page, gateway: GatewayClient
 ) -> None:
     one = gateway.submit("succeed", seed=7, metadata={"team": "<b>blue</b>"})
@@ -135,7 +135,7 @@ def test_a_job_shows_what_differs_from_defaults_and_from_another(
     expect(rows.filter(has_text="seed")).to_have_text("seed78")
 
 
-def test_several_jobs_are_drawn_over_each_other(page: Page, gateway: GatewayClient) -> None:
+def test_curves_of_several_jobs_are_overlaid(page: Page, gateway: GatewayClient) -> None:
     first, second = gateway.submit("succeed"), gateway.submit("succeed")
     gateway.wait_until(first, "succeeded")
     gateway.wait_until(second, "succeeded")
@@ -146,9 +146,7 @@ def test_several_jobs_are_drawn_over_each_other(page: Page, gateway: GatewayClie
     expect(legend).to_contain_text(second)
 
 
-def test_the_time_of_each_step_is_divided_into_its_parts(
-    page: Page, gateway: GatewayClient
-) -> None:
+def test_step_times_are_divided_into_parts(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
     steps = [
@@ -175,9 +173,7 @@ def test_the_time_of_each_step_is_divided_into_its_parts(
     assert [round(part / waiting) for part in (generate, reward, update)] == [2, 1, 1]
 
 
-def test_steps_whose_wait_for_rollouts_is_not_divided_have_bars(
-    page: Page, gateway: GatewayClient
-) -> None:
+def test_undivided_step_times_have_bars(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
     times = {"step_seconds": 10, "rollout_seconds": 5, "update_seconds": 4}
@@ -191,7 +187,7 @@ def test_steps_whose_wait_for_rollouts_is_not_divided_have_bars(
     )
 
 
-def test_the_timeline_marks_policy_versions_and_leads_to_a_step(
+def test_the_timeline_marks_policy_versions_and_links_to_steps(
     page: Page, gateway: GatewayClient
 ) -> None:
     job_id = gateway.submit("succeed")
@@ -247,7 +243,7 @@ def test_a_job_fits_on_a_phone(page: Page, gateway: GatewayClient) -> None:
     assert page.evaluate(wide) == []
 
 
-def test_what_a_job_says_is_shown_as_text(page: Page, gateway: GatewayClient) -> None:
+def test_job_output_is_shown_as_plain_text(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("succeed", metadata={"note": HOSTILE})
     gateway.wait_until(job_id, "succeeded")
     open_view(page, gateway, f"/ui/jobs/{job_id}")
@@ -269,7 +265,7 @@ def test_other_views_show_their_tables(
     expect(page.locator("main")).to_contain_text(text)
 
 
-def test_pages_may_load_nothing_from_elsewhere(gateway: GatewayClient) -> None:
+def test_pages_load_nothing_from_other_origins(gateway: GatewayClient) -> None:
     answer = gateway.http.get("/ui")
 
     policy = answer.headers["content-security-policy"]
@@ -282,13 +278,13 @@ def test_pages_may_load_nothing_from_elsewhere(gateway: GatewayClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/ui/../app.py", "/ui/%2e%2e/app.py", "/ui/views/../../app.py"])
-def test_no_path_leads_out_of_the_dashboard(gateway: GatewayClient, path: str) -> None:
+def test_paths_cannot_escape_the_dashboard(gateway: GatewayClient, path: str) -> None:
     answer = gateway.http.get(path)
 
     assert "GatewayContext" not in answer.text
 
 
-def test_a_page_goes_on_after_the_gateway_was_away(page: Page, gateway: GatewayClient) -> None:
+def test_a_page_reconnects_after_an_outage(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("forever")
     open_view(page, gateway, f"/ui/jobs/{job_id}")
     events = page.get_by_label("Events, newest last")
