@@ -224,7 +224,7 @@ class Showcase:
         assert answer.status_code == 200, answer.text
 
     def _data(self) -> tuple[str, str]:
-        """A file with hostile name, rows and check errors, and a model to tokenize it."""
+        """A file with a hostile name, rows and check errors, and a model to tokenize it."""
         folder = self._gateway.home / "models" / SHOWN_MODEL
         folder.mkdir(parents=True)
         FAMILIES["qwen3"].write(folder)

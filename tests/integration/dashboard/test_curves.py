@@ -1,4 +1,4 @@
-"""Curves in a browser: their axis, and the shared zoom of all plots by pointer, keyboard and URL."""
+"""Curves in a browser: their axis, and the shared zoom by pointer, keyboard and URL."""
 
 import json
 import re
