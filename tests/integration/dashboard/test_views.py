@@ -91,7 +91,7 @@ def test_a_job_is_cloned_with_changes(page: Page, gateway: GatewayClient) -> Non
     body.fill(json.dumps({**asked, "seed": 8, "metadata": {"team": "red"}}))
     changed = page.get_by_role("region", name="Changes")
     expect(changed.get_by_role("row")).to_have_text(
-        ["FieldWasIs", 'metadata.team"<b>blue</b>""red"', "seed78"]
+        ["FieldOriginalNew", 'metadata.team"<b>blue</b>""red"', "seed78"]
     )
     page.get_by_role("button", name="Submit").click()
 
@@ -297,3 +297,10 @@ def test_a_page_reconnects_after_an_outage(page: Page, gateway: GatewayClient) -
     later = latest.get("step", 0) + 200
     expect(events).to_contain_text(f"Step {later}:")
     gateway.cancel(job_id)
+
+
+def test_an_incomplete_response_is_reported(page: Page, gateway: GatewayClient) -> None:
+    page.route("**/v1/workers", lambda route: route.fulfill(body='{"data": ['))
+    open_view(page, gateway, "/ui/workers")
+
+    expect(page.get_by_role("alert")).to_have_text("the response was interrupted")

@@ -48,8 +48,9 @@ export async function request(path, { method = "GET", body, headers = {}, signal
     signal: withTimeout(seconds, signal),
   }, signal);
   if (response.status === 204) return null;
-  const answer = await response.json().catch(() => null);
+  const answer = await response.json().catch(() => undefined);
   signal?.throwIfAborted();
+  if (answer === undefined) throw new ApiError(0, "the response was interrupted");
   return answer;
 }
 
