@@ -120,7 +120,7 @@ def test_tokens_in_the_loss_follow_the_settings(page: Page, data: GatewayClient)
     first, second = (tokens.locator("span").nth(each).bounding_box() for each in (0, 1))
     assert first is not None
     assert second is not None
-    assert second["y"] == first["y"]  # beside each other, as text
+    assert second["y"] == first["y"]  # inline, as text
     learned = "".join(tokens.locator(".learned").all_text_contents())
     assert learned.endswith("2<|im_end|>")
     assert "1+1" not in learned
@@ -160,7 +160,7 @@ def test_the_form_has_the_tokenization_settings_of_the_method(
     expect(same).to_contain_text('"max_seq_length": 16')
     command = f"temper files examples {file} --model '{MODEL}' --method 'supervised'"
     expect(same).to_contain_text(command)
-    page.get_by_role("combobox", name="Method").select_option("pretraining")
+    page.get_by_role("combobox", name="Method", exact=True).select_option("pretraining")
 
     expect(page.get_by_label("mask_history")).to_have_count(0)
     expect(page.get_by_label("max_seq_length")).to_have_value("16")

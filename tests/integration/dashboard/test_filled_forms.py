@@ -1,6 +1,6 @@
-"""Forms that start jobs, filled in as a user does, with real workers behind the gateway.
+"""Forms that start jobs, filled in as a user would, with real workers behind the gateway.
 
-What the gateway holds in the end is the request that the form showed.
+The gateway ends up with the request that the form showed.
 """
 
 import json

@@ -22,7 +22,7 @@ def database(gateway: GatewayClient) -> Iterator[Database]:
 
 @pytest.fixture(scope="module")
 def file_id(gateway: GatewayClient) -> str:
-    """A file of rows to answer, beside the model that answers them."""
+    """An evaluation file; also registers the model under evaluation."""
     gateway.submit("succeed")  # registers the model
     files = {"file": ("evals.jsonl", b'{"prompt": "1+1=", "gold": "2"}\n')}
     made = gateway.http.post("/v1/files", files=files, data={"purpose": "evals"})

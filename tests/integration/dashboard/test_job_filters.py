@@ -121,7 +121,7 @@ def test_a_late_response_to_an_older_filter_is_discarded(
     expect(page.get_by_role("link", name=done)).to_have_count(0)
     for route in held:
         route.fulfill(body=late, content_type="application/json")
-    page.evaluate("fetch('/v1/workers').then((answer) => answer.text())")  # answered behind it
+    page.evaluate("fetch('/v1/workers').then((answer) => answer.text())")  # returns after it
 
     assert page.get_by_role("link", name=failed).count() == 0
     expect(page.get_by_role("alert")).to_be_empty()

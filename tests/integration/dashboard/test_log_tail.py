@@ -90,7 +90,7 @@ def test_only_the_tail_of_a_large_log_is_read(page: Page, gateway: GatewayClient
     gateway.wait_until(job_id, "succeeded")
     log = log_of(gateway, job_id)
     append(log, "".join(f"{number:03} {'ü' * 2000}\n" for number in range(100)))
-    for number in range(101):  # the log stands behind the files that are listed
+    for number in range(101):  # the log is beyond the first page of files
         (log.parent / f"checked-{number:03}").touch()
     answers: list[dict[str, str]] = []
     page.on(

@@ -28,7 +28,7 @@ def test_a_page_reconnects_after_the_gateway_is_killed(browser: Browser, tmp_pat
             job_id = client.submit("nothing")  # there is no worker: all its events come from here
         database = Database(f"sqlite:///{home / 'temper.db'}")
         events = Events(database, job_id)
-        page = browser.new_context().new_page()  # of a lost gateway a browser's console tells
+        page = browser.new_context().new_page()  # the console logs the lost gateway
         page.set_default_timeout(PATIENCE_MS)
         page.goto(f"{url}/ui/jobs/{job_id}")
         page.get_by_label("API key").fill(KEY)

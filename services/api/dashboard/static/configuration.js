@@ -6,7 +6,7 @@ import { json } from "./format.js";
 import { differences, withoutNulls } from "./request_difference.js";
 import { bodyOf, holds, resolve, variants } from "./schema.js";
 
-/** A collapsible section that loads when expanded; expanded at once if there is an `other` job. */
+/** A collapsible section that loads when expanded; initially expanded if there is an `other` job. */
 export function configurationSection(id, other, onCompare, signal) {
   const place = h("div", { "aria-live": "polite" });
   const problem = h("p", { class: "error", role: "alert" });

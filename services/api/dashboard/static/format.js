@@ -27,6 +27,16 @@ export function number(value) {
   return Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
 }
 
+/** A number with its sign. */
+export function signed(value) {
+  return `${value >= 0 ? "+" : ""}${number(value)}`;
+}
+
+/** A wire name with spaces for underscores. */
+export function words(name) {
+  return name.replaceAll("_", " ");
+}
+
 /** A number of bytes in the largest unit that leaves at least 1. */
 export function bytes(count) {
   const unit = Math.max(0, BYTE_UNITS.findLastIndex((_, power) => count >= 1024 ** power));

@@ -2,7 +2,7 @@
 // results and lists.
 
 import { facts, h, table, whole } from "./dom.js";
-import { bytes, duration, json, number, oneDirection } from "./format.js";
+import { bytes, duration, json, number, oneDirection, words } from "./format.js";
 import { interval, isShare, value as metricValue } from "./metric_value.js";
 
 const SHOWN_ABOVE = new Set(["id", "object", "status", "phase", "progress", "error", "created_at", "started_at", "finished_at",
@@ -147,8 +147,4 @@ function estimate({ mean, ci95 }, share) {
   if (mean === null) return "nothing graded";
   const ends = interval(ci95, (end) => metricValue(end, share));
   return `${metricValue(mean, share)}${ends ? ` (95% CI ${ends})` : ""}`;
-}
-
-function words(name) {
-  return name.replaceAll("_", " ");
 }

@@ -2,7 +2,7 @@
 
 import { poll, request } from "../api.js";
 import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
-import { isFinal, number, time } from "../format.js";
+import { isFinal, number, signed, time } from "../format.js";
 import { progress, status } from "./jobs.js";
 
 const REFRESH_SECONDS = 2;
@@ -138,8 +138,4 @@ function difference({ difference: mean, ci95: [low, high] }, widest) {
   middle.style.left = `${at(mean)}%`;
   const strip = h("span", { class: `interval ${low > 0 ? "good" : high < 0 ? "bad" : ""}`, "aria-hidden": "true" }, range, middle);
   return [strip, `${signed(mean)} (${signed(low)} to ${signed(high)})`];
-}
-
-function signed(value) {
-  return `${value >= 0 ? "+" : ""}${number(value)}`;
 }

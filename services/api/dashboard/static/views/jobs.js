@@ -2,7 +2,7 @@
 
 import { latestOf, poll, request, withQuery } from "../api.js";
 import { excerpt, field, h, sameBy, select, setInvalid, show, table } from "../dom.js";
-import { duration, shellQuoted, time, took } from "../format.js";
+import { duration, shellQuoted, time, took, words } from "../format.js";
 import { startLinks } from "./start.js";
 
 const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "check", "merge", "export", "serve", "campaign"];
@@ -116,8 +116,4 @@ function command(filter) {
 
 function options(values) {
   return Object.fromEntries(values.map((value) => [value, value ? words(value) : "any"]));
-}
-
-function words(name) {
-  return name.replaceAll("_", " ");
 }

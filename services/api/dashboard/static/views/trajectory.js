@@ -3,7 +3,7 @@
 import uPlot from "../vendor/uPlot.js";
 import { request } from "../api.js";
 import { facts, h, inline, sameBy, whole } from "../dom.js";
-import { duration, json, number } from "../format.js";
+import { duration, json, number, signed, words } from "../format.js";
 import { notesSection } from "../notes.js";
 import { TokenText } from "../token_text.js";
 import { toolRun } from "../tool_run.js";
@@ -31,7 +31,7 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
       Reward: number(one.reward),
       "Reward components": inline(Object.entries(one.reward_components), ", ", ([name, value]) => [h("bdi", {}, name), ` ${number(value)}`]),
       "Reward error": one.reward_error,
-      "Finish reason": one.finish_reason.replaceAll("_", " "),
+      "Finish reason": words(one.finish_reason),
       Error: one.error,
       Gold: inline(one.gold, " | ", (gold) => h("bdi", {}, gold)),
       Duration: `${duration(one.seconds)} (model ${duration(one.model_seconds)}, tools ${duration(one.tool_seconds)})`,
@@ -66,7 +66,7 @@ function tokensWithoutIds(turns) {
 
 function conversation(one, learned) {
   return h("section", { class: "side", "aria-label": one.id },
-    h("p", {}, h("strong", {}, one.id), ` ${one.reward === null ? "no reward" : `reward ${number(one.reward)}`}, ${one.finish_reason.replaceAll("_", " ")}${learned.get(one.id) ?? ""}`),
+    h("p", {}, h("strong", {}, one.id), ` ${one.reward === null ? "no reward" : `reward ${number(one.reward)}`}, ${words(one.finish_reason)}${learned.get(one.id) ?? ""}`),
     one.messages.map((message) => turn(message.role, text(message.content))),
     one.turns.map(turnWithCalls));
 }
@@ -99,13 +99,9 @@ function updateOf(one) {
   return `${one.advantage === null ? "" : `, advantage ${signed(one.advantage)}`}, step ${one.step}`;
 }
 
-function signed(value) {
-  return `${value >= 0 ? "+" : ""}${number(value)}`;
-}
-
 function turnWithCalls(one) {
   const calls = one.calls.map((call) => h("details", { open: true },
-    h("summary", {}, h("bdi", {}, call.name), `: ${call.outcome.replaceAll("_", " ")}, ${duration(call.seconds)}`),
+    h("summary", {}, h("bdi", {}, call.name), `: ${words(call.outcome)}, ${duration(call.seconds)}`),
     whole(json(call.arguments, 2)),
     turn("tool", call.shown ?? call.reply ?? ""),
     call.error === null ? null : h("p", { class: "error" }, h("bdi", {}, call.error)),
