@@ -47,8 +47,7 @@ def test_every_tracker_has_every_step_once_after_an_interruption(
     first.stop()
     report(reporter, 3, 4, 5)  # resumed from the checkpoint of step 2
     second = started(job, job_dir, tmp_path)
-    second.finish(End.SUCCEEDED)
-    wait_for(lambda: second.finished, "the end", 240)
+    second.finish(End.SUCCEEDED, 240.0, lambda: None)
 
     assert (first.warnings, second.warnings) == ([], [])
     kept = {name: read_back(python, name, tmp_path) for name in ("tensorboard", *TrackerName)}
@@ -74,7 +73,7 @@ def job(database: Database) -> Job:
 
 
 def started(job: Job, job_dir: Path, home: Path) -> JobTrackers:
-    """All trackers of a job, begun."""
+    """All trackers of a job, running."""
     selection = select_trackers(
         job, list(TrackerName), job_dir=job_dir, home=home, runtimes=RUNTIMES, environ=OFFLINE
     )
@@ -104,7 +103,7 @@ def has_delivered(trackers: JobTrackers, job_dir: Path) -> bool:
 
 
 def read_back(python: Path, name: str, home: Path) -> dict[str, Any]:
-    """What a tracker kept, read with its own package."""
+    """What a tracker recorded, read with its own package."""
     data = home / "trackers"
     run = subprocess.run(
         [python, "-m", "tests.support.tracked", name, home / "job", data, JOB],

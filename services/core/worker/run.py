@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from services.contracts.errors import TemperError
@@ -15,7 +14,6 @@ from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.jobs.claims import Claim, ClaimStage, check_claim, renew_lease
 from services.core.jobs.deadline import is_overdue
-from services.core.jobs.events import Draft, append_events
 from services.core.jobs.job import Job, LeaseLost
 from services.core.jobs.others import jobs_wait_for
 from services.core.process.child_signals import (
@@ -33,7 +31,6 @@ from services.core.process.supervised import (
     tree_name,
 )
 from services.core.tracking.selection import select_trackers
-from services.core.tracking.tracker import End
 from services.core.worker.handler import Handler, Launch
 from services.core.worker.outcome import (
     ChildExit,
@@ -51,7 +48,6 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.25
 CONTROL_SECONDS = 1.0
-TRACKER_POLL_SECONDS = 0.05
 LOG = "log.txt"
 
 
@@ -59,7 +55,7 @@ class ClaimRun:
     """Runs the child of one claim and updates the job with its outcome.
 
     ``deadline`` is the end of the claim's lease on the `lease_clock`; ``notes`` is the worker's
-    folder of notes of running process trees.
+    folder with a note per running process tree.
     """
 
     def __init__(
@@ -90,7 +86,7 @@ class ClaimRun:
         self._overdue = False
 
     def run(self) -> None:
-        """Run the claim to its end. Raises nothing that concerns only this job."""
+        """Run the claim to completion. Errors of this job are recorded, not raised."""
         try:
             self._settle(self._run_child())
         except LeaseLost as error:
@@ -163,7 +159,7 @@ class ClaimRun:
         )
 
     def _start_trackers(self) -> None:
-        """Start what tracks the work; nothing tracks a validation."""
+        """Start the trackers of the work; a validation has none."""
         if self._claim.stage is ClaimStage.WORK:
             settings = self._settings
             selection = select_trackers(
@@ -210,9 +206,8 @@ class ClaimRun:
         pause = POLL_SECONDS
         while not process.wait(pause):
             try:
-                if self._lease.renew_if_due():
+                if self._renew_lease():
                     process.renew(self._lease.deadline)
-                    self._trackers.renew(self._lease.deadline)
                 self._follower.follow()
                 if time.monotonic() - checked >= CONTROL_SECONDS:
                     checked = time.monotonic()
@@ -221,10 +216,10 @@ class ClaimRun:
                     if job.pause_requested_at is not None or self._overdue:
                         self._pause(launch)
                     if launch.yields:
-                        self._tell_of_others()
+                        self._signal_waiting_jobs()
                     bound_log(self._dir / LOG)
                     self._trackers.check()
-                    self._warn_of_trackers()
+                    self._record_tracker_warnings()
                 pause = POLL_SECONDS
             except DATABASE_AWAY as error:
                 logger.warning("job %s: the database is down: %s", self._claim.job.id, error)
@@ -234,8 +229,8 @@ class ClaimRun:
                 process.end()
 
     def _pause(self, launch: Launch) -> None:
-        """Ask the child for a checkpoint; have it stopped when it writes none. A validation goes
-        on, because it holds no device."""
+        """Ask the child for a checkpoint; have it stopped when it writes none. A validation
+        continues, because it holds no device."""
         if self._claim.stage is ClaimStage.VALIDATION:
             return
         now = time.monotonic()
@@ -246,11 +241,18 @@ class ClaimRun:
         waited = now - self._pausing_since
         self._paused = not launch.saves_on_pause or waited >= self._settings.pause_seconds
 
-    def _tell_of_others(self) -> None:
-        """Let the child know whether jobs wait for devices such as it holds."""
+    def _signal_waiting_jobs(self) -> None:
+        """Tell the child whether other jobs wait for its devices."""
         with self._database.read() as session:
             waiting = jobs_wait_for(session, self._claim)
         tell_that_others_wait(self._dir, waiting)
+
+    def _renew_lease(self) -> bool:
+        """Renew the lease, also of the trackers, if it is due; true when it was extended."""
+        renewed = self._lease.renew_if_due()
+        if renewed:
+            self._trackers.renew(self._lease.deadline)
+        return renewed
 
     def _settle(self, child_exit: ChildExit) -> None:
         retry_seconds = self._settings.retry_seconds
@@ -266,33 +268,15 @@ class ClaimRun:
         self._retry(follow)
         end = run_end(child_exit)
         if end is not None and not self._stopping.is_set():
-            self._finish_trackers(end)
+            self._trackers.finish(end, self._settings.tracker_seconds, self._renew_lease)
+            self._retry(self._record_tracker_warnings)
         self._retry(record)
 
-    def _finish_trackers(self, end: End) -> None:
-        """Wait until the trackers are finished, `tracker_seconds` at most."""
-        self._trackers.finish(end)
-        give_up = time.monotonic() + self._settings.tracker_seconds
-        while not self._trackers.finished and time.monotonic() < give_up:
-            time.sleep(TRACKER_POLL_SECONDS)
-            with suppress(*DATABASE_AWAY):  # the lease has time left, or its loss is noticed later
-                if self._lease.renew_if_due():
-                    self._trackers.renew(self._lease.deadline)
-        self._trackers.stop()
-        self._retry(self._warn_of_trackers)
-
-    def _warn_of_trackers(self) -> None:
-        """Record what went wrong with trackers."""
-        warnings = self._trackers.warnings
-        if warnings:
-            with self._database.write() as session:
-                check_claim(session, self._claim)
-                drafts = [Draft(text, level="warn") for text in warnings]
-                append_events(session, self._claim.job.id, drafts)
-            self._trackers.forget(warnings)
+    def _record_tracker_warnings(self) -> None:
+        self._trackers.record_warnings(self._database, self._claim)
 
     def _retry(self, step: Callable[[], None]) -> None:
-        """Do a step; while the database is down, retry until the lease expires."""
+        """Run a step; while the database is down, retry until the lease expires."""
         while True:
             try:
                 return step()
@@ -322,7 +306,7 @@ def _is_full(folder: Path) -> bool:
 
 
 RENEW_SHARE = 0.25
-"""A lease is renewed after this share of it: three renewals in a row may fail."""
+"""A lease is renewed after this fraction of it: three renewals in a row may fail."""
 
 
 class Lease:
@@ -344,16 +328,16 @@ class Lease:
         return lease_clock() >= self.deadline
 
     def renew_if_due(self) -> bool:
-        """Extend the lease when a share of it has passed; true when it was extended.
+        """Extend the lease when `RENEW_SHARE` of it has passed; true when it was extended.
 
         Raises `LeaseLost` when the job was taken.
         """
-        asked = lease_clock()
-        if self.deadline - asked > self._seconds * (1 - RENEW_SHARE):
+        requested_at = lease_clock()
+        if self.deadline - requested_at > self._seconds * (1 - RENEW_SHARE):
             return False
         with self._database.write() as session:
             renew_lease(session, self._claim, self._seconds)
-        self.deadline = asked + self._seconds
+        self.deadline = requested_at + self._seconds
         return True
 
     def check(self) -> tuple[Job, bool]:

@@ -1,14 +1,18 @@
-"""The processes of a job's trackers, as its worker supervises them."""
+"""The processes of a job's trackers, supervised by its worker."""
 
 import json
 import logging
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from services.contracts.errors import TemperError
+from services.core.db.engine import DATABASE_AWAY, Database
+from services.core.jobs.claims import Claim, check_claim
+from services.core.jobs.events import Draft, append_events
 from services.core.process.reporter import REPORTS
 from services.core.process.runtimes import child_environment
 from services.core.process.supervised import SupervisedProcess
@@ -23,23 +27,22 @@ CHILD = "services.core.tracking.child"
 FOLDER = ".tracking"
 """In the job's folder: one folder per tracker. Its name hides it from clients."""
 RESTART_SECONDS = 60.0
-"""A tracker that failed starts again after this long, for as long as the job runs."""
+"""Delay before a failed tracker is restarted, for as long as the job runs."""
 STOP_SECONDS = 5.0
-"""What a tracker has to deliver what it holds: when it is told that the run goes on later, and
-again after SIGTERM."""
+"""Time a tracker gets to flush its buffer when the run is interrupted, and again after SIGTERM."""
 POLL_SECONDS = 0.05
 MAX_WARNINGS = 10
-"""Of one tracker in one claim."""
+"""Per tracker and claim."""
 STALL_SECONDS = 300.0
-"""A tracker that has not moved for this long, with reports waiting, hangs."""
+"""A tracker that makes no progress for this long while reports are pending hangs."""
 
 
 class JobTrackers:
-    """All trackers of one claim. No method raises because of a tracker or waits for one, except
-    `stop`, which waits twice `STOP_SECONDS` at most.
+    """All trackers of one claim. A failing tracker never raises here, and only `finish` and `stop`
+    wait for one: `stop` twice `STOP_SECONDS` at most.
 
-    ``tree`` is the process tree of the claim: what kills that kills the trackers. ``notes`` is the
-    folder of notes of running trees.
+    ``tree`` is the process tree of the claim: killing that kills the trackers. ``notes`` is the
+    folder with a note per running tree.
     """
 
     def __init__(self, job_dir: Path, tree: str, notes: Path | None = None) -> None:
@@ -68,14 +71,23 @@ class JobTrackers:
             each.renew(deadline)
 
     def check(self) -> None:
-        """Note which trackers have failed or hang, and start those again whose pause is over."""
+        """Detect failed and hanging trackers, and restart those whose delay is over."""
         for each in self._trackers:
             each.check(self._deadline)
 
-    def finish(self, state: End) -> None:
-        """Tell them how the run ended; then wait until they are `finished`."""
+    def finish(self, state: End, seconds: float, renew_lease: Callable[[], object]) -> None:
+        """Notify them how the run ended, and stop those that have not exited after ``seconds``.
+
+        ``renew_lease`` is called while waiting; it may raise `LeaseLost`.
+        """
         for each in self._trackers:
             each.finish(state)
+        give_up = time.monotonic() + seconds
+        while not self.finished and time.monotonic() < give_up:
+            time.sleep(POLL_SECONDS)
+            with suppress(*DATABASE_AWAY):  # the lease has time left, or its loss is noticed later
+                renew_lease()
+        self.stop()
 
     @property
     def finished(self) -> bool:
@@ -83,7 +95,7 @@ class JobTrackers:
         return all(each.poll() for each in self._trackers)
 
     def stop(self) -> None:
-        """End those that still run; the next attempt continues them."""
+        """Stop those that still run; the next attempt continues them."""
         interrupted = [each for each in self._trackers if each.interrupt()]
         if interrupted:
             give_up = time.monotonic() + STOP_SECONDS
@@ -96,13 +108,20 @@ class JobTrackers:
 
     @property
     def warnings(self) -> list[str]:
-        """What went wrong and was not yet recorded, each reason of a tracker once."""
+        """Failures that are not yet recorded, each reason of a tracker once."""
         return [*self._missing, *(text for each in self._trackers for text in each.warnings)]
 
-    def forget(self, recorded: Sequence[str]) -> None:
-        """Drop warnings that were recorded."""
-        for warnings in (self._missing, *(each.warnings for each in self._trackers)):
-            warnings[:] = [text for text in warnings if text not in recorded]
+    def record_warnings(self, database: Database, claim: Claim) -> None:
+        """Move the `warnings` to the job's events. Raises `LeaseLost`."""
+        drafts = [Draft(text, level="warn") for text in self.warnings]
+        if not drafts:
+            return
+        with database.write() as session:
+            check_claim(session, claim)
+            append_events(session, claim.job.id, drafts)
+        self._missing.clear()
+        for each in self._trackers:
+            each.warnings.clear()
 
 
 class TrackerProcess:
@@ -118,16 +137,16 @@ class TrackerProcess:
         self._folder = job_dir / FOLDER / spec.name
         self._process: SupervisedProcess | None = None
         self._restart_at: float | None = None
-        self._told: End | None = None
+        self._run_end: End | None = None
         self._stopping = False
-        self._moved = (-1, time.monotonic())
+        self._last_progress = (-1, time.monotonic())
         self.warnings: list[str] = []
         self._warned: set[str] = set()
 
     def start(self, deadline: float) -> None:
         """Start the process."""
         self._restart_at = None
-        self._moved = (-1, time.monotonic())
+        self._last_progress = (-1, time.monotonic())
         try:
             self._prepare()
             self._process = SupervisedProcess.start(
@@ -149,7 +168,7 @@ class TrackerProcess:
             self._process.renew(deadline)
 
     def check(self, deadline: float) -> None:
-        """Note a failure or a hang; start again after a pause."""
+        """Detect a failure or a hang; restart after a delay."""
         if self._restart_at is not None and time.monotonic() >= self._restart_at:
             self.start(deadline)
         elif not self.poll() and self._hangs():
@@ -157,20 +176,20 @@ class TrackerProcess:
             self.end()
 
     def poll(self) -> bool:
-        """Whether it does not run."""
+        """Whether it is not running."""
         if self._process is None or not self._process.wait(0.0):
             return self._process is None
         process, self._process = self._process, None
-        if self._stopping or (self._told is not None and process.returncode == 0):
-            self._restart_at = None if self._told else time.monotonic() + RESTART_SECONDS
+        if self._stopping or (self._run_end is not None and process.returncode == 0):
+            self._restart_at = None if self._run_end else time.monotonic() + RESTART_SECONDS
         else:
             self._fail(f"failed: {self._reason(process)}")
         self._stopping = False
         return True
 
     def finish(self, state: End) -> None:
-        """Tell it how the run ended. One that is not running now has missed the end."""
-        self._told, self._restart_at = state, None
+        """Notify it how the run ended. One that is not running now misses the end."""
+        self._run_end, self._restart_at = state, None
         if self._process is not None and not self._stopping:
             try:
                 _write(self._folder / END, state)
@@ -178,23 +197,23 @@ class TrackerProcess:
                 self._warn(f"cannot be told of the end: {error}")
 
     def interrupt(self) -> bool:
-        """Tell it, if it was not told anything yet, that the run goes on later; false otherwise."""
-        if self._process is None or self._told is not None:
+        """Notify it that the run continues later; false if it was notified of an end before."""
+        if self._process is None or self._run_end is not None:
             return False
         self.finish(End.INTERRUPTED)
         return True
 
     def end(self) -> None:
-        """Stop its processes: TERM, the time to deliver what it holds, KILL."""
+        """Stop its processes: TERM, time to flush its buffer, KILL."""
         if self._process is None or self._stopping:
             return
-        if self._told is not None:
+        if self._run_end is not None:
             self._warn("did not finish in time and was stopped")
         self._stopping = True
         self._process.end()
 
     def wait(self) -> None:
-        """Wait until its processes have ended; the watchdog kills what outlives its grace."""
+        """Wait until its processes have exited; the watchdog kills them after the grace period."""
         while not self.poll():
             time.sleep(POLL_SECONDS)
         self._restart_at = None
@@ -209,18 +228,18 @@ class TrackerProcess:
         _write(self._folder / SPEC, json.dumps(run))
 
     def _hangs(self) -> bool:
-        """Whether reports wait while its position has not moved for long."""
+        """Whether reports are pending while its position has not advanced for `STALL_SECONDS`."""
         try:
-            waiting = self._reports.stat().st_size
+            pending = self._reports.stat().st_size
             delivered = int(json.loads((self._folder / POSITION).read_bytes())["reports"])
         except FileNotFoundError:
-            waiting, delivered = 1, 0  # it has not begun
+            pending, delivered = 1, 0  # it has not started
         except (OSError, ValueError, KeyError):
             return False
         now = time.monotonic()
-        if delivered >= waiting or delivered != self._moved[0]:
-            self._moved = (delivered, now)
-        return now - self._moved[1] > STALL_SECONDS
+        if delivered >= pending or delivered != self._last_progress[0]:
+            self._last_progress = (delivered, now)
+        return now - self._last_progress[1] > STALL_SECONDS
 
     def _reason(self, process: SupervisedProcess) -> str:
         try:
@@ -231,10 +250,10 @@ class TrackerProcess:
 
     def _fail(self, reason: str) -> None:
         self._warn(reason)
-        self._restart_at = time.monotonic() + RESTART_SECONDS if self._told is None else None
+        self._restart_at = time.monotonic() + RESTART_SECONDS if self._run_end is None else None
 
     def _warn(self, what: str) -> None:
-        """Keep a warning; one that repeats after a restart is logged only."""
+        """Add a warning; one that repeats after a restart is logged only."""
         warning = f"The tracker {self._spec.name} {what}"
         logger.warning("job %s: %s", self._spec.run.id, warning)
         if warning not in self._warned and len(self._warned) < MAX_WARNINGS:
@@ -243,7 +262,7 @@ class TrackerProcess:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that its reader sees whole or not at all."""
+    """Write a file atomically."""
     partial = path.with_suffix(".partial")
     partial.write_text(text)
     partial.replace(path)

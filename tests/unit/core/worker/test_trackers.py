@@ -1,4 +1,4 @@
-"""The processes of trackers, with a tracker that fails as told."""
+"""The processes of trackers, with a fake tracker and injected faults."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -42,9 +42,9 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         job.stop()
 
 
-def finish(job: JobTrackers, state: End = End.SUCCEEDED) -> None:
-    job.finish(state)
-    wait_for(lambda: job.finished, "the trackers are finished")
+def finish(job: JobTrackers, state: End = End.SUCCEEDED, seconds: float = 60.0) -> None:
+    job.finish(state, seconds, lambda: None)
+    assert job.finished
 
 
 def warning(job: JobTrackers) -> str:
@@ -61,7 +61,7 @@ def logged(folder: Path) -> list[int]:
     return [step for _, step, _ in calls(folder, "log")]
 
 
-def test_a_tracker_is_told_everything_before_the_end(tmp_path: Path, start: Start) -> None:
+def test_a_tracker_receives_all_metrics_before_the_end(tmp_path: Path, start: Start) -> None:
     reporter, job = Reporter(tmp_path), start()
     for step in range(5):
         reporter.metrics(step, loss=1.0)
@@ -89,7 +89,7 @@ def test_the_next_process_continues_after_the_last_step(tmp_path: Path, start: S
     assert (first.warnings, second.warnings) == ([], [])
 
 
-def test_a_killed_tracker_is_a_warning_and_starts_again(
+def test_a_killed_tracker_is_a_warning_and_restarts(
     tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trackers, "RESTART_SECONDS", 0.0)
@@ -123,14 +123,12 @@ def test_a_tracker_that_does_not_finish_is_stopped_with_a_warning(
     job = start(fault)
     wait_for(lambda: bool(calls(tmp_path, "start")), "the start")
 
-    job.finish(End.SUCCEEDED)
-    job.stop()
+    finish(job, seconds=0.2)
 
     assert job.warnings == ["The tracker fake did not finish in time and was stopped"]
-    assert job.finished
 
 
-def test_a_tracker_that_hangs_during_the_run_is_started_again(
+def test_a_tracker_that_hangs_during_the_run_is_restarted(
     tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trackers, "STALL_SECONDS", 0.1)
@@ -141,7 +139,7 @@ def test_a_tracker_that_hangs_during_the_run_is_started_again(
     assert "has not answered" in warning(job)
 
 
-def test_one_that_cannot_be_started_is_a_warning(tmp_path: Path, start: Start) -> None:
+def test_a_tracker_that_cannot_be_started_is_a_warning(tmp_path: Path, start: Start) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
 
     job = start()
