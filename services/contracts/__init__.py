@@ -1,1 +1,1 @@
-"""Wire types: what clients send and services answer."""
+"""Wire types: requests of clients and responses of services."""

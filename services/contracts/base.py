@@ -40,7 +40,7 @@ Metadata = Annotated[
 """Labels chosen by the client: up to 16 pairs, keys of 64 and values of 512 characters."""
 
 Number = Annotated[float, Field(strict=True)]
-"""A number; strings and booleans are refused."""
+"""A number; strings and booleans are rejected."""
 
 JsonObject = dict[str, Any]
 """A JSON object whose schema is not defined here."""

@@ -1,4 +1,4 @@
-"""Batches, as in the OpenAI API: a file of requests to one endpoint, and a file of answers."""
+"""Batches, as in the OpenAI API: a file of requests to one endpoint, and a file of responses."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from services.contracts.jobs import JobRequest
 
 
 class BatchEndpoint(StrEnum):
-    """Where the requests of a batch go; every line of its file names the same."""
+    """The endpoint of a batch; every line of its file names the same one."""
 
     CHAT_COMPLETIONS = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
@@ -85,7 +85,7 @@ class InputTokensDetails(Resource):
 
 
 class OutputTokensDetails(Resource):
-    """Output tokens that were reasoning, as far as the server tells."""
+    """Output tokens that were reasoning, if the server reports them."""
 
     reasoning_tokens: int = 0
 
@@ -170,7 +170,7 @@ class BatchOutput(Resource):
 
 
 class BatchResult(Resource):
-    """What is kept of a finished batch."""
+    """The stored result of a finished batch."""
 
     model: str
     counts: RequestCounts

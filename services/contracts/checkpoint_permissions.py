@@ -1,4 +1,4 @@
-"""Permissions of checkpoints, in OpenAI's shape.
+"""Permissions of checkpoints, in OpenAI's format.
 
 They are recorded for clients of that API. Here only API keys decide who may use a model.
 """

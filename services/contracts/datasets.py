@@ -1,4 +1,4 @@
-"""Registered data sets: rows that campaigns may make training data from."""
+"""Registered data sets: rows from which campaigns may build training data."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,6 @@ from services.contracts.base import Request, Resource
 DatasetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 
 CHARACTERS_PER_TOKEN = 4
-"""By which tokens are estimated where no tokenizer counts them."""
 
 
 class RegisterDataset(Request):
@@ -31,7 +30,7 @@ class DatasetField(Resource):
 
 
 class TokenStatistics(Resource):
-    """Tokens of the texts of a row, without those that a chat template adds."""
+    """Tokens per row, without those that a chat template adds."""
 
     total: int
     mean: float
@@ -51,7 +50,7 @@ class TokenStatistics(Resource):
 
 
 class DatasetStatistics(Resource):
-    """What a data set's rows are like; ``samples`` are the first ones, with long texts cut."""
+    """Statistics of a data set; ``samples`` are the first rows, with long texts truncated."""
 
     rows: int
     fields: list[DatasetField]

@@ -15,7 +15,7 @@ _PART = re.compile(r"[A-Za-z0-9._=+@-]+")
 
 
 def _normalized(text: str) -> str:
-    """The URL in the one way that it is compared by; an absolute path is a URL of ``file``."""
+    """The URL in canonical form for comparison; an absolute path is a URL of ``file``."""
     url = f"{FOLDER}://{text}" if text.startswith("/") else text
     found = _URL.fullmatch(url)
     if found is None:
@@ -42,7 +42,7 @@ _Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
 AllowedPlace = Annotated[_Text, AfterValidator(_normalized)]
-"""What the operator allows: ``/folder``, ``hf://owner``, ``s3://bucket``, and all below it."""
+"""An allowed prefix: ``/folder``, ``hf://owner``, ``s3://bucket``, and everything below it."""
 
 Destination = Annotated[_Text, AfterValidator(_one_place)]
 """``/folder``, ``hf://owner/name``, or another URL of fsspec's such as ``s3://bucket/name``.
@@ -52,7 +52,7 @@ It holds no credentials, no options, and no way up.
 
 
 def scheme_of(destination: str) -> str:
-    """What comes before ``://``."""
+    """The scheme of a URL."""
     return destination.partition("://")[0]
 
 

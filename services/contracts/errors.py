@@ -85,7 +85,7 @@ class StorageFull(TemperError):
 
 
 class Unavailable(TemperError):
-    """A dependency does not answer; the same request may succeed later.
+    """A dependency does not respond; the same request may succeed later.
 
     Clients should wait ``retry_after`` seconds.
     """
@@ -98,7 +98,7 @@ class Unavailable(TemperError):
 
 
 class RateLimited(TemperError):
-    """The key has used up what it may use in a minute.
+    """The key has exceeded its rate limit.
 
     ``headers`` of the response tell the limits; clients should wait ``retry_after`` seconds.
     """
@@ -112,7 +112,7 @@ class RateLimited(TemperError):
 
 
 class BadGateway(TemperError):
-    """A service that the request was forwarded to broke off before it answered."""
+    """An upstream service closed the connection before it responded."""
 
     code = "bad_gateway"
 

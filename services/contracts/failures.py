@@ -1,4 +1,4 @@
-"""Why jobs fail: the codes that every kind shares, and what to do about each."""
+"""Failure codes shared by all kinds of job, with hints for users."""
 
 from enum import StrEnum
 
@@ -33,28 +33,28 @@ _HINTS: dict[str, str] = {
         "complete checkpoint."
     ),
     FailureCode.DIVERGED: (
-        "Lower the learning rate, add warm-up or clip gradients (max_grad_norm), and look at the "
-        "rows of the step named."
+        "Lower the learning rate, add warm-up or clip gradients (max_grad_norm), and inspect the "
+        "rows of that step."
     ),
     FailureCode.BAD_DATA: "Correct the row, upload the file again, and submit a new job.",
     FailureCode.INVALID_TRAINING_FILE: (
         "Correct the rows, upload the file again, and submit a new job."
     ),
     FailureCode.MODEL_LOAD_FAILED: (
-        "See that config.json, the tokenizer and all safetensors files are in the model's folder "
+        "Check that config.json, the tokenizer and all safetensors files are in the model's folder "
         "or repository, then retry the job."
     ),
     FailureCode.DEADLINE_EXCEEDED: (
-        "Retry the job: it resumes from its last checkpoint, with the same time again."
+        "Retry the job: it resumes from its last checkpoint, with the same time limit."
     ),
     FailureCode.PROCESS_KILLED: (
-        "Somebody or something on the host killed the process; retry the job once that is settled."
+        "The process was killed from outside; find the cause on the host, then retry the job."
     ),
-    FailureCode.PROCESS_CRASHED: "The last lines of the log are with the event of the failure.",
+    FailureCode.PROCESS_CRASHED: "The failure event has the last lines of the log.",
     FailureCode.WATCHDOG_KILLED: (
-        "Somebody or something on the host killed the watchdog; retry the job once that is settled."
+        "The watchdog was killed from outside; find the cause on the host, then retry the job."
     ),
-    FailureCode.WORKER_LOST: "See that the worker's host runs, then retry the job.",
+    FailureCode.WORKER_LOST: "Check that the worker's host is running, then retry the job.",
 }
 
 

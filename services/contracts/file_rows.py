@@ -1,4 +1,4 @@
-"""Rows of an uploaded file, as they are and as the trainer will see them."""
+"""Rows of an uploaded file, raw and as training examples."""
 
 from typing import Annotated, Any, Literal
 
@@ -11,13 +11,13 @@ from services.contracts.models import ModelId
 MAX_ROWS_LIMIT = 100
 MAX_EXAMPLE_ROWS = 20
 MAX_TOKENS_SHOWN = 20_000
-"""Of one example: those behind them are counted, not listed."""
+"""Most tokens listed per example; further ones are only counted."""
 
 RowId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,12}(-[0-9]{1,15})?$")]
 
 
 class FileRow(Resource):
-    """A row, counted from 1 (in JSON Lines the number of its line), or why it is none."""
+    """A row, counted from 1 (in JSON Lines its line number), or why it cannot be read."""
 
     id: str
     row: int
@@ -26,7 +26,7 @@ class FileRow(Resource):
 
 
 class FileRows(Page[FileRow]):
-    """A page of rows; ``problem`` says why nothing can be read behind them."""
+    """A page of rows; ``problem`` says why nothing after them can be read."""
 
     problem: str | None = None
 
@@ -43,7 +43,7 @@ class ShowExamples(Request):
 
 
 class TrainingExample(Resource):
-    """A sequence of tokens that training makes of a row. The three lists have one length.
+    """A sequence of tokens that training builds from a row. The three lists have one length.
 
     ``part`` says which answer it ends with. ``mask`` is 1 on tokens with a loss. ``cut_tokens``
     were too many for ``max_seq_length``; ``more_tokens`` are trained on, but not listed here.
@@ -59,7 +59,7 @@ class TrainingExample(Resource):
 
 class ExampleRow(Resource):
     """The examples of a row, more than one where the chat template rewrites earlier turns, or why
-    there are none. ``label`` says whether the answer of a row with feedback is desirable."""
+    there are none. ``label``: whether the answer of a row with feedback is desirable."""
 
     id: str
     row: int
@@ -69,6 +69,6 @@ class ExampleRow(Resource):
 
 
 class ExampleRows(Page[ExampleRow]):
-    """A page of rows; ``problem`` says why nothing can be read behind them."""
+    """A page of rows; ``problem`` says why nothing after them can be read."""
 
     problem: str | None = None

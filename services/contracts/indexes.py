@@ -13,7 +13,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class IndexMode(StrEnum):
-    """How an index can be searched, and how a search ranks."""
+    """Search modes of an index, and how each ranks."""
 
     BM25 = "bm25"  # lexical
     DENSE = "dense"  # embedding similarity
@@ -93,7 +93,7 @@ class IndexSummary(Resource):
 
     @classmethod
     def unusable(cls, name: str, version: str, problem: str) -> Self:
-        """An index without any readable version."""
+        """The summary of an index without a readable version."""
         return cls(
             name=name, version=version, mode=None, documents=0, created_at=0, problem=problem
         )

@@ -1,4 +1,4 @@
-"""Trackers that a client asks for with a job, as OpenAI's fine-tuning API writes them."""
+"""Trackers that a client requests with a job, as in OpenAI's fine-tuning API."""
 
 from typing import Annotated, Literal
 

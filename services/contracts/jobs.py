@@ -1,4 +1,4 @@
-"""What jobs of every kind have: status, progress, events, checkpoints."""
+"""Common to jobs of every kind: status, progress, events, checkpoints."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -77,12 +77,12 @@ class JobState(Resource):
     status: JobStatus
     phase: str | None = None
     progress: Progress | None = None
-    attempt: int = Field(default=0, description="How often work on the job was started.")
+    attempt: int = Field(default=0, description="Number of attempts so far.")
     queue_reason: str | None = Field(default=None, description="Why a queued job waits.")
     cancel_requested_at: int | None = None
     pause_requested_at: int | None = None
     deadline_at: int | None = Field(
-        default=None, description="When the job fails unless it has ended."
+        default=None, description="Time at which the job fails unless it has ended."
     )
     error: JobError | None = None
     metadata: dict[str, str] | None = None
@@ -98,7 +98,7 @@ class Job(JobState):
 
 
 class Attempt(Resource):
-    """A time that a worker held a job and its devices. ``became`` is the job's status after it, and
+    """An attempt at a job by a worker with devices. ``became`` is the job's status after it, and
     ``reason`` why it ended; both are null while it lasts."""
 
     id: str
@@ -140,9 +140,7 @@ class Curves(Resource):
 
     object: Literal["job.metrics"] = "job.metrics"
     metrics: dict[str, Curve]
-    complete: bool = Field(
-        default=True, description="Whether every step of those asked for is there."
-    )
+    complete: bool = Field(default=True, description="Whether all requested steps are included.")
 
 
 class Artifact(Resource):
@@ -155,7 +153,7 @@ class Artifact(Resource):
 
 
 class SubmittedRequest(Resource):
-    """The request that a job was made by: posting ``body`` to ``path`` makes another such job.
+    """The request that created a job: posting ``body`` to ``path`` creates another such job.
 
     Fields that were left out have the values that were chosen for them. ``path`` is null where
     such a job is not posted as one, as are merges, exports and servings.
@@ -184,7 +182,7 @@ GpuUuid = Annotated[str, StringConstraints(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{1,
 
 
 class JobRequest(Request):
-    """What a request for a job of any kind may contain."""
+    """Fields of a request for a job of any kind."""
 
     gpus: StrictInt | None = Field(
         default=None, ge=0, le=64, description="GPUs; null: one if a worker has any."

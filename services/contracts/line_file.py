@@ -1,4 +1,4 @@
-"""Lines of JSON on disk that are read by their numbers, so that a mixture can reorder them."""
+"""Lines of JSON on disk, read by number, so that a mixture can reorder them."""
 
 from array import array
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The main metric of a benchmark: one number that stands for it, and which values are better."""
+"""The main metric of a benchmark: the one number that represents it, and its direction."""
 
 from typing import Literal
 
@@ -11,11 +11,11 @@ MetricName = Literal["accuracy", "mean_score", "majority", "pass_at_k"]
 scores, maj@n, and pass@k with as many samples as an item has."""
 
 Direction = Literal["maximize", "minimize"]
-"""Whether more of a metric is better, or less."""
+"""Whether higher or lower values of a metric are better."""
 
 
 class MainMetric(Resource):
-    """What stands for a benchmark in leaderboards, comparisons and means."""
+    """The metric that represents a benchmark in leaderboards, comparisons and means."""
 
     name: str
     direction: Direction = "maximize"

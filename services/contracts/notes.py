@@ -8,7 +8,7 @@ from services.contracts.base import Request, Resource
 
 MAX_NOTE_CHARACTERS = 4000
 MAX_NOTES = 1000
-"""Of one job, with those of its trajectories."""
+"""Per job, including those of its trajectories."""
 
 
 class CreateNote(Request):

@@ -75,7 +75,7 @@ class Prompting(_Strict):
 
 
 class Parsing(_Strict):
-    """How a prediction is read from an answer: JSON behind the reasoning, and a path in it."""
+    """How a prediction is parsed from an answer: JSON after the reasoning, and a path in it."""
 
     path: str = "label"
     reasoning_ends: list[str] | None = None

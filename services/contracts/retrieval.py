@@ -12,7 +12,7 @@ MAX_QUERIES = 65_536
 """Of one request; the service sets a lower limit."""
 MAX_TOPK = 1000
 MAX_QUERY_CHARACTERS = 32_768
-"""Longer queries are cut, and the answer has a note that says so."""
+"""Longer queries are truncated, with a note in the response."""
 MAX_HITS = 100_000
 """Limit of queries times topk of a request."""
 MAX_WORKED_HITS = 1_000
@@ -74,7 +74,7 @@ class SearchRequest(Request):
     """A search of one index."""
 
     query: str | Annotated[list[str], Field(max_length=MAX_QUERIES)] = Field(
-        description="One query, or many at once."
+        description="One query, or a list."
     )
     index: IndexName | None = Field(default=None, description="Null: the default index.")
     mode: IndexMode | None = Field(default=None, description="Null: everything the index supports.")

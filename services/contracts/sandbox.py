@@ -106,7 +106,7 @@ class CodeRequest(BaseModel):
     )
     run_timeout: Seconds = Field(
         default=10,
-        description="Time limit of the program in seconds; at zero or less it times out at once.",
+        description="Time limit of the program in seconds; zero or less times out immediately.",
     )
     memory_limit_MB: Megabytes | None = Field(
         default=-1,

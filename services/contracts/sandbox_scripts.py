@@ -9,7 +9,7 @@ from services.contracts.base import Number, Request, Resource
 from services.contracts.sandbox import CommandResult, EncodedFiles, FetchedPaths, Megabytes
 
 SCRIPT_KEY_HEADER = "Temper-Script-Key"
-"""Holds the key for scripts, which is none of the keys for ordinary programs."""
+"""Header with the key for scripts, which differs from the keys for ordinary programs."""
 
 MAX_FOLDERS = 50
 MAX_VARIABLES = 50
@@ -61,7 +61,7 @@ class ScriptState(StrEnum):
 
 
 class Script(Resource):
-    """A script that was started, until it is deleted or nobody has asked for it for long."""
+    """A started script, until it is deleted or expires because no client polls it."""
 
     id: str
     object: Literal["script"] = "script"
@@ -83,5 +83,5 @@ class ScriptHost(Resource):
     max_seconds: float
     max_output_mb: int
     unattended_seconds: float = Field(
-        description="A script that nobody asks for is ended and forgotten after so long."
+        description="A script that no client polls is stopped and deleted after this time."
     )

@@ -20,7 +20,7 @@ class DeployModel(JobRequest):
         default=None,
         ge=1,
         le=604_800,
-        description="The serving ends after so long without a request; null: the operator's.",
+        description="The serving stops after so long without a request; null: the operator's.",
     )
     engine: VllmOptions = Field(default_factory=VllmOptions)
 
@@ -37,7 +37,7 @@ class CreateServing(DeployModel):
 class ServingResult(Resource):
     """How a serving ended.
 
-    ``outgrown``: an adapter needs a larger rank than the engine was started for; the request for
+    ``outgrown``: an adapter needs a higher rank than the engine was started for; the request for
     it starts a successor with the same options.
     """
 
@@ -56,7 +56,7 @@ class Serving(JobState):
 
 
 class UsageOfDay(Resource):
-    """What a key has used of one model on one day (UTC): answered requests and their tokens."""
+    """Usage of one model by a key on one day (UTC): answered requests and their tokens."""
 
     object: Literal["usage"] = "usage"
     day: date
@@ -67,14 +67,14 @@ class UsageOfDay(Resource):
 
 
 class Usage(Resource):
-    """The usage of the key that asks, the newest day first."""
+    """The usage of the request's key, newest day first."""
 
     object: Literal["list"] = "list"
     data: list[UsageOfDay]
 
 
 class Undeployed(Resource):
-    """The servings that were asked to end."""
+    """The servings that were asked to stop."""
 
     object: Literal["model.undeployed"] = "model.undeployed"
     model: str

@@ -1,4 +1,4 @@
-"""How well answers state the calls of their golds, by tool and by parameter."""
+"""How well answers match the tool calls of their golds, by tool and by parameter."""
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ class CallScore(Resource):
 
 
 class CallCounts(CallScore):
-    """The score of one tool or parameter, with what it is made of."""
+    """The score of one tool or parameter, with its counts."""
 
     name: str
     label_count: int = Field(description="Occurrences in golds.")

@@ -1,4 +1,4 @@
-"""Uploads in parts: large files, sent in pieces that may come in parallel and be sent again."""
+"""Multipart uploads: large files, sent in parts, in parallel and with retries."""
 
 from typing import Annotated, Literal
 
@@ -43,7 +43,7 @@ class CompleteUpload(Request):
 
 
 class PartialUpload(Resource):
-    """An upload in parts; ``file`` is there once it is completed, until it is deleted."""
+    """A multipart upload; ``file`` is present once it is completed, until it is deleted."""
 
     id: str
     object: Literal["upload"] = "upload"
@@ -57,7 +57,7 @@ class PartialUpload(Resource):
 
 
 class UploadPart(Resource):
-    """A part that has arrived."""
+    """A stored part."""
 
     id: str
     object: Literal["upload.part"] = "upload.part"

@@ -27,7 +27,7 @@ class Artifacts:
         return self.root / "jobs" / job_id
 
     def workers(self) -> Path:
-        """What workers note about themselves for others of their host."""
+        """What workers record about themselves for others of their host."""
         return self.root / "workers"
 
     def uploads(self) -> Path:
@@ -83,7 +83,7 @@ class LoraAdapter(NamedTuple):
 
 
 STOP_TOKENS = "stop_token_ids.json"
-"""In a training's output folder: the tokens that end a response, for its checkpoints."""
+"""In a training's output folder: the stop tokens, for its checkpoints."""
 ADAPTER_CONFIG = "adapter_config.json"
 VALUE_HEAD = "value_head.safetensors"
 """What the training of a reward model leaves beside the language model."""
@@ -111,7 +111,7 @@ def adapter_needs_merge(folder: Path) -> bool:
 
 
 def write_stop_tokens(output_dir: Path, stop_token_ids: list[int]) -> None:
-    """Keep the stop tokens of a training for its checkpoints."""
+    """Store the stop tokens of a training for its checkpoints."""
     output_dir.mkdir(parents=True, exist_ok=True)
     (output_dir / STOP_TOKENS).write_text(json.dumps(stop_token_ids))
 

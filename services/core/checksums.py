@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
 FILE = "checksums.json"
 MOST = 10_000
-"""Files whose checksums are kept; those computed first leave."""
+"""Files whose checksums are cached; the oldest are evicted."""
 _BLOCK = 8 << 20
 
 
@@ -26,7 +26,7 @@ class FileState(BaseModel):
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """The state of a file now. Raises `OSError`."""
+        """The current state of a file. Raises `OSError`."""
         found = path.stat()
         return cls(size=found.st_size, modified_ns=found.st_mtime_ns, changed_ns=found.st_ctime_ns)
 
@@ -41,11 +41,10 @@ class _KnownFiles(RootModel[dict[str, _Known]]):
 
 
 class Checksums:
-    """SHA-256 of files, kept in one file of a host.
+    """SHA-256 of files, cached in one file of a host.
 
-    If it cannot be read, it is as good as an empty one, and if it cannot be written, nothing is
-    kept. Of two processes that keep checksums at
-    the same time, one may lose its own, which are computed again.
+    An unreadable cache counts as empty, and one that cannot be written is not saved. Of two
+    processes that save concurrently, one may lose its checksums, which are computed again.
     """
 
     def __init__(self, path: Path, most: int = MOST) -> None:
@@ -56,7 +55,7 @@ class Checksums:
             self._known = _KnownFiles.model_validate_json(path.read_bytes()).root
 
     def of(self, file: Path, read: Callable[[int], None]) -> str:
-        """The checksum of a file; ``read`` is told the bytes done with. Raises `OSError`."""
+        """The checksum of a file; ``read`` is called with the bytes processed. Raises `OSError`."""
         state, name = FileState.of(file), str(file)
         known = self._known.get(name)
         if known is not None and known.state == state:
@@ -72,7 +71,7 @@ class Checksums:
         return digest.hexdigest()
 
     def keep(self) -> None:
-        """Write the checksums to their file, atomically."""
+        """Save the checksums atomically."""
         newest = dict(list(self._known.items())[-self._most :])
         with suppress(OSError), tempfile.TemporaryDirectory(dir=self._path.parent) as folder:
             partial = Path(folder) / FILE

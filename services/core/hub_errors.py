@@ -1,4 +1,4 @@
-"""Why something cannot be loaded from a hub, in a line for the person who asked for it."""
+"""One-line reasons why something cannot be loaded from a hub."""
 
 from urllib.parse import urlsplit
 

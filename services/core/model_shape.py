@@ -21,7 +21,7 @@ _UNSUPPORTED = ("kv_lora_rank", "ssm_cfg", "state_size", "is_encoder_decoder")
 
 @dataclass(frozen=True)
 class LinearShape:
-    """A linear layer, and how many of it the model has."""
+    """A linear layer, and how often the model has it."""
 
     name: str
     inputs: int

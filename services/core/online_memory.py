@@ -1,4 +1,4 @@
-"""How much of a GPU the learner of online training needs, and how much it computes at once there.
+"""GPU memory that the learner of online training needs, and its micro-batch size there.
 
 Bytes per trained weight, as in offline training: 18 (weight, gradient, bfloat16 copy, two moments).
 Moments on the host save 8 of them; DDP keeps the gradients a second time, in buckets. FSDP and ZeRO
@@ -39,13 +39,13 @@ BUCKET_BYTES = 4.0
 ZERO_WEIGHT_BYTES, ZERO_GRADIENT_BYTES = 2.0, 2.0
 """DeepSpeed stores weights and gradients in bfloat16; the rest is its optimizer's."""
 RESERVED = 0.05
-"""Share of a GPU for the CUDA contexts of learner and engine, and for fragments."""
+"""Fraction of a GPU for the CUDA contexts of learner and engine, and for fragmentation."""
 LOGITS = 2**27
-"""Logits that are read at once, at most; beyond that they are recomputed for the gradient."""
+"""Most logits held at a time; beyond that they are recomputed for the gradient."""
 LOGIT_BYTES = 16.0
 """Float32: logits, their log-softmax, its exponential and the gradient."""
 MAX_TOKENS = 16_384
-"""Tokens of a micro-batch that is not bounded by memory: more are hardly faster."""
+"""Most tokens of a micro-batch even with more memory: larger ones are hardly faster."""
 EFFICIENT_TOKENS = 4096
 """Smaller micro-batches cost more than recomputing activations."""
 
@@ -114,7 +114,7 @@ def learner_load(
     if not full:
         trained = lora_parameters(shape, optimizer.lora.rank, optimizer.lora.target_modules)
     models = 2 if _has_critic_model(settings) else 1
-    trained_bytes, share = _held(optimizer, devices)
+    trained_bytes, share = _cost_per_weight(optimizer, devices)
     held = MemoryLoad(
         parameters=shape.parameters,
         trained=models * trained,
@@ -184,8 +184,8 @@ def _has_reference(online: Online) -> bool:
     return not isinstance(online, DistillationMethod) and online.hyperparameters.loss.kl is not None
 
 
-def _held(settings: OptimizerSettings, devices: int) -> tuple[float, float]:
-    """Bytes of a trained weight on one GPU, and the share of all weights that is there."""
+def _cost_per_weight(settings: OptimizerSettings, devices: int) -> tuple[float, float]:
+    """Bytes per trained weight on one GPU, and the fraction of all weights stored there."""
     moments = MOMENT_BYTES if settings.offload else 0.0
     if devices == 1 or settings.strategy == "ddp":
         return TRAINED_BYTES - moments + (BUCKET_BYTES if devices > 1 else 0.0), 1.0

@@ -85,7 +85,7 @@ class OperatorEnvironment(BaseModel):
 
     @classmethod
     def take_from(cls, environ: MutableMapping[str, str]) -> "OperatorEnvironment":
-        """Read and remove what a worker passed, so that grandchildren inherit no keys.
+        """Read and remove the worker's variable, so that grandchildren inherit no keys.
 
         Defaults if nothing was passed.
         """

@@ -1,4 +1,4 @@
-"""How much memory of a GPU training takes, estimated before anything is started.
+"""GPU memory that training takes, estimated before anything is started.
 
 Bytes per weight: 18 for one that is trained with Adam in mixed precision (weight, gradient, master
 copy and two moments), 2 for a frozen one in bfloat16, 0.5 for a frozen one in four bits. Data
@@ -23,10 +23,10 @@ QUANTIZED_BYTES = 0.5
 ACTIVATION_BYTES = 8 * 1.2
 """For each token, layer and hidden unit."""
 CHECKPOINTED = 0.35
-"""Share of the activations that is kept with gradient checkpointing."""
+"""Fraction of the activations that is kept with gradient checkpointing."""
 BASE_MARGIN = 1.2
 USABLE = 0.9
-"""Share of a GPU that training may fill."""
+"""Fraction of a GPU's memory that training may use."""
 
 TOKENS_PER_DEVICE = 16_384
 """Token budget per device and step: rows of maximum length are batched up to this many."""
@@ -40,7 +40,7 @@ DEFAULT_FREEZE_LAYERS = 2
 
 @dataclass(frozen=True)
 class MemoryLoad:
-    """What is held and computed on one GPU: weights by how they are kept, and one micro-batch."""
+    """Load of one GPU: weights by how they are stored, and one micro-batch."""
 
     parameters: int
     trained: int
@@ -86,7 +86,7 @@ def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -
     arguments = settings.llamafactory
     length = _positive(arguments.get("cutoff_len")) or settings.max_seq_length
     rows = rows_per_device(settings, length, devices)
-    trained_bytes, share = _held(settings.sharding, max(1, devices))
+    trained_bytes, share = _cost_per_weight(settings.sharding, max(1, devices))
     return MemoryLoad(
         parameters=shape.parameters,
         trained=trained_parameters(shape, settings),
@@ -99,8 +99,8 @@ def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -
     )
 
 
-def _held(sharding: Sharding | None, devices: int) -> tuple[float, float]:
-    """Bytes of a trained weight on one GPU, and the share of all weights that is there."""
+def _cost_per_weight(sharding: Sharding | None, devices: int) -> tuple[float, float]:
+    """Bytes per trained weight on one GPU, and the fraction of all weights stored there."""
     if sharding is None:
         return TRAINED_BYTES, 1.0
     share = 1 / devices if sharding.splits_weights else 1.0

@@ -227,7 +227,7 @@ class CheckpointPermissionRow(Base):
 
 
 class NoteRow(Base):
-    """What somebody wrote about a job, or about one of its trajectories."""
+    """A user's note about a job, or about one of its trajectories."""
 
     __tablename__ = "notes"
     __table_args__ = (Index("notes_by_job", "job_id", "trajectory_id"),)

@@ -17,7 +17,7 @@ from services.core.jobs.job import Job
 
 
 def begin_attempt(session: Session, job: Job, host: str, devices: Sequence[str]) -> None:
-    """Record that the owner of a claimed job works on it with these devices."""
+    """Record that the owner of a claimed job started work with these devices."""
     row = AttemptRow(
         job_id=job.id,
         epoch=job.epoch,
@@ -32,7 +32,7 @@ def begin_attempt(session: Session, job: Job, host: str, devices: Sequence[str])
 
 
 def end_attempt(session: Session, job: Job, became: JobStatus, reason: str) -> None:
-    """Record how the attempt in progress at a job ended; without one, as of a campaign, nothing."""
+    """Record how a job's current attempt ended; does nothing without one, as for campaigns."""
     where = AttemptRow.job_id == job.id, AttemptRow.epoch == job.epoch
     values = {"ended_at": time.time(), "became": became.value, "reason": storable_text(reason)}
     session.execute(update(AttemptRow).where(*where).values(**values))

@@ -30,11 +30,11 @@ from services.core.jobs.workers import live_workers
 LOOK_AHEAD = 20
 """How many jobs are tried when workers of other hosts are claiming them at the same time."""
 PAGES = 50
-"""How many times as many are read when they name devices of other hosts."""
+"""Factor by which more jobs are read when they name devices of other hosts."""
 
 
 SHORT_OF_DEVICES = "waiting for "
-"""How the ``queue_reason`` of a job begins that a worker could run but for devices."""
+"""Prefix of the ``queue_reason`` of a job that lacks only free devices."""
 
 
 class ClaimStage(StrEnum):
@@ -170,7 +170,7 @@ def _claim_from(
         if job.devices is not None:
             chosen = named_devices(job.devices, pool.devices) or []
             if taken := [device for device in chosen if device not in free]:
-                _explain_wait(session, job, SHORT_OF_DEVICES + _held(session, taken))
+                _explain_wait(session, job, SHORT_OF_DEVICES + _describe_holders(session, taken))
                 free = [device for device in free if device not in chosen]  # kept for it
                 continue
         else:
@@ -194,8 +194,8 @@ def _claim_from(
     return None
 
 
-def _held(session: Session, taken: Sequence[str]) -> str:
-    """Which devices are taken, and by whom; those left are kept for a job that came before."""
+def _describe_holders(session: Session, taken: Sequence[str]) -> str:
+    """Which devices are taken, and by whom; the rest are reserved for an earlier job."""
     by = holders(session, taken)
     return ", ".join(
         f"{device} (held by {by[device]})" if device in by else f"{device} (in use)"

@@ -22,7 +22,7 @@ def is_overdue(session: Session, job: Job) -> bool:
 
 
 def deadline_error(job: Job) -> JobError:
-    """The cause of a job that is overdue."""
+    """The failure of an overdue job."""
     seconds = job.request.get("deadline_seconds")
     return JobError(
         code=FailureCode.DEADLINE_EXCEEDED,

@@ -20,7 +20,7 @@ FOREIGN_MEMORY_SHARE = 0.05
 """A GPU without a lease that has a larger share of its memory in use belongs to others."""
 
 CPU_SLOT, REMOTE = "cpu-", "remote-"
-"""How the ids of slots begin, which are leased as GPUs are."""
+"""Prefixes of slot ids; slots are leased like GPUs."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ def _memory_share(uuid: str) -> float:
 
 
 def named_devices(names: Sequence[int | str], gpus: Sequence[str]) -> list[str] | None:
-    """The UUIDs of GPUs that are named by index or UUID; None unless all of them are there."""
-    found = [_named(name, gpus) for name in names]
+    """Resolve GPU indexes or UUIDs to UUIDs; None unless all exist."""
+    found = [_resolve_device(name, gpus) for name in names]
     return None if None in found else [uuid for uuid in found if uuid is not None]
 
 
-def _named(name: int | str, gpus: Sequence[str]) -> str | None:
+def _resolve_device(name: int | str, gpus: Sequence[str]) -> str | None:
     if isinstance(name, int):
         return gpus[name] if name < len(gpus) else None
     return name if name in gpus else None

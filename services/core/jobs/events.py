@@ -1,5 +1,4 @@
-"""Events of a job, numbered without gaps in commit order, and what of a child's text and JSON every
-database stores."""
+"""Events of a job, numbered without gaps in commit order, and values sanitized for storage."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Which jobs were asked to read an uploaded file."""
+"""Which jobs read an uploaded file."""
 
 from sqlalchemy import ColumnElement, or_
 

@@ -50,7 +50,7 @@ class IllegalMove(TemperError):
 
 
 class LeaseLost(TemperError):
-    """The job has changed meanwhile: its epoch, owner or status is another."""
+    """The job has changed concurrently: its epoch, owner or status is different."""
 
     code = "lease_lost"
 

@@ -27,7 +27,7 @@ KILL_SECONDS = 2.0
 
 
 def recover_expired(session: Session, grace_seconds: float) -> int:
-    """Take jobs from workers whose lease has expired; return their number.
+    """Requeue jobs of workers whose lease has expired; return their number.
 
     The watchdog of a lost worker stops its processes when the lease expires and kills them after
     the grace period: only then may another worker start.
@@ -52,9 +52,10 @@ def recover_expired(session: Session, grace_seconds: float) -> int:
 
 
 def recover_from(session: Session, worker_id: str, running: Collection[str]) -> int:
-    """Take the jobs of a dead worker but those whose process tree is ``running``; return how many.
+    """Requeue the jobs of a dead worker, except those whose process tree is ``running``; return how
+    many.
 
-    Their devices are free at once.
+    Their devices are released immediately.
     """
     rows = session.scalars(
         select(JobRow)
@@ -126,7 +127,7 @@ def give_up_claim(
 
 
 def _progress(session: Session, job: Job) -> int:
-    """How far a job's durable work has come; a validation always restarts."""
+    """How much of a job's work is durable; a validation always restarts."""
     if job.status is JobStatus.VALIDATING_FILES:
         return 0
     checkpoint = session.scalar(
@@ -140,7 +141,7 @@ def _sentence(cause: JobError) -> str:
 
 
 def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
-    """Send a wake-up to every served queue that has a waiting job and no pending wake-up.
+    """Send a wake-up to every served queue with a waiting job and no pending wake-up.
 
     This replaces messages that the broker or a killed worker lost. Queues without a live worker
     get none, because messages would pile up in the broker; a worker wakes itself when it starts.
@@ -173,7 +174,7 @@ def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
 
 
 def explain_waiting(session: Session) -> None:
-    """Set the ``queue_reason`` of every queued job: no worker can run it, or others are first.
+    """Set the ``queue_reason`` of every queued job: no worker can run it, or others come first.
 
     The worker itself sets the reason of the first in line: the devices that it waits for.
     """

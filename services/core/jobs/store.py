@@ -31,7 +31,7 @@ class JobFilter:
     file: str | None = None
     """An uploaded file that the request of the job names."""
     text: str | None = None
-    """A text that occurs in what tells the job apart, see `contains_text`."""
+    """Substring of a searchable field, see `contains_text`."""
 
 
 def create_job(session: Session, new: NewJob) -> Job:

@@ -1,4 +1,4 @@
-"""Which jobs a text occurs in."""
+"""Substring search over jobs."""
 
 import json
 
@@ -11,8 +11,8 @@ _MADE = ("fine_tuned_model", "merged_model", "best_model")
 
 
 def contains_text(text: str) -> ColumnElement[bool]:
-    """Whether a text occurs in what tells jobs apart: id, kind, names in the request and of what
-    was made, benchmarks, metadata, why the job waits or failed. Ignores the case of ASCII letters.
+    """Whether a text occurs in a searchable field: id, kind, names in the request and of results,
+    benchmarks, metadata, queue reason and error. ASCII letters match in either case.
     """
     # Benchmarks and metadata are searched as JSON, in which other characters may be escaped.
     escaped = json.dumps(text)[1:-1]

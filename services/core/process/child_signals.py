@@ -1,4 +1,4 @@
-"""What a worker tells a running child, as files in the job's folder.
+"""Signals from a worker to a running child, as files in the job's folder.
 
 A file reaches every process of a child, including those that a launcher started on its behalf, at
 a moment of their choosing. Only the standard library is imported here, because every runtime
@@ -12,7 +12,7 @@ OTHERS_WAIT = "others.wait"
 
 
 def request_pause_of(job_dir: Path) -> None:
-    """Ask the child that works in a folder to save a checkpoint and end."""
+    """Ask the child of a job to save a checkpoint and exit."""
     (job_dir / PAUSE).touch()
 
 
@@ -22,12 +22,12 @@ def withdraw_pause(job_dir: Path) -> None:
 
 
 def pause_requested(job_dir: Path) -> bool:
-    """Whether the child that works in a folder was asked to pause."""
+    """Whether the child of a job was asked to pause."""
     return (job_dir / PAUSE).exists()
 
 
 def tell_that_others_wait(job_dir: Path, waiting: bool) -> None:
-    """Tell the child whether other jobs wait for its devices; an idle one may end for them."""
+    """Tell the child whether other jobs wait for its devices; an idle one may exit for them."""
     if waiting:
         (job_dir / OTHERS_WAIT).touch()
     else:
@@ -35,5 +35,5 @@ def tell_that_others_wait(job_dir: Path, waiting: bool) -> None:
 
 
 def others_wait(job_dir: Path) -> bool:
-    """Whether other jobs wait for the devices of the child that works in a folder."""
+    """Whether other jobs wait for the devices of a job's child."""
     return (job_dir / OTHERS_WAIT).exists()

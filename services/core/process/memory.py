@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 SHARE = 0.9
-"""Of the machine's memory; the rest is for the worker and the other services."""
+"""Fraction of the machine's memory; the rest is for the worker and the other services."""
 
 CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-"""Where a container sees its own limit (cgroup v2 and v1)."""
+"""Files with a container's own limit (cgroup v2 and v1)."""
 
 
 def job_memory(gib: float | None, limits: tuple[Path, ...] = CGROUP_LIMITS) -> int:

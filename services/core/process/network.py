@@ -1,4 +1,4 @@
-"""A process without a network: in a network namespace of its own, with no interface in it."""
+"""Cut a process off from the network: an empty network namespace of its own."""
 
 import ctypes
 import os

@@ -21,7 +21,7 @@ RESULT = "result.json"
 PAUSED = "paused"
 """The status in the result of a child that paused."""
 NEEDS_DEVICE = "needs_device"
-"""In the result of a validation: whether the work needs a device; true if it is left out."""
+"""In the result of a validation: whether the work needs a device; true if missing."""
 
 
 class Reporter:
@@ -89,7 +89,7 @@ class Reporter:
         self._write_result({"status": "failed", "error": error})
 
     def paused(self) -> None:
-        """End a child that was asked to pause and has saved what resuming needs."""
+        """Write the result of a child that has saved a checkpoint for a pause."""
         self._write_result({"status": PAUSED})
 
     def _report(self, record: dict[str, Any]) -> None:

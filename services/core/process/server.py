@@ -1,4 +1,4 @@
-"""A server as a supervised child: polled for its end, stopped with its whole process tree."""
+"""A server as a supervised child: polled for its exit, stopped with its whole process tree."""
 
 import os
 import threading

@@ -170,11 +170,11 @@ class SupervisedProcess:
 
 
 KILL_SECONDS = 30.0
-"""Longest wait for killed processes: one blocked in a driver never ends."""
+"""Longest wait for killed processes: one blocked in a driver never exits."""
 
 
 class TreeRemains(TemperError):
-    """Killed processes of an earlier attempt do not end."""
+    """Killed processes of an earlier attempt do not exit."""
 
     code = "process_remains"
 
@@ -192,7 +192,7 @@ def _write_note(folder: Path, tree: str) -> Path:
 
 
 def noted_tree(note: Path) -> str:
-    """The outermost tree of the one that a note is of."""
+    """The outermost tree that contains the note's tree."""
     return unquote(note.name.rpartition(".")[0]).partition("/")[0]
 
 
@@ -221,12 +221,12 @@ def kill_earlier_trees(job_id: str, epoch: int) -> int:
 
 
 def _kill_trees(selected: Callable[[str], bool], session: int | None = None) -> int:
-    """Kill until a scan finds none: processes may fork meanwhile."""
+    """Kill until a scan finds none: processes may fork during the scan."""
     killed: set[int] = set()
     give_up = time.monotonic() + KILL_SECONDS
     while found := {*_marked_processes(selected), *_session_processes(session)} - {os.getpid()}:
         if time.monotonic() > give_up:
-            raise TreeRemains(f"killed processes do not end: {sorted(found)}")
+            raise TreeRemains(f"killed processes do not exit: {sorted(found)}")
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -254,7 +254,7 @@ def _marked_processes(wanted: Callable[[str], bool]) -> list[int]:
 
 
 def _session_processes(session: int | None) -> list[int]:
-    """The living processes of a session."""
+    """The live processes of a session."""
     found = []
     for entry in Path("/proc").iterdir() if session else ():
         if not entry.name.isdigit():

@@ -3,20 +3,19 @@
 A worker starts it; it starts the child in a new session and ensures that no process of the child
 outlives the worker's right to run it. It stops the whole tree when the pipe from the worker closes
 (the worker died), when the lease expires (the worker hangs or lost its database), on request, when
-its processes together hold more memory than they may, and after the child itself has ended.
+its processes together exceed their memory limit, and after the child itself has exited.
 
 As a child subreaper it inherits every orphan of the tree, including double-forked daemons. It is a
 plain script on the standard library, which starts fast.
 
 Protocol: commands are lines on standard input, ``note <file>``, ``renew <deadline>`` and ``end``;
-answers are JSON
-lines on standard output: ``{"pid": n}`` or ``{"error": "why"}`` at the start, ``{"returncode": n,
-"expired": bool, "exhausted": who}`` at the end, where who noticed a lack of memory is ``tree``,
-``machine`` or null. Deadlines are absolute, so that a delayed message (the worker or this process
-was suspended) grants no more time than the lease in the database.
+answers are JSON lines on standard output: ``{"pid": n}`` or ``{"error": "why"}`` at the start,
+``{"returncode": n, "expired": bool, "exhausted": who}`` at the end, where who ran out of memory is
+``tree``, ``machine`` or null. Deadlines are absolute, so that a delayed message (the worker or this
+process was suspended) grants no more time than the lease in the database.
 
-The note of the tree, a file that the worker has made, is removed once no process of it is left. It
-is named by a command, because arguments of a worker of another release would be taken for it.
+The note of the tree, a file that the worker has created, is removed once no process of the tree is
+left. A command names it, because arguments of a worker of another release could be taken for it.
 """
 
 import contextlib
@@ -45,7 +44,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class Watchdog:
-    """Runs one command until it ends or has to be stopped."""
+    """Runs one command until it exits or has to be stopped."""
 
     def __init__(
         self, command: list[str], log: str, deadline: float, grace: float, limits: "MemoryLimits"
@@ -71,7 +70,7 @@ class Watchdog:
             )
 
     def run(self) -> int:
-        """Wait until the child ends or has to be stopped; then end its whole tree."""
+        """Wait until the child exits or has to be stopped; then end its whole tree."""
         wakeup, wakeup_writer = os.pipe()
         os.set_blocking(wakeup_writer, False)
         signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
@@ -86,7 +85,7 @@ class Watchdog:
             self.expired = not ended and (self.terminated or _clock() >= self.deadline)
             if self.limits.tree and _memory_held(self.limits.tree) > self.limits.tree:
                 self.exhausted = "tree"
-                self.grace = 0.0  # it would go on growing
+                self.grace = 0.0  # it would keep growing
             ended = ended or self.expired or self.exhausted is not None
             self._reap_orphans()
         self._end_tree()
@@ -96,7 +95,7 @@ class Watchdog:
         return returncode
 
     def _terminate(self) -> None:
-        """Asked to end by TERM: a renewal that is read afterwards must not undo it."""
+        """Handle TERM: a renewal that is read afterwards must not undo it."""
         self.terminated = True
 
     def _read_commands(self) -> bool:
@@ -129,7 +128,7 @@ class Watchdog:
             time.sleep(POLL_SECONDS)
 
     def _reap_orphans(self) -> None:
-        """Reap ended descendants, except the child itself: Popen reads its exit code."""
+        """Reap exited descendants, except the child itself: Popen reads its exit code."""
         self.child.poll()
         while True:
             try:
@@ -157,7 +156,7 @@ class MemoryLimits(NamedTuple):
 
 
 def _prepare(limits: MemoryLimits) -> None:
-    """Set up the child: it dies with the watchdog, and first when memory runs out."""
+    """Set up the child: it dies with the watchdog, and is the OOM killer's first choice."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if limits.process:
         resource.setrlimit(resource.RLIMIT_DATA, (limits.process, limits.process))
@@ -188,7 +187,7 @@ def _status_bytes(pid: int, name: str, fields: tuple[bytes, ...]) -> int:
 
 
 def _kernel_kills() -> int:
-    """How many processes this machine has killed for lack of memory."""
+    """How many processes this machine's OOM killer has killed."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:
@@ -197,7 +196,7 @@ def _kernel_kills() -> int:
 
 
 def _descendants() -> set[int]:
-    """All living processes below this one."""
+    """All live descendants of this process."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -238,7 +237,7 @@ def _report(**fields: object) -> None:
 
 
 def _remove(note: Path | None) -> None:
-    """Remove the note that says that a process of the tree may be left."""
+    """Remove the note, which claims that a process of the tree may be left."""
     if note is not None:
         with contextlib.suppress(OSError):  # then it says so until the lease has expired
             note.unlink()

@@ -26,7 +26,7 @@ Answer = Callable[[dict[str, Any]], Any]
 
 
 def serve(load: Callable[[], Answer]) -> None:
-    """Load what answers, then answer until standard input ends. Dies with its parent."""
+    """Load the function, then answer requests until end of input. Dies with its parent."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -1,6 +1,6 @@
 """A pool of child processes that answer JSON requests, one at a time each (see `worker_child`).
 
-For code that can hang, use up the memory or end its process: the operator's functions, reward
+For code that can hang, exhaust memory or crash its process: the operator's functions, reward
 models, symbolic mathematics. A child that misbehaves is killed with its process group, and the
 next request gets another.
 """
@@ -29,7 +29,7 @@ class WorkerFailed(TemperError):
 
 
 class WorkerNotStarted(WorkerFailed):
-    """The child could not be started, or could not load what answers."""
+    """The child could not be started, or could not load its function."""
 
 
 class WorkerTimedOut(WorkerFailed):
@@ -69,12 +69,12 @@ class WorkerPool:
             await self._kill(process)
 
     async def start(self) -> None:
-        """Have at least one child that is ready; raises `WorkerFailed`."""
+        """Ensure that one child is ready; raises `WorkerFailed`."""
         async with self._slots:
             self._idle.append(await self._idle_or_new())
 
     async def rest(self) -> None:
-        """End the children that wait; the next request starts another."""
+        """Stop the idle children; the next request starts another."""
         while self._idle:
             await self._kill(self._idle.pop())
 
@@ -194,7 +194,7 @@ def check_function_allowed(path: str, allowed: Collection[str], param: str) -> N
 
 
 class FunctionPool(WorkerPool):
-    """Calls the function at a dotted path by keyword, in at most ``processes`` at once.
+    """Calls the function at a dotted path by keyword, in at most ``processes`` processes.
 
     Processes start on demand and stay. Modules are also looked for in ``folder``; keys in the
     environment are not passed on. The caller has checked `check_function_allowed`. Use it as an
@@ -212,7 +212,7 @@ class FunctionPool(WorkerPool):
         )
 
     async def start(self) -> None:
-        """Import the function in a process, if none has; raises `FunctionFailed`."""
+        """Import the function in one process, unless one has it; raises `FunctionFailed`."""
         try:
             await super().start()
         except WorkerFailed as error:

@@ -32,7 +32,7 @@ NICENESS = 10
 
 
 def main(folder: Path, target: str) -> int:
-    """Follow the job until the worker says how it ended, or TERM says that it goes on later."""
+    """Follow the job until the worker writes how it ended, or TERM interrupts the run."""
     os.nice(NICENESS)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

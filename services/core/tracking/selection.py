@@ -1,4 +1,4 @@
-"""Which trackers a job has, and what their processes may know."""
+"""Which trackers a job has, and which environment variables their processes get."""
 
 import os
 import sys
@@ -59,7 +59,7 @@ def select_trackers(
     runtimes: Path,
     environ: Mapping[str, str] = os.environ,
 ) -> TrackerSelection:
-    """TensorBoard, the operator's trackers ``names``, and W&B where the client asked for it and the
+    """TensorBoard, the operator's trackers ``names``, and W&B if the client requested it and the
     operator has set it up.
 
     A tracker is given the variables of ``environ`` that are its own by their prefix.

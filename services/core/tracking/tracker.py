@@ -1,4 +1,4 @@
-"""What a tracker of experiments is.
+"""The interface of experiment trackers.
 
 Only the standard library is imported here, because the tracking runtime imports this module.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class End(StrEnum):
-    """How a run ends, as a tracker is told."""
+    """How a run ends for its trackers."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -35,7 +35,7 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class Trace:
-    """A sample of what a model was asked and said, shortened."""
+    """A sample of the model, shortened."""
 
     prompt: str
     response: str

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from services.core.web.body_limits import BodyBounds
 from services.core.web.browser_guard import HostNames
-from services.core.web.errors import error_answer, unexpected_answer
+from services.core.web.errors import error_answer, internal_error_response
 from services.core.web.metrics import RequestMetrics
 from services.core.web.request_id import HEADER, log_failure, with_request_id
 
@@ -87,4 +87,4 @@ class DirectRoutes:
             if kind in handlers:
                 answer = handlers[kind](request, error)
                 return await answer if isawaitable(answer) else answer
-        return unexpected_answer(error)
+        return internal_error_response(error)

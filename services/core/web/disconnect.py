@@ -11,20 +11,20 @@ from starlette.types import Receive
 from services.contracts.errors import GatewayTimeout
 
 CLIENT_CLOSED_REQUEST = 499
-"""Status of a request whose client disconnected: nobody receives it, metrics and logs show it."""
+"""Status of a request whose client disconnected, for metrics and logs only."""
 
 UNWATCHED_SECONDS = 0.05
-"""Most answers are ready by then; watching a connection costs more than many of them."""
+"""Most responses are ready by then; watching a connection costs more than many of them."""
 
 Result = TypeVar("Result")
 
 
 class ClientGone(Exception):
-    """The client disconnected; there is nobody to answer."""
+    """The client disconnected before the response."""
 
 
 class ServiceEnding(GatewayTimeout):
-    """The service shuts down before the work is done; another instance may be asked."""
+    """The service shuts down before the work is done; another instance may serve the request."""
 
     code = "service_ending"
 
@@ -35,7 +35,7 @@ async def answer_to(request: Request, work: Coroutine[Any, Any, BaseModel | byte
         answer = await while_connected(request.receive, work)
     except ClientGone:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
-    # As bytes at once: a large answer is not held a second time as text.
+    # Encoded directly: a large response is not held a second time as text.
     content = (
         answer if isinstance(answer, bytes) else answer.__pydantic_serializer__.to_json(answer)
     )

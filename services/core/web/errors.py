@@ -78,7 +78,7 @@ def error_answer(error: errors.TemperError) -> JSONResponse:
     return _response(status, detail, headers)
 
 
-def unexpected_answer(error: Exception) -> JSONResponse:
+def internal_error_response(error: Exception) -> JSONResponse:
     """The response to a bug; its trace is logged."""
     logger.error("unexpected error", exc_info=error)
     detail = ErrorDetail(message="internal error", type="server_error", code="internal_error")
@@ -124,7 +124,7 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _allowed_methods(request: Request) -> list[str]:
-    """The methods of all routes of the path; Starlette itself names those of the first alone."""
+    """The methods of all routes of the path; Starlette names only those of the first."""
     scope = dict(request.scope)
     allowed: list[str] = []
     for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
@@ -157,4 +157,4 @@ class UnexpectedErrors:
         except Exception as error:
             if started or scope["type"] != "http":
                 raise
-            await unexpected_answer(error)(scope, receive, send)
+            await internal_error_response(error)(scope, receive, send)

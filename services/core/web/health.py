@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 CHECK_SECONDS = 5.0
 
 Check = Callable[[], None] | Callable[[], Awaitable[None]]
-"""Raises when its dependency does not answer; a plain function is called in a thread."""
+"""Raises when its dependency does not respond; a plain function is called in a thread."""
 
 
 class Health(BaseModel):

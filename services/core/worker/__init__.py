@@ -1,1 +1,1 @@
-"""What every worker shares: claim a job, run its child, record what it says."""
+"""Shared by all workers: claim a job, run its child, record its reports."""

@@ -15,7 +15,7 @@ from services.core.jobs.queues import QueueNames
 
 @dataclass(frozen=True)
 class Launch:
-    """A child to start: its command, and environment variables beyond the inherited ones.
+    """A child to start: its command, and environment variables in addition to the inherited ones.
 
     ``saves_on_pause``: the child heeds `pause_requested` with a checkpoint and `Reporter.paused`.
     Others are stopped for a pause, and later continue from what is on disk. ``yields``: the child

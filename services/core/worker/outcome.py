@@ -27,7 +27,7 @@ MAX_RESULT_BYTES = 4 << 20
 LAST_LINES = 3
 OUT_OF_MEMORY = ("MemoryError", "numpy._core._exceptions._ArrayMemoryError", "pyarrow.lib.ArrowMem")
 STORAGE_FULL = ("No space left on device", "Disk quota exceeded")
-"""How the last lines of a Python traceback say what a process ran out of."""
+"""Last lines of Python tracebacks, by the resource that ran out."""
 
 _ROWS = TypeAdapter(list[RowProblem])
 
@@ -40,8 +40,8 @@ class ChildExit:
     user's cancellation or pause, at the job's deadline, by the shutdown of its worker, by the
     expiry of its lease.
     ``unsupervised``: it was killed because its watchdog died; ``exhausted``: because its processes
-    held too much memory (``tree``) or the machine had none left (``machine``). ``disk_full``: where
-    it writes, nothing more can be written.
+    held too much memory (``tree``) or the machine had none left (``machine``). ``disk_full``: the
+    file system of the job's folder is full.
     """
 
     returncode: int
@@ -115,12 +115,12 @@ def settle(
         move_job(session, job, JobStatus.CANCELLED, "Cancelled", phase=None)
     elif done:
         _queue(session, job, child_exit.result or {})
-    elif child_exit.overdue and not _has_failed(child_exit):
+    elif child_exit.overdue and not _reported_failure(child_exit):
         fail_job(session, job, deadline_error(job))
     elif _has_paused(claim, job, child_exit):
         _pause(session, job)
     elif child_exit.stopping:
-        _give_back(session, claim, job)
+        _requeue(session, claim, job)
     elif child_exit.expired:
         # This worker is alive: it was suspended, or the database was down.
         lost = JobError(code="worker_lost", message=f"the lease of worker {job.owner} expired")
@@ -131,17 +131,17 @@ def settle(
             give_up_claim(session, job, cause, retry_seconds=retry_seconds, data=data)
         else:
             fail_job(session, job, cause, data)
-    _free_devices(session, job)
+    _release_devices(session, job)
 
 
 def settle_failure(session: Session, claim: Claim, error: JobError) -> None:
     """Fail a job whose child could not be started or followed."""
     job = check_claim(session, claim)
     fail_job(session, job, error)
-    _free_devices(session, job)
+    _release_devices(session, job)
 
 
-def _free_devices(session: Session, job: Job) -> None:
+def _release_devices(session: Session, job: Job) -> None:
     if release_devices(session, job.id, job.epoch):
         # Jobs of any queue may wait for them.
         wake_waiting_queues(session, older_than_seconds=0.0)
@@ -166,16 +166,16 @@ def _queue(session: Session, job: Job, validation: dict[str, Any]) -> None:
 
 
 def _has_paused(claim: Claim, job: Job, child_exit: ChildExit) -> bool:
-    """Whether the child ended for a pause, or for a shutdown while it was pausing."""
+    """Whether the child exited for a pause, or for a shutdown while pausing."""
     if claim.stage is ClaimStage.VALIDATION:
         return False
-    said = child_exit.result is not None and child_exit.result.get("status") == PAUSED
+    reported = child_exit.result is not None and child_exit.result.get("status") == PAUSED
     stopped = child_exit.stopping and job.pause_requested_at is not None
-    return said or child_exit.paused or stopped
+    return reported or child_exit.paused or stopped
 
 
-def _has_failed(child_exit: ChildExit) -> bool:
-    """Whether the child itself says that it has failed."""
+def _reported_failure(child_exit: ChildExit) -> bool:
+    """Whether the child itself reported a failure."""
     return child_exit.result is not None and child_exit.result.get("status") != PAUSED
 
 
@@ -190,7 +190,7 @@ def _succeed(session: Session, job: Job, handler: Handler, result: dict[str, Any
     move_job(session, job, JobStatus.SUCCEEDED, "Succeeded", result=kept, phase=None, step=step)
 
 
-def _give_back(session: Session, claim: Claim, job: Job) -> None:
+def _requeue(session: Session, claim: Claim, job: Job) -> None:
     """Requeue a job whose worker shuts down; it does not count as a loss."""
     if claim.stage is ClaimStage.VALIDATION:
         release_validation(session, job, "The worker is shutting down", losses=job.losses)
@@ -209,7 +209,7 @@ def _is_retryable(child_exit: ChildExit) -> bool:
 
 
 def _exhausted(child_exit: ChildExit) -> JobError | None:
-    """The resource that the child ran out of, as its watchdog or its log says."""
+    """The resource that the child ran out of, according to its watchdog or log."""
     if child_exit.unsupervised:
         return None
     if child_exit.exhausted == "tree":
@@ -228,25 +228,25 @@ def _exhausted(child_exit: ChildExit) -> JobError | None:
     return None
 
 
-def _rows(told: Any) -> list[RowProblem]:
-    """The unusable rows that a child names."""
+def _bad_rows(reported: Any) -> list[RowProblem]:
+    """The unusable rows that a child reported."""
     try:
-        return _ROWS.validate_python(told or [])
+        return _ROWS.validate_python(reported or [])
     except ValidationError:
         return []
 
 
 def _cause(child_exit: ChildExit) -> JobError:
-    """The cause of a failure: the child's own error, or what its exit code says."""
+    """The cause of a failure: the child's own error, or one derived from its exit code."""
     if child_exit.result is not None:
-        told = child_exit.result.get("error")
-        error = told if isinstance(told, dict) else {}
+        reported = child_exit.result.get("error")
+        error = reported if isinstance(reported, dict) else {}
         param = error.get("param")
         return JobError(
             code=str(error.get("code") or "failed")[:64],
             message=str(error.get("message") or "the process gave no reason"),
             param=str(param) if param is not None else None,
-            rows=_rows(error.get("rows")),
+            rows=_bad_rows(error.get("rows")),
         )
     if child_exit.unsupervised:
         message = "the watchdog of the process was killed, and the process with it"

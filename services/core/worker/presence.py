@@ -1,9 +1,9 @@
-"""What the workers of a host know for certain about each other: which were killed, and what of
-theirs may still run.
+"""What the workers of a host know for certain about each other: which were killed, and which of
+their processes may still run.
 
 A worker has a folder ``home/workers/ID`` with its identity, and in it a note for each process tree
 that it started, which the tree's watchdog removes once no process of the tree is left. A job of a
-dead worker without a note may start again at once, without waiting for the lease to expire.
+dead worker without a note may restart immediately, without waiting for the lease to expire.
 Whatever cannot be known (a worker of another host or container, a killed watchdog) is left to the
 lease.
 """
@@ -28,7 +28,7 @@ IDENTITY = "identity.json"
 
 @dataclass(frozen=True)
 class Identity:
-    """A process, distinct from every other one of all hosts and times.
+    """A process, globally unique across hosts and time.
 
     ``scope`` is the boot of a host and the namespaces in which ``pid`` and ``started``, in clock
     ticks since that boot, have a meaning.
@@ -40,7 +40,7 @@ class Identity:
 
     @classmethod
     def own(cls) -> "Identity":
-        """That of this process."""
+        """The identity of this process."""
         _, started = _state(os.getpid()) or ("", 0)
         return cls(own_scope(), os.getpid(), started)
 
@@ -64,7 +64,7 @@ def own_scope() -> str:
 
 
 def _state(pid: int) -> tuple[str, int] | None:
-    """State and start time of a process; None when it is not to be seen."""
+    """State and start time of a process; None when it is not visible."""
     try:
         # The name in parentheses may be any bytes; fields follow the last parenthesis.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

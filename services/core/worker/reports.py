@@ -30,7 +30,7 @@ Metric = Annotated[float | None, AfterValidator(storable)]
 
 
 class PhaseReport(BaseModel):
-    """A part of the work begins."""
+    """A phase of the work begins."""
 
     type: Literal["phase"]
     phase: Annotated[Text, Field(max_length=64)]

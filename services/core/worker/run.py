@@ -13,9 +13,9 @@ from services.contracts.errors import TemperError
 from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.jobs.claims import Claim, ClaimStage, check_claim, renew_lease
+from services.core.jobs.contention import has_waiters
 from services.core.jobs.deadline import is_overdue
 from services.core.jobs.job import Job, LeaseLost
-from services.core.jobs.others import jobs_wait_for
 from services.core.process.child_signals import (
     request_pause_of,
     tell_that_others_wait,
@@ -244,7 +244,7 @@ class ClaimRun:
     def _signal_waiting_jobs(self) -> None:
         """Tell the child whether other jobs wait for its devices."""
         with self._database.read() as session:
-            waiting = jobs_wait_for(session, self._claim)
+            waiting = has_waiters(session, self._claim)
         tell_that_others_wait(self._dir, waiting)
 
     def _renew_lease(self) -> bool:

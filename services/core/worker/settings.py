@@ -57,14 +57,14 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings):
         "0.0.0.0: all, known to gateways by the address of the host's name.",
     )
     serving_idle_seconds: float = Field(
-        default=900.0, gt=0.0, description="A serving ends after so long without a request."
+        default=900.0, gt=0.0, description="A serving stops after so long without a request."
     )
     serving_adapters: int = Field(
         default=8,
         ge=1,
         le=256,
-        description="Adapters of one base that its engine holds at once; the least recently used "
-        "leaves for another.",
+        description="Adapters of one base that its engine holds concurrently; the least recently "
+        "used is evicted for another.",
     )
     pause_seconds: float = Field(
         default=600.0,

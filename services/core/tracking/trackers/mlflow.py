@@ -58,7 +58,7 @@ class MlflowTracker(Tracker):
         return str(created.info.run_id)
 
     def _experiment(self, name: str) -> str:
-        """The id of an experiment, which another job may create meanwhile."""
+        """The id of an experiment, which another job may create concurrently."""
         found = self._client.get_experiment_by_name(name)
         if found is None:
             try:

@@ -1,4 +1,4 @@
-"""SwanLab, online, offline or a server of one's own, by the package's own variables."""
+"""SwanLab: online, offline or self-hosted, configured by the package's own variables."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class SwanlabTracker(Tracker):
         self._run.log({"traces": texts}, step=step)
 
     def finish(self, state: End) -> None:
-        """Deliver what is buffered."""
+        """Flush the buffer."""
         if state is End.FAILED:
             self._run.finish(state="crashed", error="the job failed")
         elif state is End.SUCCEEDED:

@@ -43,5 +43,5 @@ class TrackioTracker(Tracker):
         self._run.log({"traces": traces}, step=step)
 
     def finish(self, _state: End) -> None:
-        """Write what is buffered."""
+        """Flush the buffer."""
         self._run.finish()

@@ -1,4 +1,4 @@
-"""Weights & Biases, online, offline or a server of one's own, by the package's own variables."""
+"""Weights & Biases: online, offline or self-hosted, configured by the package's own variables."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class WandbTracker(Tracker):
         self._run.log({"traces": table, STEP: step})
 
     def finish(self, state: End) -> None:
-        """Upload what is buffered. W&B shows an interrupted run as preempted until it goes on."""
+        """Flush the buffer. W&B shows an interrupted run as preempted until it resumes."""
         if state is End.INTERRUPTED:
             self._run.mark_preempting()
         self._run.finish(exit_code=0 if state is End.SUCCEEDED else 1)

@@ -1,4 +1,4 @@
-"""Jobs that wait for devices which another job holds."""
+"""Contention for devices: whether other jobs wait for those of a running one."""
 
 from sqlalchemy import exists, or_, select
 from sqlalchemy.orm import Session
@@ -9,10 +9,10 @@ from services.core.jobs.claims import SHORT_OF_DEVICES, Claim
 from services.core.jobs.workers import live_workers
 
 
-def jobs_wait_for(session: Session, claim: Claim) -> bool:
+def has_waiters(session: Session, claim: Claim) -> bool:
     """Whether a queued job lacks devices of the kind and host of those that ``claim`` holds.
 
-    A worker has found the job short of them; one that is merely new may still find others free.
+    Only jobs that a worker could not start count: a new one may still find free devices.
     """
     worker = session.get(WorkerRow, claim.job.owner)
     if worker is None:
@@ -21,7 +21,7 @@ def jobs_wait_for(session: Session, claim: Claim) -> bool:
     queues = {queue for row in workers for queue in row.queues}
     has_gpus = any(row.gpus for row in workers)
     fits = JobRow.gpus >= 1 if claim.gpus else JobRow.gpus == 0
-    if bool(claim.gpus) == has_gpus:  # where a job goes that leaves it open
+    if bool(claim.gpus) == has_gpus:  # null takes a GPU where the host has any
         fits = or_(fits, JobRow.gpus.is_(None))
     waiting = exists().where(
         JobRow.status == JobStatus.QUEUED.value,

@@ -2,8 +2,8 @@
 
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
+from services.core.jobs.contention import has_waiters
 from services.core.jobs.devices import HostDevices
-from services.core.jobs.others import jobs_wait_for
 from services.core.jobs.workers import heartbeat
 from tests.unit.core.jobs.machine import (
     QUEUE,
@@ -16,7 +16,7 @@ from tests.unit.core.jobs.machine import (
 
 def waits(database: Database, held: Claim) -> bool:
     with database.read() as session:
-        return jobs_wait_for(session, held)
+        return has_waiters(session, held)
 
 
 def beat(database: Database, worker: str, devices: HostDevices) -> None:
