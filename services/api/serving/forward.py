@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS = 0.25
 MAX_RESENDS = 2
 """Maximum resends of a request that an engine has started: the request may be what kills it."""
+STALLED_CLIENT_SECONDS = 60.0
+"""Longest pause of a client in reading its response, which holds a generation of the engine."""
 
 
 class Inference:
@@ -67,10 +69,10 @@ class Inference:
 
         Raises the `TemperError` to respond with. A client disconnect aborts the generation.
         """
-        self.rates.admit(principal)
         if self.calls >= self._settings.max_serving_calls:
             limit = f"{self._settings.max_serving_calls} requests to served models are in progress"
             raise Unavailable(limit, code="too_many_requests")
+        self.rates.admit(principal)
         self.calls += 1
         try:
             request = await parse_request(await whole_body(receive))
@@ -180,10 +182,13 @@ class RelayedResponse(Response):
                 is_complete = content.at_eof()
                 body = self._meter.feed(chunk, last=is_complete)
                 message = {"type": "http.response.body", "body": body}
-                await send({**message, "more_body": not is_complete})
-        except (aiohttp.ClientError, TimeoutError) as error:
-            # The server aborts the connection of an unfinished response.
+                async with asyncio.timeout(STALLED_CLIENT_SECONDS):
+                    await send({**message, "more_body": not is_complete})
+        # The server aborts the connection of an unfinished response.
+        except aiohttp.ClientError as error:
             logger.warning("an engine aborted its response: %r", error)
+        except TimeoutError:
+            logger.warning("a client read nothing for %.0f s", STALLED_CLIENT_SECONDS)
 
     def _count_usage(self) -> None:
         if not self._reply.ok:
