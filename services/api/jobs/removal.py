@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import delete, exists, select
+from sqlalchemy import delete, exists, or_, select
 from sqlalchemy.orm import Session
 
 from services.api.models.service import check_unused, remove_model
@@ -76,7 +76,8 @@ def remove_folder(folder: Path) -> None:
 class Retention:
     """How long finished jobs are kept: for ``days``, and the newest ``jobs``; None: no limit.
 
-    Jobs whose model is registered are kept until the model is deleted.
+    Jobs whose model is registered, or whose checkpoint is the base of an adapter, are kept until
+    those models are deleted.
     """
 
     artifacts: Artifacts
@@ -93,8 +94,8 @@ class Retention:
 
     def _expired(self, session: Session) -> list[str]:
         """Ids of jobs beyond the limits, oldest first."""
-        registered = exists().where(ModelRow.job_id == JobRow.id)
-        finished = select(JobRow.id).where(JobRow.status.in_(_FINAL), ~registered)
+        needed = or_(ModelRow.job_id == JobRow.id, ModelRow.base.like(JobRow.id + ":%"))
+        finished = select(JobRow.id).where(JobRow.status.in_(_FINAL), ~exists().where(needed))
         oldest = finished.order_by(JobRow.finished_at, JobRow.seq).limit(MAX_JOBS_PER_ROUND)
         expired: list[str] = []
         if self.days is not None:

@@ -70,9 +70,16 @@ def finished(database: Database, artifacts: Artifacts, *, days_ago: float = 0.0)
         return move_job(session, job, JobStatus.CANCELLED, "x", finished_at=at)
 
 
-def register(database: Database, job: Job, name: str) -> None:
+def register(database: Database, job: Job, name: str, base: str | None = None) -> None:
     with database.write() as session:
-        row = ModelRow(id=name, kind="full", job_id=job.id, job_path="output", created_at=1.0)
+        row = ModelRow(
+            id=name,
+            kind="adapter" if base else "full",
+            base=base,
+            job_id=job.id,
+            job_path="output",
+            created_at=1.0,
+        )
         session.add(row)
 
 
@@ -163,6 +170,18 @@ def test_retention_spares_jobs_with_a_model_and_those_that_others_need(
     assert Retention(artifacts, days=1, jobs=0).apply(database) == 0
 
     assert left(database) == [with_model.id, needed.id, user.id]
+
+
+def test_kept_bases_of_adapters_do_not_block_the_deletion_of_later_jobs(
+    database: Database, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "MAX_JOBS_PER_ROUND", 1)
+    base, tuned, _later = (finished(database, artifacts, days_ago=9 - n) for n in range(3))
+    register(database, tuned, "adapter", base=f"{base.id}:step-5")
+
+    assert Retention(artifacts, days=1).apply(database) == 1
+
+    assert left(database) == [base.id, tuned.id]
 
 
 def test_a_job_that_another_gateway_has_deleted_does_not_stop_retention(
