@@ -148,13 +148,14 @@ def test_a_limit_of_a_step_holds_while_its_job_runs(
 
     with pytest.raises(Waiting) as waiting:
         take_loops(campaign.run_of(claim), taking)
-    assert waiting.value.jobs == ("ftjob-1",)
-    assert (2, StepName.RUNNING) not in taking.begun
+    first, second = (1, 2) if waiting.value.jobs == ("ftjob-1",) else (2, 1)
+    assert waiting.value.jobs == (f"ftjob-{first}",)
+    assert (second, StepName.RUNNING) not in taking.begun
 
-    taking.end(1)
+    taking.end(first)
     with pytest.raises(Waiting) as waiting:
         take_loops(campaign.run_of(claim), taking)
-    assert waiting.value.jobs == ("ftjob-2",)
+    assert waiting.value.jobs == (f"ftjob-{second}",)
 
 
 def test_steps_are_counted_over_all_loops(campaign: StoredCampaign, taking: Taking) -> None:
