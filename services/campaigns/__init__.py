@@ -1,1 +1,1 @@
-"""The worker of campaigns: loops in which an LLM proposes fine-tunes and measurements decide."""
+"""The campaign worker: in each loop an LLM proposes a fine-tune, and measurements decide."""

@@ -1,11 +1,11 @@
-"""The campaigns' worker: ``python -m services.campaigns``."""
+"""The campaign worker: ``python -m services.campaigns``."""
 
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.worker import serve_campaigns
 
 
 def main() -> None:
-    """Serve campaigns until a signal ends the process."""
+    """Serve campaigns until a signal stops the process."""
     serve_campaigns(CampaignSettings())
 
 

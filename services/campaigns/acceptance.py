@@ -1,4 +1,4 @@
-"""Whether a model is better than the best one so far: a paired comparison with its interval."""
+"""Decides whether a model beats the best one so far, by a paired comparison with an interval."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ def compare_measurements(
 ) -> Comparison:
     """Compare a model with the best one on the search part; both may have several seeds.
 
-    Items are the clusters: of the samples and seeds of an item, their mean is compared.
+    The comparison is clustered by item: samples and seeds of an item are averaged first.
     """
     compared = compare(
         measured.search,

@@ -1,4 +1,4 @@
-"""Answers of LLMs that campaigns share: a file of them, bounded in size and age."""
+"""A cache of LLM responses that campaigns share, bounded in size and age."""
 
 import contextlib
 import logging
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS answers (
     prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, answer TEXT NOT NULL
 )
 """
-"""The answer comes last, so that its pages are not read for the columns before it."""
+"""The response is the last column, so that reading the others does not touch its pages."""
 
 _KEEP = """
 INSERT INTO answers (question, answer, prompt_tokens, completion_tokens, bytes, kept_at)
@@ -40,7 +40,7 @@ DELETE FROM answers WHERE number IN (
 
 @dataclass(frozen=True)
 class CachedAnswer:
-    """An answer, and the tokens that it has cost."""
+    """A response and its token usage."""
 
     text: str
     prompt_tokens: int
@@ -48,10 +48,10 @@ class CachedAnswer:
 
 
 class AnswerCache:
-    """A file of answers by the checksum of their question, shared by the processes of a host.
+    """A file of responses by the checksum of their request, shared by the processes of a host.
 
-    Holds ``most_bytes`` of answers, of which the oldest leave, for ``most_seconds``. A file that
-    cannot be read or written is as good as an empty one: LLMs are asked. ``now`` is the clock.
+    Holds up to ``most_bytes`` of responses for up to ``most_seconds``, and evicts the oldest first.
+    An unreadable or unwritable file counts as an empty cache. ``now`` is the clock.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class AnswerCache:
         self._now = now
 
     def find(self, question: bytes) -> CachedAnswer | None:
-        """The answer to a question, if it is kept."""
+        """The cached response to a request, or None."""
         query = (
             "SELECT answer, prompt_tokens, completion_tokens FROM answers "
             "WHERE question = ? AND kept_at >= ?"
@@ -81,7 +81,7 @@ class AnswerCache:
         return None if row is None else CachedAnswer(*row)
 
     def keep(self, question: bytes, answer: CachedAnswer) -> None:
-        """Keep an answer; a newer one takes the place of an older one."""
+        """Store a response, replacing an older one."""
         size = len(answer.text.encode())
         if size > self._most_bytes:
             return

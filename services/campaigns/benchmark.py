@@ -1,4 +1,4 @@
-"""The benchmark of a campaign: its items, and their division into a search and a final part."""
+"""The benchmark of a campaign: its items, split into a search part and a final part."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ SEARCH, FINAL = "search", "final"
 
 @dataclass(frozen=True)
 class Item:
-    """A row of the benchmark, the text of its question, and its sub-task for published splits."""
+    """A row of the benchmark, its question text, and its sub-task for published splits."""
 
     row: JsonObject
     question: str
@@ -32,15 +32,17 @@ class Item:
 
 @dataclass(frozen=True)
 class Parts:
-    """The items whose scores the LLM sees, and those it never sees."""
+    """The search part, whose scores the LLM sees, and the final part, which it never sees."""
 
     search: list[Item]
     final: list[Item]
 
 
 class ItemsInData:
-    """Finds items in training data: as they are, with changed numbers, or with their fields in
-    another order. ``others`` are items that are not looked for."""
+    """Finds items in training data: verbatim, with different numbers, or with reordered fields.
+
+    ``others`` are items to ignore.
+    """
 
     def __init__(self, items: Sequence[Item], others: Sequence[Item] = ()) -> None:
         questions = [item.question for item in items]
@@ -48,13 +50,15 @@ class ItemsInData:
         self._altered = AlteredItems(questions, (item.question for item in others))
 
     def holds(self, text: str) -> bool:
-        """Whether a text holds an item."""
+        """Whether a text contains an item."""
         return self._same.holds(text) or self._altered.holds(text)
 
 
 class KnownItems:
-    """Finds items of either part in training data. The LLM may be told of those of ``search``,
-    where what is found must not depend on the final part."""
+    """Finds items of either part in training data.
+
+    Only matches of ``search`` may be reported to the LLM; they do not depend on the final part.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self.search = ItemsInData(parts.search)

@@ -1,7 +1,7 @@
-"""Loops that run concurrently, each in its own thread until it must wait.
+"""Runs loops concurrently, each in a thread of its own until it must wait.
 
-A campaign waits when all of them do. Which loops there are, and how far each is, follows from
-the steps in the database: a worker that takes the campaign up goes on with the same ones.
+A campaign waits when all its loops do. The open loops and their progress follow from the steps in
+the database, so another worker resumes the same ones.
 """
 
 import time
@@ -15,23 +15,23 @@ from services.contracts.campaign_loops import StepName
 
 TICK_SECONDS = 0.2
 LOOK_SECONDS = 1.0
-"""Between looks at the jobs of loops that rest while others run."""
+"""Interval at which the jobs of waiting loops are checked while others run."""
 
 TakeLoop = Callable[[CampaignRun, int], Limit | None]
-"""Takes all steps of a loop; returns the limit of the budget that it met at its end."""
+"""Runs all steps of a loop; returns the budget limit reached at its end."""
 
 
 def take_loops(run: CampaignRun, take: TakeLoop) -> Limit:
-    """Take loops, some at once, until the budget ends; return the limit that ended them.
+    """Run loops, several concurrently, until a budget limit is reached, and return that limit.
 
-    Raises what a loop raises; `Waiting` once none of them can go on.
+    Raises what a loop raises, and `Waiting` once no loop can proceed.
     """
     with ThreadPoolExecutor(run.request.branches) as threads:
         return _Branches(run, take, threads).go_on()
 
 
 class _Branches:
-    """The loops that are open, by what they do: they run, or they rest with a reason."""
+    """The open loops: running ones, and resting ones with the reason for their wait."""
 
     def __init__(self, run: CampaignRun, take: TakeLoop, threads: ThreadPoolExecutor) -> None:
         self._run = run
@@ -45,7 +45,7 @@ class _Branches:
         self._failure: BaseException | None = None
 
     def go_on(self) -> Limit:
-        """Run what can run; return the limit that ended the loops."""
+        """Run every loop that can proceed; return the limit that ended them."""
         for loop in self._run.steps.open_loops():
             self._start(loop)
         self._begin_next()
@@ -62,7 +62,7 @@ class _Branches:
         self._running[self._threads.submit(self._take, self._run.branch(), loop)] = loop
 
     def _begin_next(self) -> None:
-        """Start one loop, in order: the next one's proposal sees this one's."""
+        """Start the next loop, in order: its proposal sees those of the loops before it."""
         steps, loop = self._run.steps, self._run.steps.newest_loop + 1
         is_open = {*self._running.values(), *self._resting}
         if (
@@ -80,7 +80,7 @@ class _Branches:
                 self._start(loop)
 
     def _wake(self) -> None:
-        """Start what has rested until something that has come about."""
+        """Resume loops whose wait is over."""
         looks = time.monotonic() - self._looked >= LOOK_SECONDS
         if looks:
             self._looked = time.monotonic()

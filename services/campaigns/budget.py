@@ -1,4 +1,4 @@
-"""The budget of a campaign: what it has used, and the limit that ends it."""
+"""The budget of a campaign: its usage so far, and the limit that ends it."""
 
 import math
 import threading
@@ -16,10 +16,10 @@ HOUR_SECONDS = 3600.0
 
 
 class Budget:
-    """The limits of a campaign that took its first step at ``started_at``, and what it has used.
+    """The limits and the usage of a campaign whose first step started at ``started_at``.
 
-    ``by_scripts`` is what its data scripts have used of LLMs. ``now`` is the clock that
-    ``started_at`` was read from.
+    ``by_scripts`` is the LLM usage of its data scripts. ``now`` is the clock that ``started_at``
+    was read from.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Budget:
 
     @property
     def tokens(self) -> int:
-        """All tokens of LLMs."""
+        """Total LLM tokens."""
         asked = sum(used.prompt + used.completion for used in list(self._used.values()))
         return asked + self.by_scripts.tokens
 
     @property
     def cost(self) -> float | None:
-        """What these tokens cost, each at the price of its LLM; None where one has no price."""
+        """The cost of these tokens at the price of each LLM; None where one has no price."""
         if not self._is_priced:
             return None
         cost = self.by_scripts.cost
@@ -64,14 +64,14 @@ class Budget:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time until the budget's hours end, at least 0; None without a limit."""
+        """Seconds until the time budget ends, at least 0; None without a limit."""
         if self._limits.hours is None or self._started_at is None:
             return None
         return max(0.0, self._started_at + self._limits.hours * HOUR_SECONDS - self.now())
 
     @property
     def left(self) -> tuple[float, float]:
-        """The tokens and the cost that are left, infinite without a limit."""
+        """Remaining tokens and cost, infinite without a limit."""
         tokens, cost = self._limits.llm_tokens, self._limits.cost
         return (
             math.inf if tokens is None else tokens - self.tokens,
@@ -94,18 +94,18 @@ class Budget:
             raise BudgetSpent(Limit.STEPS)
 
     def check_hours(self) -> None:
-        """Raise `BudgetSpent` when the hours have passed."""
+        """Raise `BudgetSpent` when the time budget is exhausted."""
         if self.seconds_left == 0.0:
             raise BudgetSpent(Limit.HOURS)
 
     def check_gpu_hours(self, seconds: float) -> None:
-        """Raise `BudgetSpent` when jobs have used ``seconds`` of GPUs and have none left."""
+        """Raise `BudgetSpent` when jobs have used ``seconds`` of GPU time and none is left."""
         limit = self._limits.gpu_hours
         if limit is not None and seconds >= limit * HOUR_SECONDS:
             raise BudgetSpent(Limit.GPU_HOURS)
 
     def check_llm(self) -> None:
-        """Raise `BudgetSpent` when no further call of the LLM may be made."""
+        """Raise `BudgetSpent` when no further LLM call is allowed."""
         if self._limits.llm_tokens is not None and self.tokens >= self._limits.llm_tokens:
             raise BudgetSpent(Limit.LLM_TOKENS)
         limit, cost = self._limits.cost, self.cost

@@ -1,4 +1,4 @@
-"""Claiming a campaign that can take a step, and letting go of it. No claim holds a device."""
+"""Claims and releases campaigns that can take a step. A claim holds no device."""
 
 import time
 from collections.abc import Collection
@@ -16,13 +16,13 @@ from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import get_job, move_job
 
 FALLBACK_SECONDS = 60.0
-"""A waiting campaign looks again after this long, whatever it waits for."""
+"""Maximum time until a waiting campaign checks again, whatever it waits for."""
 
 _FINAL = [status.value for status in JobStatus if status.is_final]
 
 
 def claim_step(session: Session, claimant: Claimant) -> Claim | None:
-    """Claim the queued campaign that has waited longest of those with nothing to wait for."""
+    """Claim the queued campaign that has waited longest among those that are ready."""
     awaited = aliased(JobRow)
     ended = exists().where(
         CampaignWaitRow.campaign_id == JobRow.id,
@@ -86,10 +86,10 @@ def release(
     *,
     has_begun: bool = True,
 ) -> None:
-    """Queue a claimed campaign until one of ``jobs`` has ended; without any, for a while.
+    """Queue a claimed campaign until one of ``jobs`` has ended, or without jobs for a while.
 
-    It goes on after ``seconds_left`` at the latest, when the hours of its budget end. They do not
-    count before it ``has_begun``.
+    It resumes after ``seconds_left`` at the latest, when its time budget ends; the budget does not
+    run before it ``has_begun``.
     """
     session.execute(delete(CampaignWaitRow).where(CampaignWaitRow.campaign_id == job.id))
     session.add_all(CampaignWaitRow(campaign_id=job.id, job_id=each) for each in set(jobs))

@@ -1,4 +1,4 @@
-"""Coding: the LLM writes a data script and settings until they pass checks of rising cost."""
+"""Coding: the LLM writes a data script and settings until they pass increasingly costly checks."""
 
 import re
 
@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"```(python|yaml)[ \t]*\n(.*?)```", re.DOTALL)
 
 
 def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
-    """Have the LLM write script and settings; each failed check goes back to it."""
+    """Have the LLM write script and settings; each failed check is returned to it."""
     parent = code_of(run, proposal.parent)
     kept = parent.script if parent and proposal.skip_data_processing else None
     task = prompts.CODING_SETTINGS_ONLY
@@ -59,14 +59,14 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
 
 
 def _script_seconds(run: CampaignRun) -> float:
-    """The time that a script has on all data."""
+    """The time limit of a script on all data."""
     return min(run.settings.most_script_seconds, run.request.time_limits.script)
 
 
 def _check(
     run: CampaignRun, attempt: int, script: str, settings: str, items: KnownItems
 ) -> TrainingSettings:
-    """From the cheapest check to the dearest; raises `StepFailed` at the first failure."""
+    """Run the checks, cheapest first; raises `StepFailed` at the first failure."""
     if not script.strip() or not settings.strip():
         raise StepFailed(Failure.CONFIG, "the answer lacks a ```python or a ```yaml block")
     check_script(script)

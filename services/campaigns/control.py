@@ -1,7 +1,4 @@
-"""Pause, cancel and shutdown of a campaign while a worker takes its steps, and its lease.
-
-The branches of a campaign share it.
-"""
+"""Pause, cancellation and shutdown of a running campaign, and its lease; shared by its branches."""
 
 import asyncio
 import threading
@@ -20,7 +17,7 @@ Value = TypeVar("Value")
 
 
 class Control:
-    """Checks whether a claimed campaign may continue; ``stopping`` is set when its worker ends."""
+    """Checks whether a claimed campaign may continue; ``stopping`` is set when its worker stops."""
 
     def __init__(self, lease: Lease, stopping: threading.Event) -> None:
         self._lease = lease
@@ -29,11 +26,11 @@ class Control:
         self._checked = 0.0
 
     def abandon(self) -> None:
-        """Have every later `check` raise `Interrupted`."""
+        """Make every later `check` raise `Interrupted`."""
         self._abandoned.set()
 
     def check(self, *, pausing: bool = False) -> None:
-        """Keep the lease; raise `Interrupted` if a user or a limit has stopped the campaign.
+        """Renew the lease; raise `Interrupted` if a user or a limit has stopped the campaign.
 
         A pause waits for the end of an effect (``pausing``).
         """
@@ -59,9 +56,9 @@ class Control:
     def attend(
         self, make: Callable[[], Awaitable[Value]], also: Callable[[], None] | None = None
     ) -> Value:
-        """Wait for something outside while the lease is kept; interrupted, it is cancelled.
+        """Await something external while renewing the lease; it is cancelled on an interrupt.
 
-        ``also`` is called meanwhile, and interrupts by what it raises.
+        ``also`` is called meanwhile, and interrupts by raising.
         """
 
         async def attended() -> Value:
@@ -79,6 +76,6 @@ class Control:
         return asyncio.run(attended())
 
     def acquire(self, lock: threading.Lock) -> None:
-        """Acquire a lock; raises `Interrupted` while it waits."""
+        """Acquire a lock; raises `Interrupted` while waiting."""
         while not lock.acquire(timeout=POLL_SECONDS):
             self.check()

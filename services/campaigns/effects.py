@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Effect:
-    """What was done: a JSON response, the job that was created, the tokens that were paid for."""
+    """An effect: a JSON response, the job that was created, the tokens that were paid for."""
 
     response: JsonObject
     job_id: str | None = None
@@ -77,7 +77,7 @@ def record_effect(session: Session, place: Place, key: str, seq: int, effect: Ef
 
 
 def tokens_used(session: Session, campaign_id: str) -> dict[LlmRole, TokenUsage]:
-    """The tokens of a campaign's calls of the LLM, by what it was asked for."""
+    """The LLM tokens of a campaign, by purpose."""
     prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
     query = (
         select(CampaignEffectRow.step, func.sum(prompt), func.sum(completion))
@@ -93,17 +93,15 @@ def tokens_used(session: Session, campaign_id: str) -> dict[LlmRole, TokenUsage]
 
 @dataclass(frozen=True)
 class JobTime:
-    """The seconds that jobs have run, each for itself, and those times their GPUs."""
+    """Total run time of jobs, and the same times their GPUs, in seconds."""
 
     seconds: float
     gpu_seconds: float
 
 
 def time_of_jobs(session: Session, campaign_id: str, place: Place | None = None) -> JobTime:
-    """The time of the jobs of a campaign, or of one step, including running jobs.
-
-    A job that names no number of GPUs counts as one.
-    """
+    """The time of the jobs of a campaign, or of one step, including running jobs. A job that names
+    no number of GPUs counts as one."""
     query = (
         select(JobRow.gpus, JobRow.started_at, JobRow.finished_at)
         .join(CampaignEffectRow, CampaignEffectRow.job_id == JobRow.id)

@@ -1,6 +1,6 @@
-"""One request to an LLM, under the name that its endpoint has for the limit of an answer.
+"""One request to an LLM, with the name that its endpoint uses for the token limit.
 
-OpenAI's newer models refuse ``max_tokens``, and many servers know nothing else.
+OpenAI's newer models reject ``max_tokens``, and many servers know no other name.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from services.inference.clients.retries import ServiceFailed
 
 NEWER_NAME = "max_completion_tokens"
 MOST = 1000
-"""Endpoints and models that are remembered."""
+"""Maximum number of remembered endpoints and models."""
 
 _newer: set[tuple[str, str]] = set()
-"""Endpoints and models that have refused the older name."""
+"""Endpoints and models that have rejected ``max_tokens``."""
 
 
 class _NewerRequest(ChatRequest):
@@ -28,9 +28,9 @@ async def ask_endpoint(
     request: ChatRequest,
     keep: Callable[[bytes], None],
 ) -> ChatCompletion:
-    """Ask for a completion, whose body ``keep`` is given; raises `ServiceFailed`.
+    """Request a completion and pass its body to ``keep``; raises `ServiceFailed`.
 
-    A refusal that speaks of the newer name is answered once, with the other of the two names.
+    A rejection that mentions the newer name is retried once with the other name.
     """
     place = (str(llm.base_url), request.model)
     is_newer = place in _newer

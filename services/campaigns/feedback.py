@@ -22,8 +22,8 @@ class _Explanation(Resource):
 def judge(run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt) -> Feedback:
     """Compare with the best model so far, on the search part; failures are never accepted.
 
-    One loop is judged at a time, so that the best model does not change during a judgment.
-    A budget that ends before the LLM has explained the verdict leaves the verdict as it is.
+    Loops are judged one at a time, so that the best model does not change during a judgment. If the
+    budget ends before the LLM has explained the verdict, the verdict stands.
     """
     failed = proposal.failed or code.failed or attempt.failed
     comparison = None

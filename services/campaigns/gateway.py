@@ -1,4 +1,4 @@
-"""Creating jobs and files through the gateway, once: every request has an idempotency key."""
+"""Creates jobs and files through the gateway exactly once: every request has an idempotency key."""
 
 import asyncio
 import ssl
@@ -19,19 +19,19 @@ TIME_LIMIT = httpx.Timeout(300.0, connect=5.0)
 
 
 class GatewayRefused(TemperError):
-    """The gateway refused a request; ``code`` and message are its own."""
+    """The gateway rejected a request; ``code`` and message are the gateway's."""
 
     code = "gateway_refused"
 
 
 class GatewayAway(TemperError):
-    """The gateway did not answer."""
+    """The gateway did not respond."""
 
     code = "gateway_away"
 
 
 class Gateway:
-    """A client of the gateway. A repeated request with the same key gets the first response."""
+    """A client of the gateway. Repeating a request with the same key returns the first response."""
 
     def __init__(self, settings: CampaignSettings) -> None:
         self._url = settings.gateway_url
@@ -49,7 +49,7 @@ class Gateway:
         return await self._post("/v1/files", key, data=form, files={"file": (filename, content)})
 
     async def delete(self, path: str, key: str) -> None:
-        """Delete something; raises `GatewayRefused` also when it is not there."""
+        """Delete an object; raises `GatewayRefused` also when it does not exist."""
         await self._send("DELETE", path, key)
 
     async def _post(self, path: str, key: str, **content: object) -> str:
@@ -77,7 +77,7 @@ class Gateway:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Certificates to check the gateway's by; reading them takes longer than a request."""
+    """Certificates for verifying the gateway; loading them takes longer than a request."""
     return httpx.create_ssl_context(trust_env=False)
 
 

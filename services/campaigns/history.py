@@ -18,7 +18,7 @@ class Tried:
     score: float | None
 
     def lesson(self) -> str:
-        """One line for the LLM."""
+        """A one-line summary for the LLM."""
         outcome = "accepted" if self.feedback.accepted else "rejected"
         if self.feedback.failed is not None:
             outcome = f"failed ({self.feedback.failed.failure})"
@@ -40,7 +40,7 @@ def tried(run: CampaignRun, loop: int) -> Tried:
 
 
 def search_score(run: CampaignRun, measurement: Measurement) -> float | None:
-    """The mean over the search part; None if no item has a score and 0 could be the best one."""
+    """Mean over the search part; None if no item has a score and 0 could be the best one."""
     scores = measurement.search.values()
     return mean_score(scores, higher_is_better=run.request.higher_is_better)
 
@@ -51,7 +51,7 @@ def judged_loops(run: CampaignRun) -> list[int]:
 
 
 def accepted_loops(run: CampaignRun) -> list[int]:
-    """The base model and the accepted loops in the order of their verdicts: the best is the last,
+    """The base model and the accepted loops in the order of their verdicts. The last is the best,
     since each was better than the best before it."""
     verdicts = run.steps.outputs(StepName.FEEDBACK)
     accepted = [loop for loop, verdict in verdicts.items() if verdict["accepted"]]
@@ -64,7 +64,7 @@ def best_loop(run: CampaignRun) -> int:
 
 
 def next_verdict(run: CampaignRun) -> int:
-    """The place of the next verdict in the order of verdicts, from 1."""
+    """The rank of the next verdict in the order of verdicts, from 1."""
     verdicts = run.steps.outputs(StepName.FEEDBACK)
     places = (verdict.get("order") or loop for loop, verdict in verdicts.items())
     return 1 + max(places, default=0)

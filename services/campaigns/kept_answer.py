@@ -1,8 +1,8 @@
-"""The answer to a call of the LLM, kept in a file from the moment it has arrived.
+"""An LLM response, saved to a file as soon as it arrives.
 
-It is there before anything else is done with it, so that a worker that is killed then, or a
-database that is away, costs no second call. A call that was under way is made again under the same
-idempotency key, for endpoints that then give the answer of the first.
+It is saved before anything else is done with it, so that neither a killed worker nor an unavailable
+database costs a second call. A call that was in flight is repeated with the same idempotency key,
+for endpoints that then return the same response.
 """
 
 import hashlib
@@ -13,10 +13,8 @@ from services.inference.clients.chat import ChatRequest, Completion, read_comple
 
 
 class KeptAnswer:
-    """A place for the answer to one request, in ``folder``.
-
-    ``idempotency_key`` is always the same for the request of one ``place`` in a campaign.
-    """
+    """The file in ``folder`` for the response to one request. ``idempotency_key`` is the same for
+    every attempt at the request of one ``place`` in a campaign."""
 
     def __init__(self, folder: Path, place: str, request: ChatRequest) -> None:
         content = f"{place}\n{request.model_dump_json()}"
@@ -24,14 +22,14 @@ class KeptAnswer:
         self._path = folder / "answers" / f"{self.idempotency_key}.json"
 
     def read(self) -> Completion | None:
-        """The answer, if it has arrived before."""
+        """The response, if it has already arrived."""
         try:
             return read_completion(self._path.read_bytes())
         except FileNotFoundError:
             return None
 
     def write(self, body: bytes) -> None:
-        """Keep the body of an answer, durably."""
+        """Save the body of a response durably."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         partial = self._path.with_suffix(".partial")
         with partial.open("wb") as file:

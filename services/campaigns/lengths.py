@@ -1,6 +1,6 @@
-"""How long rows are, in tokens of the base model where its tokenizer is here.
+"""Row lengths, in tokens of the base model if its tokenizer is available here.
 
-What was counted is recorded with its step, so that a step that runs again tells the LLM the same.
+Counts are recorded with their step, so that a rerun of the step tells the LLM the same.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from services.datasets.token_counts.counter import TokenCounter, TokensNotCounte
 
 
 def lengths_of_rows(run: CampaignRun, key: str, rows: Sequence[Row]) -> TokenStatistics | None:
-    """Tokens of rows of a script's data, counted once; None without any."""
+    """Token statistics of the rows of a script's data, counted once; None without rows."""
 
     async def count() -> Effect:
         values: list[JsonValue] = [row.model_dump() for row in rows]
@@ -39,7 +39,7 @@ def lengths_of_rows(run: CampaignRun, key: str, rows: Sequence[Row]) -> TokenSta
 
 
 def lengths_of_file(run: CampaignRun, name: str, file: str) -> TokenStatistics | None:
-    """Tokens of the rows of a data set, counted once; None without rows."""
+    """Token statistics of the rows of a dataset, counted once; None without rows."""
     path = run.artifacts.file(file)
 
     def values() -> list[JsonValue]:
@@ -52,7 +52,7 @@ def lengths_of_file(run: CampaignRun, name: str, file: str) -> TokenStatistics |
 
 
 def rows_made(run: CampaignRun, key: str, rows: Rows) -> MadeRows:
-    """All rows that a script made, including those that contain benchmark items."""
+    """All rows that a script generated, including those that contain benchmark items."""
     return MadeRows(
         rows=len(rows.made),
         duplicates=rows.duplicates(),
@@ -61,12 +61,12 @@ def rows_made(run: CampaignRun, key: str, rows: Rows) -> MadeRows:
 
 
 def made_text(made: MadeRows) -> str:
-    """The rows that a script made, for the LLM."""
+    """A summary of a script's rows for the LLM."""
     return f"{made.rows} rows, {made.duplicates} of them duplicates; {lengths_text(made.tokens)}"
 
 
 def lengths_text(lengths: TokenStatistics | None) -> str:
-    """Lengths of rows, for the LLM."""
+    """A summary of row lengths for the LLM."""
     if lengths is None:
         return "no rows"
     unit = "tokens" if lengths.model else "tokens, estimated,"
@@ -84,7 +84,7 @@ def _statistics(effect: Effect) -> TokenStatistics | None:
 async def _count(
     run: CampaignRun, path: Path, sha256: str, values: Callable[[], list[JsonValue]]
 ) -> Effect:
-    """By the tokenizer of the base model; an estimate that says why where it cannot count."""
+    """Count with the tokenizer of the base model, or estimate and say why."""
     try:
         counter = TokenCounter(run.settings.home)
         found = await counter.count(path, sha256, _tokenizer(run), run.request.base_model)

@@ -1,4 +1,4 @@
-"""Asking the LLM: calls that are paid for once, and answers in JSON with turns of repair."""
+"""Queries the LLM: calls are paid for once, and invalid JSON is repaired in further turns."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ from services.inference.clients.retries import FailureKind, ServiceFailed, model
 ANSWER_SECONDS = 600.0
 CHARACTERS_PER_TOKEN = 4
 REPAIRS = 2
-"""Further answers after one that is not the JSON asked for."""
+"""Repair turns after a response that is not the requested JSON."""
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 
@@ -34,7 +34,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class _EndlessAnswer(TemperError):
-    """The answer exceeded its limit and is discarded; the LLM is asked again."""
+    """The response exceeded its limit and is discarded; the LLM is queried again."""
 
 
 class Conversation:
@@ -48,9 +48,11 @@ class Conversation:
         self._last: tuple[str, ChatRequest, Effect] | None = None
 
     def ask(self, text: str) -> str:
-        """Send a message; return the answer, without its reasoning if the campaign wants that.
+        """Send a message; return the response, without its reasoning if the campaign is configured
+        so.
 
-        Raises `BudgetSpent`, `Waiting` while the endpoint fails, and `JobFailed` if it refuses.
+        Raises `BudgetSpent`, `Waiting` while the endpoint fails, and `JobFailed` if it rejects the
+        request.
         """
         self._messages.append({"role": "user", "content": text})
         self._calls += 1
@@ -65,7 +67,7 @@ class Conversation:
         return answer
 
     def share_answer(self) -> None:
-        """Leave the last answer in the cache, since it was of use."""
+        """Store the last response in the cache, since it was usable."""
         if self._last is None or CACHED in self._last[2].response:
             return
         key, request, effect = self._last
@@ -76,7 +78,7 @@ class Conversation:
         self._run.shared_answers.keep(place, str(self._run.llm.base_url), request, answer)
 
     def ask_json(self, text: str, kind: type[Answer]) -> Answer:
-        """Send a message that asks for a JSON object; has the LLM repair an invalid answer.
+        """Request a JSON object, and have the LLM repair an invalid one.
 
         Raises `StepFailed` when it does not succeed.
         """
@@ -135,7 +137,7 @@ async def _call(run: CampaignRun, key: str, request: ChatRequest) -> Effect:
 
 
 def _free(cached: CachedAnswer, messages: Sequence[JsonObject]) -> Effect:
-    """An answer from the cache; the transcript says what it has saved."""
+    """A response from the cache; the transcript records what it has saved."""
     saved = cached.prompt_tokens + cached.completion_tokens
     return Effect({"messages": list(messages[-1:]), "answer": cached.text, CACHED: saved})
 
@@ -162,15 +164,13 @@ async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) ->
 
 
 def _estimate(text: str) -> int:
-    """Tokens of a text, for endpoints that count none."""
+    """Token count of a text, for endpoints that report none."""
     return len(text) // CHARACTERS_PER_TOKEN
 
 
 def _parse(text: str, kind: type[Answer]) -> Answer:
-    """Read the first fenced block, or the text from its first to its last brace.
-
-    Reasoning is passed over: it may hold drafts.
-    """
+    """Parse the first fenced block, or the text from its first to its last brace. Reasoning is
+    skipped: it may contain drafts."""
     text = without_reasoning(text)
     fenced = _FENCED.search(text)
     begin, end = text.find("{"), text.rfind("}")

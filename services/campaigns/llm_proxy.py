@@ -1,7 +1,7 @@
-"""The proxy through which data scripts ask LLMs: a part of OpenAI's API, which holds the keys.
+"""The proxy through which data scripts query LLMs: a subset of OpenAI's API that holds the keys.
 
-A script knows the proxy's address, the names of the models, and a token of its own. Everything it
-sends is data with a bound; only the fields that are known here are passed on.
+A script knows the proxy's address, the model names, and its own token. Everything it sends is
+untrusted and bounded; only known fields are forwarded.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 4 << 20
 ANSWER_SECONDS = 240.0
-"""Shorter than the silence at which the sandbox gives a connection up."""
+"""Shorter than the silence after which the sandbox closes a connection."""
 END_SECONDS = 2.0
 START_SECONDS = 30.0
 _MESSAGE_CHARACTERS = 500
@@ -38,7 +38,7 @@ _IGNORED = frozenset({"user", "store", "metadata", "service_tier"})
 
 
 class ProxiedChat(ChatRequest):
-    """A chat completion as scripts may ask for it: one answer, whole."""
+    """A chat completion as scripts may request it: one choice, not streamed."""
 
     max_completion_tokens: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -53,7 +53,7 @@ class ProxiedChat(ChatRequest):
         return value
 
     def for_endpoint(self, llm: CampaignLlm) -> ChatRequest:
-        """What the endpoint is asked."""
+        """The request to the endpoint."""
         asked = self.max_completion_tokens or self.max_tokens or llm.max_tokens
         fields = self.model_dump(exclude={"max_completion_tokens", "n", "stream"})
         return ChatRequest(**{**fields, "max_tokens": min(asked, llm.max_tokens)})
@@ -67,7 +67,7 @@ class LlmProxy:
         self._calls = ScriptCalls(database)
 
     def application(self) -> web.Application:
-        """The web application."""
+        """The ASGI application."""
         application = web.Application(
             client_max_size=MAX_BODY_BYTES, middlewares=[web.middleware(_errors)]
         )
@@ -155,7 +155,7 @@ def _chat(body: bytes) -> ProxiedChat:
 
 
 async def _errors(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Errors as OpenAI's, so that its clients show them."""
+    """Errors in OpenAI's format, so that its clients show them."""
     try:
         answer: web.StreamResponse = await handler(request)
     except CallRefused as refused:
@@ -179,16 +179,14 @@ def _error(status: int, message: str, code: str) -> web.Response:
 
 
 def _without(text: str, key: str | None, most: int | None = _MESSAGE_CHARACTERS) -> str:
-    """A text of the endpoint's, which may repeat the key."""
+    """A text from the endpoint, which may repeat the key."""
     return (text.replace(key, "***") if key else text)[:most]
 
 
 @contextmanager
 def serving_proxy(database: Database, settings: CampaignSettings) -> Iterator[None]:
-    """Serve the proxy in a thread of its own, if scripts can ask LLMs.
-
-    Raises `ConfigurationError` if its port is taken.
-    """
+    """Serve the proxy in a thread, if scripts may query LLMs. Raises `ConfigurationError` if its
+    port is taken."""
     if settings.proxy_url is None:
         yield
         return

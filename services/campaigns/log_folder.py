@@ -1,7 +1,7 @@
-"""The log of a campaign for people: a folder of JSON and Markdown, written as it goes.
+"""The human-readable log of a campaign: a folder of JSON and Markdown, written as it runs.
 
 The layout is RD-Agent's: ``log/2025-01-01_12-00-00-123456/Loop_1/coding``, named after the local
-time at which the campaign was created. The database stays the truth; nothing reads the log.
+time at which the campaign was created. The database is the source of truth; nothing reads the log.
 """
 
 import json
@@ -76,7 +76,7 @@ DATASET_INFO: JsonObject = {
 
 
 def _files(step: StepName, output: JsonObject) -> dict[str, str]:
-    """The published files of a step: code, settings and statistics of the data."""
+    """The published files of a step: code, settings and data statistics."""
     if step is StepName.CODING and output.get("script"):
         return {
             "process_data.py": str(output["script"]),
@@ -132,7 +132,7 @@ def _tokens(effect: Effect) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """A code block that the text cannot end."""
+    """A code block that the text cannot close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

@@ -1,7 +1,7 @@
-"""Data scripts that take hours: started in the sandbox, and looked at from time to time.
+"""Data scripts that take hours: started in the sandbox, and polled.
 
-The campaign holds no slot meanwhile, and a worker that is killed finds the script again: its id
-follows from the step. Only a script that the sandbox has lost is started once more.
+The campaign holds no slot meanwhile. After a kill, the next worker finds the script again, since
+its id follows from the step. Only a script that the sandbox has lost is restarted, once.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ from services.core.jobs.campaign_scripts import (
 
 POLL_SECONDS = 0.5
 ATTENDED_SECONDS = 20.0
-"""A script that takes longer is looked at again later."""
+"""A script that takes longer is polled later."""
 STARTS = 3
 
 _GOES_ON = (Cause.STOPPING, Cause.PAUSED)
-"""What interrupts a step that is continued with the same script."""
+"""Interrupts of a step that later resumes with the same script."""
 
 
 class _Lost(Exception):
-    """The sandbox has no result of the script, and never will."""
+    """The sandbox has lost the script: its result will never exist."""
 
 
 def run_long_script(run: CampaignRun, key: str, program: ScriptProgram, target: Path) -> Effect:
@@ -62,7 +62,8 @@ def run_long_script(run: CampaignRun, key: str, program: ScriptProgram, target: 
 def _one_start(
     run: CampaignRun, key: str, number: int, program: ScriptProgram, target: Path
 ) -> Effect | None:
-    """The effect of a script that was started, or is now; None if the sandbox has lost it."""
+    """The effect of a script that was started earlier or is started now; None if the sandbox has
+    lost it."""
     script_id = _script_id(run, f"{key}.start.{number}")
     try:
         run.once(f"{key}.start.{number}", lambda: _start(run, script_id, program))
@@ -141,9 +142,8 @@ async def _end(run: CampaignRun, script_id: str, program: ScriptProgram, target:
 async def _ended(
     run: CampaignRun, service: ScriptService, script_id: str, program: ScriptProgram
 ) -> Script:
-    """The script once it has ended, or is to be stopped; raises `Waiting` if that takes long, and
-    `_Lost`.
-    """
+    """The script once it has ended or must be stopped; raises `Waiting` if that takes long, and
+    `_Lost`."""
     while True:
         script = await service.get(script_id)
         if script is not None and _refusal(run, script_id) is not None:
@@ -159,7 +159,7 @@ async def _ended(
 
 
 def _refusal(run: CampaignRun, script_id: str) -> str | None:
-    """The limit at which the script was refused an answer of an LLM."""
+    """The limit at which the script was denied an LLM call."""
     if run.request.script_llms is None:
         return None
     with run.database.read() as session:
@@ -167,7 +167,7 @@ def _refusal(run: CampaignRun, script_id: str) -> str | None:
 
 
 def _stopped(run: CampaignRun, script_id: str) -> str | None:
-    """Why the script is stopped, if it is; raises `BudgetSpent` when that ends the campaign."""
+    """The reason to stop the script, if any; raises `BudgetSpent` when that ends the campaign."""
     llms, limit = run.request.script_llms, _refusal(run, script_id)
     if llms is None or limit is None:
         return None
@@ -183,7 +183,7 @@ async def _record(message: str) -> Effect:
 
 
 def _delete(run: CampaignRun, script_id: str) -> None:
-    """End it and free its place; the sandbox does so by itself when nobody asks for it."""
+    """Kill it and free its slot; the sandbox does so by itself when nobody polls it."""
     if run.request.script_llms is not None:
         with run.database.write() as session:
             close_script(session, script_id)

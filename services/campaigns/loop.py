@@ -1,6 +1,6 @@
-"""The whole campaign, as a program that is run from its beginning at every wake-up.
+"""The whole campaign, as a program that restarts from the beginning at every wake-up.
 
-Finished steps return their recorded output, so that it goes on where it left off.
+Finished steps return their recorded output, so that it resumes where it left off.
 """
 
 from services.campaigns.benchmark import KnownItems, Parts
@@ -23,7 +23,7 @@ from services.contracts.errors import JobFailed
 
 
 def advance(run: CampaignRun) -> CampaignResult:
-    """Go on until the budget ends; raises `Waiting` before that, at what it waits for.
+    """Run until the budget is exhausted; raises `Waiting` wherever it must wait before that.
 
     Raises `JobFailed` when the base model cannot be measured.
     """
@@ -55,7 +55,7 @@ def _measure_base(run: CampaignRun, parts: Parts) -> Measurement:
 
 
 def _loop(run: CampaignRun, loop: int, parts: Parts, items: KnownItems) -> Limit | None:
-    """Take all steps of a loop; return the limit that left its verdict unexplained."""
+    """Run all steps of a loop; return the limit that left its verdict unexplained."""
     proposal = run.step(loop, StepName.PROPOSAL, Proposal, lambda: propose(run))
 
     def code_it() -> Code:

@@ -1,4 +1,4 @@
-"""Measuring a model on both parts of the benchmark with ordinary evaluation jobs."""
+"""Measures a model on both parts of the benchmark with ordinary evaluation jobs."""
 
 import math
 import random
@@ -41,7 +41,7 @@ def parts_of(run: CampaignRun) -> Parts:
 
 
 def begin_measurement(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> dict[str, str]:
-    """Create the evaluations of a model, at most once, for `measure` to wait for; return ids."""
+    """Create the evaluations of a model, at most once, for `measure` to await; return their ids."""
     return {
         name: _create(run, name, model, items, seed)
         for name, items in ((SEARCH, parts.search), (FINAL, parts.final))
@@ -51,7 +51,7 @@ def begin_measurement(run: CampaignRun, model: str, parts: Parts, seed: int = 0)
 def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measurement:
     """Evaluate a model on both parts; raises `StepFailed` when an evaluation fails.
 
-    Every ``seed`` samples other answers, as far as the temperature lets answers differ.
+    Every ``seed`` samples different responses, unless sampling is greedy.
     """
     jobs = begin_measurement(run, model, parts, seed)
     search, final = _rows(run, jobs[SEARCH]), _rows(run, jobs[FINAL], with_reason=False)
@@ -119,7 +119,7 @@ def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item], seed
 
 
 def _with_seed(request: CreateCampaign, seed: int) -> CreateCampaign:
-    """The request with a sampling seed of its own, so that no two samples of an item share one."""
+    """The request with its own sampling seed, so that no two samples of an item share one."""
     first = request.sampling.seed
     if first is None:
         return request
@@ -143,7 +143,7 @@ def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:
 
 
 def _rows(run: CampaignRun, job_id: str, *, with_reason: bool = True) -> list[_ResultRow]:
-    """The results of an evaluation. The LLM reads the failure: that of the final part without its
+    """The results of an evaluation. Its failure is shown to the LLM; for the final part without the
     reason, which may quote an item."""
     job = run.finished_job(job_id)
     if job.status is not JobStatus.SUCCEEDED:

@@ -49,7 +49,7 @@ def _first_rows(run: CampaignRun, file: str) -> str:
 def state_text(
     parent: int, best: int, score: float | None, measured: Measurement, lessons: Sequence[str]
 ) -> str:
-    """The model to start from, its wrong samples, and the lessons of all attempts."""
+    """The model to start from, its wrong samples, and the lessons of all loops."""
     wrong = "\n".join(sample.model_dump_json() for sample in measured.wrong)
     said = "\n".join(lessons)
     scored = "no score for any sample" if score is None else f"score {score:.4f}"
@@ -62,7 +62,7 @@ def state_text(
 
 
 def under_way_text(loop: int, proposal: Proposal) -> str:
-    """One line on a loop that has no verdict yet, so that another one tries something else."""
+    """One line on a loop without a verdict, so that another loop tries something else."""
     begin = f"Loop {loop} (from loop {proposal.parent}): under way."
     return f"{begin} Hypothesis: {proposal.hypothesis}"
 
@@ -78,7 +78,7 @@ def code_text(code: Code | None) -> str:
 
 
 def notes_text(notes: Sequence[str]) -> str:
-    """What was dropped of a train.yaml."""
+    """The arguments dropped from a train.yaml."""
     return "".join(f"\ntrain.yaml: {note}" for note in notes)
 
 

@@ -1,4 +1,4 @@
-"""Proposal: where to start from, and what to try, in three turns of JSON."""
+"""Proposal: the parent loop and the change to try, in three turns of JSON."""
 
 from pydantic import Field
 
@@ -35,8 +35,8 @@ class _Task(Resource):
 
 
 class _Known(Resource):
-    """What a proposal begins with. It is recorded, since other loops go on meanwhile: a step that
-    runs again asks the LLM the same, and gets the answers that were paid for."""
+    """The input of a proposal. It is recorded, since other loops proceed meanwhile: a rerun of the
+    step queries the LLM with the same input, and gets the responses that were paid for."""
 
     best: int
     parent: int
@@ -45,7 +45,7 @@ class _Known(Resource):
 
 
 def propose(run: CampaignRun) -> Proposal:
-    """Start from an accepted model, and have the LLM say what to try."""
+    """Start from an accepted model, and have the LLM propose a change."""
     known = _Known.model_validate(run.once(KNOWN, lambda: _look(run)).response)
     parent = known.parent
     conversation = Conversation(run, "proposal", prompts.system_prompt(run.request))

@@ -1,4 +1,4 @@
-"""The reasoning that a model writes into its answer, before what it answers."""
+"""Strips the reasoning that a model writes before its answer."""
 
 import re
 
@@ -12,7 +12,7 @@ _OPENED_BY_THE_TEMPLATE = re.compile(
 
 
 def without_reasoning(answer: str) -> str:
-    """What follows the reasoning at the beginning; nothing if that does not end."""
+    """The text after the leading reasoning; empty if the reasoning does not end."""
     if _UNENDED.match(answer):
         return ""
     reasoning = _COMPLETE.match(answer) or _OPENED_BY_THE_TEMPLATE.match(answer)

@@ -9,7 +9,7 @@ from services.contracts.datasets import TokenStatistics
 
 
 class WrongSample(Resource):
-    """A sample of the search part that was answered wrongly, cut to what the LLM is shown."""
+    """A wrongly answered sample of the search part, truncated for the LLM."""
 
     question: str
     gold: list[str]
@@ -51,14 +51,14 @@ class Measurement(Resource):
 
 
 class Failed(Resource):
-    """Why a step has nothing else to show."""
+    """Why a step has no other output."""
 
     failure: Failure
     message: str
 
 
 class Proposal(Resource):
-    """What a loop tries. Loop ``parent`` is where it starts from; 0 is the base model."""
+    """The proposal of a loop. Loop ``parent`` is where it starts from; 0 is the base model."""
 
     parent: int
     reason: str = ""
@@ -80,7 +80,7 @@ class Code(Resource):
 
 
 class MadeRows(Resource):
-    """The rows that a script made, including removed ones: the LLM is told about them."""
+    """The rows that a script generated, including removed ones: the LLM is told about them."""
 
     rows: int
     duplicates: int

@@ -1,4 +1,4 @@
-"""One claim of a campaign: runs its steps, and does what they do outside once."""
+"""One claim of a campaign: runs its steps, and performs their external effects exactly once."""
 
 import contextlib
 import copy
@@ -49,7 +49,7 @@ STEPS_OF_LOOP = len(StepName) - 1
 
 
 class CampaignRun:
-    """What a step may do. Every method may raise `Interrupted`, `BudgetSpent` or `LeaseLost`."""
+    """Operations of a step. Any method may raise `Interrupted`, `BudgetSpent` or `LeaseLost`."""
 
     def __init__(
         self,
@@ -95,16 +95,16 @@ class CampaignRun:
         self._complete_log(steps)
 
     def branch(self) -> "CampaignRun":
-        """The same for another thread, which is at another step."""
+        """The same run for another thread, which is at another step."""
         return copy.copy(self)
 
     @property
     def has_begun(self) -> bool:
-        """Whether its first step has begun."""
+        """Whether its first step has started."""
         return self.steps.has_begun(0, StepName.BASE)
 
     def _complete_log(self, steps: Sequence[CampaignStepRow]) -> None:
-        """Write what a killed worker may have left unwritten."""
+        """Write log entries that a killed worker may have missed."""
         self.log.begin(self._claim.job.request)
         for row in steps[-self.request.branches :]:  # each loop under way may lack one
             place = Place(self.id, row.loop, StepName(row.name))
@@ -115,7 +115,7 @@ class CampaignRun:
 
     @property
     def llm(self) -> CampaignLlm:
-        """The LLM of the current step."""
+        """The LLM for the current step."""
         return self.request.llm_for(ROLE_OF_STEP[self._place.step])
 
     @property
@@ -125,7 +125,7 @@ class CampaignRun:
 
     @property
     def folder(self) -> Path:
-        """Where the current loop keeps its files."""
+        """The folder of the current loop."""
         folder = self.artifacts.job(self.id) / f"loop-{self._place.loop}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -137,9 +137,9 @@ class CampaignRun:
     def step(
         self, loop: int, name: StepName, kind: type[Output], do: Callable[[], Output]
     ) -> Output:
-        """The output of a step, which runs unless it has finished before.
+        """Return the output of a step, running it unless it has finished before.
 
-        Raises `OutOfTurn` for one that may not begin yet.
+        Raises `OutOfTurn` for one that may not start yet.
         """
         if self.steps.is_finished(loop, name):
             return self.finished(loop, name, kind)
@@ -192,9 +192,9 @@ class CampaignRun:
     def once(
         self, key: str, make: Callable[[], Awaitable[Effect]], *, long: bool = False
     ) -> Effect:
-        """The effect of the current step with this key, made unless it is recorded.
+        """Return the effect of the current step with this key, performing it unless it is recorded.
 
-        A ``long`` one is cancelled when the hours of the budget end.
+        A ``long`` one is cancelled when the time budget ends.
         """
         if key in self._effects:
             return self._effects[key]
@@ -212,12 +212,12 @@ class CampaignRun:
         return effect
 
     def recorded(self, key: str) -> Effect | None:
-        """The effect of the current step with this key, if it is recorded."""
+        """The recorded effect of the current step with this key, if any."""
         return self._effects.get(key)
 
     def pay_once(self, key: str, make: Callable[[], Awaitable[Effect]]) -> Effect:
-        """The same for a call of the LLM: of one loop at a time where the budget limits tokens or
-        cost, so that only one call can exceed the limit."""
+        """Like `effect`, for an LLM call. Where the budget limits tokens or cost, only one loop
+        calls at a time, so that a single call can exceed the limit."""
         if key in self._effects or not self.budget.bounds_llm:
             return self.once(key, make, long=True)
         self.control.acquire(self._calls)
@@ -234,7 +234,7 @@ class CampaignRun:
         seconds: int | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> str:
-        """Create a job once, that fails after ``seconds``; return its id."""
+        """Create a job once, with a time limit of ``seconds``; return its id."""
         labels = {"campaign": self.id, "loop": str(self._place.loop), **(labels or {})}
         common = {
             "gpus": self.request.gpus,
@@ -251,24 +251,22 @@ class CampaignRun:
         return str(self.once(key, make).response["id"])
 
     def idempotency_key(self, key: str) -> str:
-        """The key of a request that makes an effect of the current step.
-
-        Rewinding leaves the keys of a step that it does not clear as they are.
-        """
+        """The idempotency key of a request of the current step. A rewind does not change the keys
+        of steps that it keeps."""
         place = self._place
         rewinds = self._rewinds_of[place.loop, place.step.value]
         return request_key(self.id, (place.loop, place.step), key, rewinds)
 
     def shared_file(self, *of: str) -> Path:
-        """A file of the campaign for what is made of these texts, in whichever loop. After a
-        rewind it is another one."""
+        """The campaign's file for what is derived from these texts, in any loop. A rewind changes
+        it."""
         name = hashlib.sha256(json.dumps([self._rewinds, *of]).encode()).hexdigest()
         folder = self.artifacts.job(self.id) / "shared"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
     def finished_job(self, job_id: str, *, run_seconds: float | None = None) -> Job:
-        """The job once it has ended; before, raises `Waiting`, or `BudgetSpent`.
+        """The job once it has ended; until then, raises `Waiting` or `BudgetSpent`.
 
         One that has run for ``run_seconds`` is cancelled.
         """
@@ -283,7 +281,7 @@ class CampaignRun:
         return job
 
     def time_of_jobs(self) -> JobTime:
-        """The time of the jobs that the current step has created."""
+        """The run time of the jobs that the current step has created."""
         with self.database.read() as session:
             return time_of_jobs(session, self.id, self._place)
 
@@ -303,13 +301,13 @@ class CampaignRun:
                 request_cancel(session, job_id)
 
     def await_others(self) -> None:
-        """Raise `Waiting` while a campaign that this one comes after has not ended."""
+        """Raise `Waiting` until the campaign that this one is queued behind has ended."""
         for campaign in self.request.after:
             with contextlib.suppress(NotFound):  # it was deleted, which only ended ones can be
                 self.finished_job(campaign)
 
     def has_ended(self, job_id: str) -> bool:
-        """Whether a job has ended, or is not there any more."""
+        """Whether a job has ended or was deleted."""
         with self.database.read() as session:
             try:
                 return get_job(session, job_id).status.is_final
@@ -323,7 +321,7 @@ class CampaignRun:
             append_event(session, self.id, message)
 
     def _check_budget(self) -> None:
-        """Raise `BudgetSpent` when the hours, or those of GPUs, have ended."""
+        """Raise `BudgetSpent` when the time or GPU-hour budget is exhausted."""
         self.budget.check_hours()
         if self.budget.bounds_gpu_hours:
             with self.database.read() as session:

@@ -1,4 +1,4 @@
-"""Running: all data, a fine-tuning job for each seed, and the measurement of their models."""
+"""Running: the full data, a fine-tuning job per seed, and the measurement of their models."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from services.core.jobs.campaign_steps import TRAINING
 
 
 def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems) -> Attempt:
-    """Make all data, train on them and measure the model; a failure is part of the output."""
+    """Generate the full data, train and measure the model; a failure is part of the output."""
     attempt = Attempt()
     try:
         rows = read_rows(run_script(run, "full", code.script, debug=False), items)
@@ -49,7 +49,7 @@ def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems
 
 @dataclass(frozen=True)
 class _Trained:
-    """The models of a training from the base model, by its seed."""
+    """The models trained from the base model, by seed."""
 
     run: CampaignRun
     hyperparameters: JsonObject
@@ -57,11 +57,11 @@ class _Trained:
 
     @property
     def varies(self) -> bool:
-        """Whether another seed makes other scores."""
+        """Whether another seed yields different scores."""
         return True
 
     def begin(self, seed: int) -> str:
-        """Create the job of a seed, once; return its id."""
+        """Create the job of a seed once; return its id."""
         limit = self.run.request.time_limits.training
         name = seed_key(TRAINING, seed)
         return create_training(self.run, name, self.file, self.hyperparameters, limit, seed=seed)

@@ -1,4 +1,4 @@
-"""Data scripts: run in the sandbox, which has no secrets, and their rows."""
+"""Data scripts, run in the sandbox without secrets, and their rows."""
 
 import ast
 import base64
@@ -49,17 +49,17 @@ class Row(BaseModel):
     output: str = Field(min_length=1)
 
     def holds_any(self, items: ItemsInData) -> bool:
-        """Whether a text of the row, or the texts in a row, hold an item."""
+        """Whether a text of the row, or its texts joined, contain an item."""
         texts = [self.instruction, self.input, self.output]
         return any(items.holds(text) for text in (*texts, "\n".join(texts)))
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Usable rows, and how many of the data were removed because they hold benchmark items.
+    """Usable rows, and how many were removed because they contain benchmark items.
 
-    ``made`` are all that the script made, which the LLM may be told of: what was removed for items
-    of the final part does not show in them.
+    ``made`` are all rows that the script generated, which the LLM may be told of: removals because
+    of the final part do not show in them.
     """
 
     rows: list[Row]
@@ -71,12 +71,12 @@ class Rows:
         return replace(self, rows=self.rows[:number])
 
     def duplicates(self) -> int:
-        """How many of the rows made equal an earlier one."""
+        """How many of the generated rows duplicate an earlier one."""
         return len(self.made) - len({(row.instruction, row.input, row.output) for row in self.made})
 
 
 def check_script(source: str) -> None:
-    """Raise `StepFailed` for a script that is not Python."""
+    """Raise `StepFailed` unless the script is valid Python."""
     try:
         ast.parse(source, SCRIPT)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -86,8 +86,8 @@ def check_script(source: str) -> None:
 def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
     """Run a script once; return its data, a file in the folder of the loop.
 
-    Raises `StepFailed` with the end of its output, `Waiting` while the sandbox is away or takes
-    long.
+    Raises `StepFailed` with the tail of its output, and `Waiting` while the sandbox is unavailable
+    or the script takes long.
     """
     target = run.folder / f"{key}.json"
     limits = run.request.time_limits
@@ -149,7 +149,7 @@ async def _run(run: CampaignRun, program: ScriptProgram, target: Path) -> Effect
 
 
 def _kept(run: CampaignRun, program: ScriptProgram) -> Path:
-    """Where the data are that this script made of the campaign's data sets, if it ever did."""
+    """The data that this script has already generated from the campaign's datasets, if any."""
     files = (each.file for each in run.request.datasets)
     return run.shared_file(program.source, SCRIPT, *program.arguments, *files)
 
@@ -173,7 +173,7 @@ def _encode(content: bytes) -> str:
 
 
 def _problem(answer: RunCodeResponse, program: ScriptProgram) -> str | None:
-    """Why there are no data, for the LLM; None when there are."""
+    """Why there is no data, for the LLM; None if there is."""
     result = answer.run_result
     if result is None or result.status is CommandStatus.ERROR:
         raise Waiting(f"waiting for the sandbox: {answer.message[:MESSAGE_CHARACTERS]}")
@@ -189,9 +189,9 @@ def _decoded_bytes(encoded: str) -> int:
 def read_rows(path: Path, items: KnownItems) -> Rows:
     """Check all rows; raises `StepFailed` that names the first bad one.
 
-    Rows that hold benchmark items are removed. The data are refused if more than a tenth of them
-    hold items of the search part. Items of the final part change neither that nor the message: the
-    LLM could find out what is in it by offering guesses.
+    Rows that contain benchmark items are removed. The data is rejected if more than a tenth of the
+    rows contain items of the search part. Items of the final part change neither that nor the
+    message; otherwise the LLM could discover them by guessing.
     """
     rows = _parse(path)
     leaks = [number for number, row in enumerate(rows, 1) if row.holds_any(items.search)]

@@ -1,7 +1,7 @@
-"""Which calls of LLMs data scripts may make: within the budget of their campaign, and counted.
+"""Admission of LLM calls by data scripts: within the budget of their campaign, and metered.
 
-A call is let in with the most that it may use reserved, so that the calls in progress together
-exceed what is left by no more than one of them.
+A call reserves the most it may use, so that concurrent calls exceed the remaining budget by at most
+one of them.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from services.core.jobs.campaign_scripts import (
 from services.core.jobs.store import get_job
 
 CALLS = "calls"
-"""The limit that is not one of the budget's."""
+"""The limit that is not part of the budget."""
 
 
 class CallRefused(Exception):
-    """A limit is reached: the script is asked no more, and is stopped."""
+    """A limit is reached: no further call of the script is admitted, and the script is stopped."""
 
     def __init__(self, limit: str) -> None:
         super().__init__(limit)
@@ -51,7 +51,7 @@ class _InProgress:
 
 @dataclass(frozen=True)
 class Asking:
-    """A script that may ask: its id, its campaign, and what that has asked for."""
+    """A script that may call: its id, its campaign, and that campaign's calls."""
 
     script_id: str
     campaign_id: str
@@ -59,21 +59,21 @@ class Asking:
 
 
 class ScriptCalls:
-    """The calls that pass through one proxy. Belongs to one event loop."""
+    """The calls through one proxy. Belongs to one event loop."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._in_progress: defaultdict[str, _InProgress] = defaultdict(_InProgress)
 
     async def asking(self, script_id: str) -> Asking:
-        """Who asks; raises `AuthenticationFailed` unless it is a script that runs."""
+        """The caller; raises `AuthenticationFailed` unless it is a running script."""
         return await asyncio.to_thread(self._asking, script_id)
 
     @asynccontextmanager
     async def one(
         self, asking: Asking, llm: CampaignLlm, prompt: int, most: int
     ) -> AsyncIterator[None]:
-        """Let a call of estimated and highest tokens in once there is room; it counts as made.
+        """Wait until a call with these estimated and maximum tokens is admitted, and count it.
 
         Raises `CallRefused`, which is recorded.
         """
@@ -96,7 +96,7 @@ class ScriptCalls:
                 mine.changed.notify_all()
 
     async def used(self, asking: Asking, llm: CampaignLlm, prompt: int, completion: int) -> None:
-        """Count what a call has used."""
+        """Record the usage of a call."""
         cost = llm.price.of(prompt, completion) if llm.price else 0.0
         usage = ScriptUsage(0, prompt, completion, cost)
         await asyncio.to_thread(self._count, asking.script_id, usage)

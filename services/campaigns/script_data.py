@@ -1,4 +1,4 @@
-"""A campaign's data sets as a folder that the sandbox may show to its scripts."""
+"""A campaign's datasets as a folder that the sandbox may show to its scripts."""
 
 import asyncio
 import errno
@@ -15,17 +15,17 @@ from services.contracts.errors import NotFound
 from services.core.jobs.store import get_job
 
 LISTED_AS = "campaigns"
-"""The name of the worker's folder in the sandbox's list."""
+"""The name of the worker's folder in the sandbox's list of folders."""
 _PART_BYTES = 8 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 async def shared_folder(run: CampaignRun, root: Path) -> str:
-    """Copy the campaign's data sets to a folder of its own below ``root``, unless they are there;
-    return what the sandbox calls the folder.
+    """Copy the campaign's datasets to its own folder in ``root`` unless they are there; return the
+    sandbox's name of the folder.
 
-    Scripts run as other users: these may read the copies, but list no folder above them. Folders of
-    campaigns that have ended are removed. Raises `Waiting` while there is no space.
+    Scripts run as other users, which may read the copies but cannot list any folder above them.
+    Folders of ended campaigns are removed. Raises `Waiting` while there is no space.
     """
     folder = root / run.id
     if not folder.exists():
@@ -44,7 +44,7 @@ async def shared_folder(run: CampaignRun, root: Path) -> str:
 
 
 def _copied(source: Path, target: Path, campaign: str) -> Generator[int, None, None]:
-    """Make a whole copy, or none; yields the bytes of each part. Another loop may do the same."""
+    """Copy atomically, yielding the bytes of each part. Another loop may copy concurrently."""
     partial = target.parents[1] / f".{campaign}.{secrets.token_hex(4)}.partial"
     try:
         with open(source, "rb") as reader, open(partial, "xb") as writer:

@@ -1,4 +1,4 @@
-"""What a campaign may ask of its data scripts, by the settings of the campaigns' worker."""
+"""What a campaign may offer its data scripts, by the settings of the campaign worker."""
 
 from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns import CreateCampaign
@@ -6,15 +6,15 @@ from services.contracts.errors import InvalidRequest
 from services.core.artifacts import Artifacts
 
 MAX_SENT_BYTES = 64 << 20
-"""Of all data sets together, encoded in one request to the sandbox."""
+"""For all datasets together, encoded in one request to the sandbox."""
 
 
 def check_scripts(
     request: CreateCampaign, settings: CampaignSettings, artifacts: Artifacts
 ) -> None:
-    """Raise `InvalidRequest` for LLMs or data sets that scripts cannot be given here.
+    """Raise `InvalidRequest` for LLMs or datasets that scripts cannot be given here.
 
-    Raises `OSError` for a data set that is gone.
+    Raises `OSError` for a missing dataset.
     """
     if request.script_llms is not None and settings.proxy_url is None:
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""A data script as the sandbox runs it, and what its end tells the LLM."""
+"""A data script as the sandbox runs it, and what the LLM is told about its exit."""
 
 from dataclasses import dataclass
 
@@ -13,15 +13,15 @@ TOO_LARGE = f"{DATA} is larger than {MAX_DATA_BYTES >> 20} MiB"
 
 @dataclass(frozen=True)
 class ScriptProgram:
-    """A script with its arguments, and the seconds that it may take."""
+    """A script with its arguments and its time limit in seconds."""
 
     source: str
     arguments: tuple[str, ...]
     seconds: float
 
     def problem(self, result: CommandResult, printed: str, size: int | None) -> str | None:
-        """Why there are no data, for the LLM; None when there are. ``size`` is that of the data,
-        None where there is no file that can be fetched."""
+        """Why there is no data, for the LLM; None if there is. ``size`` is the size of the data,
+        None if no file can be downloaded."""
         tail = printed[-MESSAGE_CHARACTERS:]
         if result.status is CommandStatus.TIME_LIMIT_EXCEEDED:
             return f"{SCRIPT} ran for more than {self.seconds:g} s; the end of its output:\n{tail}"

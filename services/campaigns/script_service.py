@@ -18,10 +18,10 @@ _MESSAGE_CHARACTERS = 500
 
 
 class ScriptService:
-    """Starts, watches and ends scripts. Use it as an async context manager.
+    """Starts, polls and kills scripts. Use it as an async context manager.
 
-    Every method raises `Waiting` while the sandbox is away or full, and `JobFailed` if it refuses,
-    which only its operator can change.
+    Every method raises `Waiting` while the sandbox is unavailable or full, and `JobFailed` if it
+    rejects a request, which only its operator can change.
     """
 
     def __init__(self, settings: CampaignSettings) -> None:
@@ -59,7 +59,7 @@ class ScriptService:
         return None if answer is None else Script.model_validate_json(answer.content)
 
     async def download(self, script_id: str, path: str, target: Path) -> None:
-        """Write a file of a script to ``target``, whole or not at all."""
+        """Download a file of a script to ``target`` atomically."""
         answer = await self._ask("GET", f"{script_id}/files/{path}")
         if answer is None:
             raise Waiting("waiting for the sandbox, which has lost a file of a script")
@@ -68,11 +68,11 @@ class ScriptService:
         partial.replace(target)
 
     async def delete(self, script_id: str) -> None:
-        """End a script and have it forgotten, if the sandbox knows it."""
+        """Kill and delete a script, if the sandbox knows it."""
         await self._ask("DELETE", script_id)
 
     async def _ask(self, method: str, path: str, json: object = None) -> httpx.Response | None:
-        """The answer; None for 404."""
+        """The response; None for 404."""
         try:
             answer = await self._http.request(method, f"/v1/scripts/{path}", json=json)
         except httpx.TransportError as error:

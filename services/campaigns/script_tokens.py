@@ -1,7 +1,7 @@
-"""Tokens by which data scripts are known to the proxy of LLMs: worth nothing anywhere else.
+"""Tokens that identify data scripts to the LLM proxy; they are worthless anywhere else.
 
-A token follows from the script's id and the worker's key for scripts, so that another worker, or
-this one after a kill, knows it again.
+A token is derived from the script's id and the worker's key for scripts, so that any worker
+recognizes it, also after a restart.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ def script_token(settings: CampaignSettings, script_id: str) -> str:
 
 
 def script_of(settings: CampaignSettings, token: str) -> str | None:
-    """The id of the script whose token this is; None for an unknown token."""
+    """The id of the script with this token; None for an unknown token."""
     script_id, _, mark = token.partition(".")
     expected = _mark(settings, script_id).encode()
     return script_id if hmac.compare_digest(mark.encode(), expected) else None

@@ -27,18 +27,18 @@ class Models(Protocol):
 
     @property
     def varies(self) -> bool:
-        """Whether another seed makes other scores."""
+        """Whether another seed yields different scores."""
 
     def begin(self, seed: int) -> object:
         """Create the first jobs of a seed once, without waiting for them."""
 
     def model(self, seed: int) -> str:
-        """The name of the model once it is there; before, raises `Waiting`."""
+        """The name of the model once it exists; until then, raises `Waiting`."""
 
 
 @dataclass(frozen=True)
 class FixedModel:
-    """One model whatever the seed: its answers differ where they are sampled."""
+    """One model for every seed; only its sampled responses differ."""
 
     run: CampaignRun
     name: str
@@ -46,7 +46,7 @@ class FixedModel:
 
     @property
     def varies(self) -> bool:
-        """Whether another seed makes other scores."""
+        """Whether another seed yields different scores."""
         return self.run.request.sampling.temperature > 0
 
     def begin(self, seed: int) -> object:
@@ -54,16 +54,16 @@ class FixedModel:
         return begin_measurement(self.run, self.name, self.parts, seed)
 
     def model(self, seed: int) -> str:
-        """The model, whose evaluations have begun."""
+        """The model, whose evaluations have been created."""
         self.begin(seed)
         return self.name
 
 
 def measure_seeds(run: CampaignRun, parts: Parts, models: Models) -> Measurement:
-    """Measure the model of the first seed, and those of further ones as policy and budget allow.
+    """Measure the model of the first seed, and those of further seeds as policy and budget allow.
 
-    Raises `StepFailed` when the first seed fails, or a further one by a fault of settings or data.
-    A further one that the environment or the budget stopped is left out, and a note says so.
+    Raises `StepFailed` when the first seed fails, or a further one through a fault of settings or
+    data. A further seed stopped by the environment or the budget is left out, with a note.
     """
     first = measure(run, models.model(0), parts)
     wanted = run.request.seeds.most
@@ -98,7 +98,7 @@ def measure_seeds(run: CampaignRun, parts: Parts, models: Models) -> Measurement
 
 
 def _affordable(run: CampaignRun, wanted: int) -> tuple[int, list[str]]:
-    """How many seeds there are, decided once, and what bounds them."""
+    """The number of seeds, decided once, and what limits it."""
 
     async def decide() -> Effect:
         number, limit = _within_budget(run, wanted)
@@ -112,7 +112,7 @@ def _affordable(run: CampaignRun, wanted: int) -> tuple[int, list[str]]:
 
 
 def _within_budget(run: CampaignRun, wanted: int) -> tuple[int, Limit | None]:
-    """The seeds whose cost the policy's share of the budget covers, at the cost of the first."""
+    """How many seeds the policy's share of the budget covers, at the cost of the first."""
     spent, share = run.time_of_jobs(), run.request.seeds.budget_share
     number, limit = wanted, None
     for left, cost, name in (

@@ -1,4 +1,4 @@
-"""Settings of the campaigns' worker."""
+"""Settings of the campaign worker."""
 
 from pydantic import Field, SecretStr
 
@@ -64,14 +64,14 @@ class CampaignSettings(Settings, ToolSettings):
 
     @property
     def proxy_url(self) -> str | None:
-        """Where scripts ask LLMs; None if they cannot."""
+        """Where scripts call LLMs; None if they cannot."""
         if self.campaign_proxy_port is None or self.campaign_script_key is None:
             return None
         return self.campaign_proxy_url or f"http://127.0.0.1:{self.campaign_proxy_port}"
 
     @property
     def sends_data_sets(self) -> bool:
-        """Whether data sets go to the sandbox within a request, not in a folder."""
+        """Whether datasets are sent to the sandbox within a request, not in a folder."""
         return self.campaign_script_key is None or self.campaign_script_data is None
 
     @property

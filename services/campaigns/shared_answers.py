@@ -1,7 +1,7 @@
-"""Which answers of LLMs a campaign takes from the cache, and which it leaves there.
+"""Which LLM responses a campaign takes from the shared cache, and which it stores there.
 
-A campaign that asks the same again, as after a rewind, wants another answer. So the n-th time that
-it asks a question is a question of its own, which only the n-th time of another campaign answers.
+A campaign that repeats a request, as after a rewind, wants a new response. So its n-th request of a
+text is distinct, and is answered only by the n-th of another campaign.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ DAY_SECONDS = 86_400.0
 
 
 class SharedAnswers:
-    """The cache as one campaign may use it, which keeps what it has asked in ``folder``."""
+    """The cache as seen by one campaign, which records its requests in ``folder``."""
 
     def __init__(self, policy: AnswerCaching, settings: CampaignSettings, folder: Path) -> None:
         size = settings.campaign_answer_mb << 20
@@ -35,14 +35,14 @@ class SharedAnswers:
         self._secrets = [key for key in (*settings.endpoint_keys.values(), *own) if key]
 
     def find(self, place: str, base_url: str, request: ChatRequest) -> CachedAnswer | None:
-        """The answer to a request that is made at a place of the campaign."""
+        """The cached response to a request made at a place of the campaign."""
         if not self._policy.read:
             return None
         question = self._question(place, base_url, request)
         return None if question is None else self._cache.find(question)
 
     def keep(self, place: str, base_url: str, request: ChatRequest, answer: CachedAnswer) -> None:
-        """Leave an answer for others, unless it repeats a secret."""
+        """Store a response for other campaigns, unless it repeats a secret."""
         if not self._policy.write or any(secret in answer.text for secret in self._secrets):
             return
         question = self._question(place, base_url, request)
@@ -50,7 +50,7 @@ class SharedAnswers:
             self._cache.keep(question, answer)
 
     def _question(self, place: str, base_url: str, request: ChatRequest) -> bytes | None:
-        """What stands for a request; None if the folder cannot be read or written."""
+        """The cache key of a request; None if the folder cannot be read or written."""
         asked = json.dumps([base_url, request.model_dump(mode="json")], sort_keys=True).encode()
         try:
             times = self._times_before(hashlib.sha256(asked).hexdigest(), place)
@@ -60,7 +60,7 @@ class SharedAnswers:
         return hashlib.sha256(b"%d\n%s" % (times, asked)).digest()
 
     def _times_before(self, asked: str, place: str) -> int:
-        """How many other places have asked this before; the same one always gets the same."""
+        """How many other places made this request before; the same for repeats of one place."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / asked).open("a+") as file:
             file.seek(0)

@@ -1,7 +1,7 @@
-"""Why a step ends before it has an output.
+"""Why a step ends without an output.
 
-`StepFailed` is data: the loop goes on to its feedback with it. The others leave the loop; the step
-continues later from what it has recorded.
+After `StepFailed` the loop continues with its feedback. The others leave the loop; the step resumes
+later from its recorded effects.
 """
 
 from enum import StrEnum
@@ -22,7 +22,7 @@ class StepFailed(TemperError):
 
 
 class Waiting(Exception):
-    """Nothing can be done before one of ``jobs`` has ended; without any, before some time has."""
+    """Nothing can proceed until one of ``jobs`` has ended, or without jobs for some time."""
 
     def __init__(self, reason: str, *jobs: str) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ class OutOfTurn(Waiting):
 
 
 class BudgetSpent(Exception):
-    """A limit of the budget is reached."""
+    """A budget limit is reached."""
 
     def __init__(self, limit: Limit) -> None:
         super().__init__(limit)
@@ -47,7 +47,7 @@ class BudgetSpent(Exception):
 
 
 class Cause(StrEnum):
-    """What interrupts a step."""
+    """An interrupt of a step."""
 
     STOPPING = "stopping"
     CANCELLED = "cancelled"
@@ -56,7 +56,7 @@ class Cause(StrEnum):
 
 
 class Interrupted(Exception):
-    """The worker must let go of the campaign."""
+    """The worker must release the campaign."""
 
     def __init__(self, cause: Cause) -> None:
         super().__init__(cause)

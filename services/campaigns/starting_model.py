@@ -1,6 +1,7 @@
-"""The model that trainings start from: the base model, merged where an adapter stands in the way.
+"""The model that trainings start from: the base model, merged first if its adapter cannot be
+trained on.
 
-An adapter is trained further as it is only where its shape stays: a training of all weights, or of
+An adapter is trained further only if its shape stays the same. A training of all weights, or of
 another rank, starts from the adapter merged into its base.
 """
 
@@ -28,7 +29,7 @@ _SHAPE = frozenset(
         *("pissa_init", "use_dora", "use_rslora"),
     }
 )
-"""Arguments that a training which goes on with an adapter would not follow."""
+"""Arguments that continuing with an adapter would ignore."""
 
 
 def starting_model(run: CampaignRun, settings: SupervisedHyperparameters) -> str:
@@ -41,7 +42,7 @@ def starting_model(run: CampaignRun, settings: SupervisedHyperparameters) -> str
 
 
 def merge_path(model: str) -> str:
-    """Where the gateway is asked to merge a model."""
+    """Path of the gateway's route that merges a model."""
     return f"/v1/models/{quote(model, safe='')}/merge"
 
 
@@ -77,8 +78,8 @@ def _merged(run: CampaignRun, base: str) -> str:
 
 
 def _merge_of(session: Session, base: str, campaign_id: str) -> str | None:
-    """A job that has merged this adapter, whose model is still there, or one of the campaign that
-    merges it: one of another would be cancelled with that."""
+    """A job that has merged this adapter and whose model still exists, or a running one of this
+    campaign. One of another campaign would be cancelled together with that campaign."""
     jobs = session.scalars(
         select(JobRow)
         .where(

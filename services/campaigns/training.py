@@ -55,7 +55,7 @@ def create_training(
     """Create the training ``name`` once; return the id of its job.
 
     It starts from the base model; raises `Waiting` while that is merged, and `StepFailed` when the
-    gateway refuses the job, as for memory that no GPU has.
+    gateway rejects the job, e.g. for more memory than any GPU has.
     """
     method = {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}}
     with _refusals():

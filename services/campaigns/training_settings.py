@@ -18,7 +18,7 @@ from services.contracts.yaml_text import parse_yaml
 MAX_CHARACTERS = 64 * 1024
 TRIAL_STEPS = 2
 TRIAL_ARGUMENTS: JsonObject = {"max_steps": TRIAL_STEPS, "save_strategy": "no"}
-"""What a trial sets in place of the LLM's own arguments."""
+"""Arguments that a trial sets in place of the LLM's own."""
 _DROPPED = {
     ArgumentProblem.UNKNOWN,
     ArgumentProblem.PLATFORM_OWNED,
@@ -68,8 +68,8 @@ def read_settings(text: str) -> TrainingSettings:
 
 
 def trial_arguments(arguments: JsonObject) -> JsonObject:
-    """LLaMA-Factory's arguments for a few steps, without evaluations, checkpoints and a share of
-    rows that is held out."""
+    """LLaMA-Factory's arguments for a few steps, without evaluations, checkpoints or a validation
+    split."""
     kept = {
         name: value
         for name, value in arguments.items()

@@ -1,6 +1,6 @@
-"""The trial: a training of a few steps on the debug rows, before any on all data.
+"""The trial: a training of a few steps on the debug rows, before any on the full data.
 
-It is an ordinary job with its own limit of time. Its model and its rows are deleted afterwards.
+It is an ordinary job with its own time limit. Its model and its rows are deleted afterwards.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ def try_training(
 ) -> None:
     """Train a few steps; raises `StepFailed` with the cause of a job that does not succeed.
 
-    Without rows nothing is tried: all of them held items of the final part, which the LLM must
-    not learn.
+    Without rows nothing is trained: all of them contained items of the final part, which the LLM
+    must not learn.
     """
     if not rows.rows:
         return
@@ -55,7 +55,7 @@ def try_training(
 
 
 def _longest(rows: list[Row]) -> list[Row]:
-    """The rows that need most memory, in their order."""
+    """The rows that need the most memory, in their original order."""
     by_length = sorted(range(len(rows)), key=lambda number: -_length(rows[number]))
     return [rows[number] for number in sorted(by_length[:MAX_ROWS])]
 

@@ -1,4 +1,4 @@
-"""The worker process: finds campaigns that can take a step, and takes it."""
+"""The worker process: claims campaigns that can take a step, and runs it."""
 
 import logging
 import os
@@ -45,7 +45,7 @@ HEARTBEAT_SECONDS = 5.0
 
 
 class CampaignWorker:
-    """Takes the steps of campaigns in a few threads; holds no device."""
+    """Runs the steps of campaigns in a few threads; holds no device."""
 
     def __init__(self, database: Database, settings: CampaignSettings) -> None:
         host = settings.host_name or socket.gethostname()
@@ -58,11 +58,11 @@ class CampaignWorker:
         self.stopping = threading.Event()
 
     def wake(self, queue: str) -> None:  # noqa: ARG002 - every wake-up means: look
-        """Look for work at once."""
+        """Check for work immediately."""
         self._woken.set()
 
     def serve(self) -> None:
-        """Take steps until `stopping` is set."""
+        """Run steps until `stopping` is set."""
         slots = threading.BoundedSemaphore(self._settings.campaign_slots)
         beat = 0.0
         with ThreadPoolExecutor(self._settings.campaign_slots) as threads:
@@ -98,7 +98,7 @@ class CampaignWorker:
             cancel_orphans(session)
 
     def _claim(self) -> Claim | None:
-        """Validate what is new, then claim a campaign that can take a step."""
+        """Validate new campaigns, then claim one that can take a step."""
         try:
             with self._database.write() as session:
                 new = claim_validation(session, [CAMPAIGN.validation], self._claimant)
@@ -111,7 +111,7 @@ class CampaignWorker:
             return None
 
     def _validate(self, claim: Claim) -> None:
-        """Check what the gateway cannot: the benchmark's rows, and what this worker offers."""
+        """Check what the gateway cannot: the benchmark's rows, and this worker's capabilities."""
         request = CreateCampaign.model_validate(claim.job.request)
         artifacts = Artifacts(self._settings.home)
         error = None
@@ -214,7 +214,7 @@ class CampaignWorker:
 
 
 def serve_campaigns(settings: CampaignSettings) -> None:
-    """Serve campaigns until a signal ends the process."""
+    """Serve campaigns until a signal stops the process."""
     make_private(settings.home)
     configure_logging(settings.log_level, settings.log_json)
     database = Database(settings.database)
