@@ -27,7 +27,7 @@ def take_loops(run: CampaignRun, take: TakeLoop) -> Limit:
     Raises what a loop raises, and `Waiting` once no loop can proceed.
     """
     with ThreadPoolExecutor(run.request.branches) as threads:
-        return _Branches(run, take, threads).go_on()
+        return _Branches(run, take, threads).run()
 
 
 class _Branches:
@@ -44,7 +44,7 @@ class _Branches:
         self._interrupted: Interrupted | None = None
         self._failure: BaseException | None = None
 
-    def go_on(self) -> Limit:
+    def run(self) -> Limit:
         """Run every loop that can proceed; return the limit that ended them."""
         for loop in self._run.steps.open_loops():
             self._start(loop)
@@ -70,7 +70,7 @@ class _Branches:
             and loop <= self._run.request.budget.loops
             and len(is_open) < self._run.request.branches
             and loop not in is_open
-            and not steps.is_under_way(StepName.PROPOSAL)
+            and not steps.is_in_progress(StepName.PROPOSAL)
         ):
             try:
                 self._run.budget.check_llm()

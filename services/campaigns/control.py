@@ -53,7 +53,7 @@ class Control:
         if pausing and job.pause_requested_at is not None:
             raise Interrupted(Cause.PAUSED)
 
-    def attend(
+    def wait_with_lease(
         self, make: Callable[[], Awaitable[Value]], also: Callable[[], None] | None = None
     ) -> Value:
         """Await something external while renewing the lease; it is cancelled on an interrupt.

@@ -53,13 +53,13 @@ def run_long_script(run: CampaignRun, key: str, program: ScriptProgram, target: 
         return done
     for number in range(1, STARTS + 1):
         if run.recorded(f"{key}.lost.{number}") is None:
-            effect = _one_start(run, key, number, program, target)
+            effect = _start_or_find(run, key, number, program, target)
             if effect is not None:
                 return effect
     raise StepFailed(Failure.ENVIRONMENT, f"the sandbox lost {SCRIPT} {STARTS} times")
 
 
-def _one_start(
+def _start_or_find(
     run: CampaignRun, key: str, number: int, program: ScriptProgram, target: Path
 ) -> Effect | None:
     """The effect of a script that was started earlier or is started now; None if the sandbox has
@@ -125,8 +125,8 @@ def _read(run: CampaignRun, file: str) -> str:
 
 async def _end(run: CampaignRun, script_id: str, program: ScriptProgram, target: Path) -> Effect:
     async with ScriptService(run.settings) as service:
-        script = await _ended(run, service, script_id, program)
-        problem = _stopped(run, script_id)
+        script = await _wait_for_end(run, service, script_id, program)
+        problem = _stop_reason(run, script_id)
         if problem is not None:
             return Effect({"problem": problem})
         if script.result is None:
@@ -139,7 +139,7 @@ async def _end(run: CampaignRun, script_id: str, program: ScriptProgram, target:
     return Effect({"problem": problem})
 
 
-async def _ended(
+async def _wait_for_end(
     run: CampaignRun, service: ScriptService, script_id: str, program: ScriptProgram
 ) -> Script:
     """The script once it has ended or must be stopped; raises `Waiting` if that takes long, and
@@ -166,7 +166,7 @@ def _refusal(run: CampaignRun, script_id: str) -> str | None:
         return refusal_of(session, script_id)
 
 
-def _stopped(run: CampaignRun, script_id: str) -> str | None:
+def _stop_reason(run: CampaignRun, script_id: str) -> str | None:
     """The reason to stop the script, if any; raises `BudgetSpent` when that ends the campaign."""
     llms, limit = run.request.script_llms, _refusal(run, script_id)
     if llms is None or limit is None:

@@ -200,7 +200,7 @@ class CampaignRun:
             return self._effects[key]
         self.control.check(pausing=True)
         self._check_budget()
-        effect = self.control.attend(make, self.budget.check_hours if long else None)
+        effect = self.control.wait_with_lease(make, self.budget.check_hours if long else None)
         with self.database.write() as session:
             check_claim(session, self._claim)
             record_effect(session, self._place, key, len(self._effects), effect)

@@ -62,7 +62,7 @@ class Steps:
         """Whether a step has an output."""
         return self._outputs.get((loop, name.value)) is not None
 
-    def is_under_way(self, name: StepName) -> bool:
+    def is_in_progress(self, name: StepName) -> bool:
         """Whether a loop has started this step and not finished it."""
         return bool(self._under_way(name))
 

@@ -1,4 +1,4 @@
-"""The common frame of the evaluator's child processes: environment, signals, the outcome."""
+"""The common main function of the evaluator's child processes: environment, signals, the outcome."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from services.evaluator.serving import ENDPOINT_KEY
 
 @dataclass(frozen=True)
 class ChildContext:
-    """What a child has beside its specification. ``endpoint_key`` is for a remote model only."""
+    """Inputs of a child besides its specification. ``endpoint_key`` is for a remote model only."""
 
     job_dir: Path
     reporter: Reporter

@@ -96,7 +96,7 @@ class GenerationProgress:
 
 
 def seconds_of_earlier_attempts(job_dir: Path) -> float:
-    """Seconds that earlier attempts spent generating, as far as they reported it."""
+    """Seconds that earlier attempts spent generating, as far as they are recorded."""
     path = job_dir / METRICS
     if not path.exists():
         return 0.0

@@ -75,7 +75,7 @@ class BatchHandler:
         return Launch(command, endpoint_key(model, settings))
 
     def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
-        """Keep the counts; the answers stay in the job's folder."""
+        """Store the counts; the responses stay in the job's folder."""
         return BatchResult.model_validate(result).model_dump(mode="json")
 
 

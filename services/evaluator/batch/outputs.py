@@ -26,7 +26,7 @@ from services.datasets.append_log import AppendLog, read_records
 
 @dataclass
 class BatchTotals:
-    """Sums over the requests that have ended, in all attempts."""
+    """Totals over the finished requests of all attempts."""
 
     total: int
     completed: int = 0
@@ -36,17 +36,17 @@ class BatchTotals:
 
     @property
     def unit(self) -> str:
-        """What is counted."""
+        """The counters."""
         return "requests"
 
     @property
     def done(self) -> int:
-        """Requests that have ended."""
+        """Number of finished requests."""
         return self.completed + self.failed
 
     @property
     def tokens(self) -> int:
-        """Tokens of all answers."""
+        """Tokens of all responses."""
         return self._tokens["output"]
 
     @property
@@ -56,7 +56,7 @@ class BatchTotals:
 
     @property
     def usage(self) -> BatchUsage:
-        """The sums of tokens on the wire."""
+        """The token totals on the wire."""
         tokens = self._tokens
         return BatchUsage(
             input_tokens=tokens["input"],
@@ -85,7 +85,7 @@ _TOKENS = (
     ("cached", "prompt_tokens_details", "cached_tokens"),
     ("reasoning", "completion_tokens_details", "reasoning_tokens"),
 )
-"""What is summed, and where the usage of an answer has it."""
+"""The totals, and the path of each in the usage of a response."""
 
 
 def _count(usage: Any, name: str) -> int:
@@ -117,12 +117,12 @@ class Outputs:
         self._stack.__exit__(*error)
 
     def answered(self, line: BatchOutput, body: JsonObject) -> None:
-        """Keep an answer."""
+        """Store a response."""
         self._output.append(line)
         self._totals.add_answer(body)
 
     def failed(self, line: BatchOutput) -> None:
-        """Keep the reason why a request has no answer."""
+        """Store the reason why a request has no response."""
         self._errors.append(line)
         self._totals.failed += 1
 

@@ -16,12 +16,12 @@ _CONTENT = {
     BatchEndpoint.COMPLETIONS: "prompt",
     BatchEndpoint.EMBEDDINGS: "input",
 }
-"""What the body of a request must have beside its model."""
+"""Fields that the body of a request must have besides its model."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """One request: what its sender calls it, and the body to send."""
+    """One request: its custom id, and the body to send."""
 
     custom_id: str
     model: str

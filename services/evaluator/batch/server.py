@@ -17,15 +17,15 @@ from services.inference.clients.json_service import JsonService, ServiceAnswer
 from services.inference.clients.retries import model_retries
 
 ATTEMPT_DEADLINES = 3
-"""A request is given up after this many of its time limits, retries included."""
+"""Maximum total time of a request, retries included, in multiples of its time limit."""
 
 
 @dataclass(frozen=True)
 class BatchServer:
-    """Sends bodies of requests to one model, retrying by itself.
+    """Sends request bodies to one model, with retries.
 
-    ``name`` is what the server calls the model. ``stop_token_ids`` end an answer as the model was
-    trained, unless the request has its own. ``watch`` raises once the server is gone for good.
+    ``name`` is the server's name of the model. ``stop_token_ids`` end a response as the model was
+    trained, unless the request has its own. ``watch`` raises once the server is permanently gone.
     """
 
     service: JsonService
@@ -35,7 +35,7 @@ class BatchServer:
     watch: Callable[[], Coroutine[Any, Any, object]]
 
     async def send(self, body: JsonObject) -> ServiceAnswer[JsonObject]:
-        """The server's answer, in the requested model's name; raises ``ServiceFailed``."""
+        """The server's response, with the requested model's name; raises ``ServiceFailed``."""
         asked = {**body, "model": self.name}
         if self.stop_token_ids:
             asked.setdefault("stop_token_ids", list(self.stop_token_ids))

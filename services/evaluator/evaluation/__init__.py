@@ -1,1 +1,1 @@
-"""The evaluation child: asks a model every sample of a file and grades what it answers."""
+"""The evaluation child: samples a model on every prompt of a file and grades its answers."""

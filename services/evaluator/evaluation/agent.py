@@ -51,7 +51,7 @@ class Agent:
         self._store = store
 
     def asked_by(self, spec: BenchmarkSpec) -> ToolConversations:
-        """The model and its tools as a benchmark asks them."""
+        """The model and its tools as one benchmark samples them."""
         rollouts = Rollouts(self._model.sampled_by(spec), self._toolbox, self._settings)
         return ToolConversations(rollouts, self._store, spec.sampling.seed)
 

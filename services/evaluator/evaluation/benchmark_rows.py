@@ -1,4 +1,4 @@
-"""Rows of a benchmark's data set as rows of an evaluation file."""
+"""Converts rows of a benchmark's dataset to rows of an evaluation file."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from services.metrics.extraction import at_path
 
 
 def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
-    """The row as ``{prompt, gold}``, with its own fields behind them except those two names.
+    """The row as ``{prompt, gold}``, followed by its own fields except those two names.
 
     Raises RowError that names the path at fault.
     """
@@ -49,7 +49,7 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
 
 
 def _said(question: JsonValue) -> JsonValue:
-    """The texts of a list of messages, with a line between them; an object as JSON."""
+    """The texts of a list of messages, separated by a line; an object as JSON."""
     if isinstance(question, dict):
         return json.dumps(question, ensure_ascii=False)
     if not isinstance(question, list) or not question:
@@ -69,7 +69,7 @@ def _letter(gold: JsonValue, labels: JsonValue, path: str) -> str:
 
 
 def _mixed(question: str, options: list[JsonValue]) -> list[JsonValue]:
-    """Options in an order that is the same in every run, and gives no place to the right one."""
+    """Options in an order that is the same in every run and does not reveal the right one."""
     if any(each in options[:index] for index, each in enumerate(options)):
         raise RowError("two of its options are the same")
     return sorted(options, key=lambda each: sha256(f"{question}\n{each}".encode()).digest())
@@ -99,7 +99,7 @@ def _text(row: JsonObject, path: str) -> str:
 
 
 def _filled(template: str, texts: Mapping[str, str]) -> str:
-    """Replace the places in one pass: a text that looks like one is not replaced again."""
+    """Fill the placeholders in one pass: a value that looks like one is not replaced again."""
     if not texts:
         return template
     places = "|".join(map(re.escape, texts))

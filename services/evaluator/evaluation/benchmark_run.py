@@ -1,4 +1,4 @@
-"""A benchmark of an evaluation while it runs: its samples, and what became of them."""
+"""A benchmark of a running evaluation: its samples and their results."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 
 EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | PanoramaGrader
-"""Graders that compare a part of the answer, without which it is unparsable."""
+"""Graders that compare an extracted answer; a response without one is unparsable."""
 
 
 class BenchmarkRun:
@@ -49,7 +49,7 @@ class BenchmarkRun:
 
     @property
     def left(self) -> int:
-        """Samples that were not asked yet."""
+        """Samples that have not been generated yet."""
         return self.size - self.totals.samples
 
     def samples(self) -> Iterator[EvaluationSample]:
@@ -57,8 +57,8 @@ class BenchmarkRun:
         return read(self.spec)
 
     def unanswered(self) -> Iterator[EvaluationSample]:
-        """The samples to ask. Those of an item are adjacent: its prompt is then in the engine's
-        prefix cache."""
+        """The samples to generate. Those of an item are adjacent, so that its prompt is in the
+        engine's prefix cache."""
         for item in self.samples():
             for sample in range(self.spec.samples_per_item):
                 if not self.answered.has(item.index, sample):

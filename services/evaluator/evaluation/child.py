@@ -40,10 +40,11 @@ async def evaluate(
     environment: OperatorEnvironment,
     reporter: Reporter,
 ) -> Mapping[str | None, EvaluationMetrics]:
-    """Ask and grade every sample without a grade in ``results.jsonl``, and sum up each benchmark.
+    """Generate and grade every sample without a grade in ``results.jsonl``, and summarize each
+    benchmark.
 
     ``engine`` is entered only if samples are left. Safe to repeat on the same ``job_dir`` after a
-    kill: graded samples are not asked again. Raises `TemperError`.
+    kill: graded samples are not generated again. Raises `TemperError`.
     """
     runs = runs_of(spec)
     total = sum(run.size for run in runs)
@@ -125,7 +126,7 @@ def _generation(
 def _asked(
     generations: Iterable[tuple[Generation, BenchmarkRun]],
 ) -> Iterator[tuple[Generation, EvaluationSample]]:
-    """All samples to ask, one benchmark after the other, without a pause of the engine between."""
+    """All samples to generate, benchmark by benchmark, without idling the engine in between."""
     for generation, run in generations:
         for sample in run.unanswered():
             yield generation, sample

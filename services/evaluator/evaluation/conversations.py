@@ -1,4 +1,4 @@
-"""Evaluation with tools: every sample is a conversation, played by the loop of rollouts."""
+"""Evaluation with tools: every sample is a conversation, run by the rollout loop."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -20,7 +20,7 @@ _STATUS = {
     FinishReason.PROMPT_REFUSED: HTTPStatus.BAD_REQUEST,
     FinishReason.INTERNAL_ERROR: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
-"""Failures before the model was asked, reported like failures of an endpoint."""
+"""Failures before the model was sampled, reported like failures of an endpoint."""
 
 
 class ConversationStore:
@@ -33,7 +33,7 @@ class ConversationStore:
         self._monitor = monitor
 
     def stored(self, name: str) -> Trajectory | None:
-        """The conversation of an earlier attempt, unless it came to no end."""
+        """The conversation of an earlier attempt, if it ended."""
         place = self._earlier.place_of(name)
         if place is None:
             return None
@@ -42,7 +42,7 @@ class ConversationStore:
         return trajectory if is_wanted else None
 
     def keep(self, played: Trajectory) -> Trajectory:
-        """The conversation as it was stored."""
+        """The stored conversation."""
         trajectory = self._log.keep(played)
         self._monitor.observe(trajectory)
         return trajectory
@@ -55,8 +55,9 @@ class ConversationStore:
 class ToolConversations:
     """Answers the samples of a benchmark in conversations with tools.
 
-    Each conversation is stored before its answer is graded: after a kill it is not played again.
-    Its seeds come from the row of its own benchmark, and do not depend on the others of the job.
+    Each conversation is stored before its answer is graded, so that it is not repeated after a
+    kill. Its seeds come from the row of its own benchmark, and do not depend on the other
+    benchmarks of the job.
     """
 
     def __init__(self, rollouts: Rollouts, store: ConversationStore, seed: int | None) -> None:
@@ -84,7 +85,7 @@ class ToolConversations:
 
 
 def outcome_of(trajectory: Trajectory) -> Answer | Unanswered:
-    """What a conversation came to."""
+    """The result of a conversation."""
     tools = ToolUse(
         trajectory=trajectory.id,
         turns=len(trajectory.turns),

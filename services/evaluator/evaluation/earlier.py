@@ -1,4 +1,4 @@
-"""What an evaluation may reuse, as far as the database tells."""
+"""What an evaluation may reuse, according to the database."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -60,7 +60,8 @@ def reuse_spec(
     validation_dir: Path,
     settings: WorkerSettings,
 ) -> ReuseSpec:
-    """What the validation child compares. Raises `InvalidRequest` if the file was deleted."""
+    """The input of the validation child's comparison. Raises `InvalidRequest` if the file was
+    deleted."""
     artifacts = Artifacts(settings.home)
     spec = ReuseSpec(
         job_dir=artifacts.job(job.id),
@@ -106,7 +107,7 @@ def reuse_newest(
     job_dir: Path,
     settings: WorkerSettings,
 ) -> None:
-    """Take over the rows of an equal evaluation that succeeded while this one waited."""
+    """Copy the rows of an equal evaluation that succeeded while this one waited."""
     reuse = read_reuse(job_dir)
     if reuse is None or reuse.parts is None or request.fresh or (job_dir / RESULTS).exists():
         return

@@ -1,4 +1,4 @@
-"""The model that an evaluation asks: a vLLM server of the job, or a remote endpoint."""
+"""The model under evaluation: a vLLM server of the job, or a remote endpoint."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +21,7 @@ from services.rollouts.chat import check_template_reads
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model answered. ``latency_seconds`` is that of the successful attempt; token counts are
+    """A response. ``latency_seconds`` is the latency of the successful attempt; token counts are
     the endpoint's, None if it reports none."""
 
     text: str
@@ -35,7 +35,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The endpoint gave no answer, after all retries."""
+    """The endpoint did not respond, after all retries."""
 
     failure: RequestFailure
     attempts: int
@@ -48,7 +48,7 @@ SLOWEST_TOKENS_PER_SECOND = 10.0
 
 
 class Endpoint:
-    """Asks one model of one server with the sampling of a benchmark."""
+    """Samples one model of one server with the settings of a benchmark."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class Endpoint:
     async def ask(
         self, messages: Sequence[JsonObject], sample: EvaluationSample
     ) -> Answer | Unanswered:
-        """Answer a conversation; an answer without text, such as a tool call, is empty.
+        """Sample a reply to a conversation; one without text, such as a tool call, is empty.
 
-        Every ``sample`` of a conversation has a seed of its own: with one seed all would be equal.
+        Every ``sample`` of a conversation has its own seed; with the same seed all would be equal.
         """
         settings = self._settings
         if sample.sample and self._seed is not None:

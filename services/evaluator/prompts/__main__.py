@@ -1,7 +1,7 @@
-"""The program that ``temper batch`` becomes: ``python -m services.evaluator.prompts run FOLDER``.
+"""The program that ``temper batch`` executes: ``python -m services.evaluator.prompts run FOLDER``.
 
-``run`` starts or goes on with the batch that is requested in ``FOLDER``, ``retry`` asks its failed
-records again, ``compare A B`` prints the rows that differ. Exit codes are the same as the CLI's.
+``run`` starts or resumes the batch requested in ``FOLDER``, ``retry`` resends its failed records,
+``compare A B`` prints the rows that differ. Exit codes are the same as those of ``temper``.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""GPUs for an engine that no job has leased any for: by their free memory."""
+"""Picks GPUs by free memory for an engine without a job's lease."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

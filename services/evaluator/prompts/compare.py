@@ -12,7 +12,7 @@ from services.evaluator.prompts.records import read_prompt_records
 
 COMPARED = ("result", "outcome", "prediction", "error")
 SHOWN = 200
-"""Characters of a value that are shown."""
+"""Maximum characters shown of a value."""
 
 
 def compare(first: Path, second: Path, out: TextIO) -> int:

@@ -1,4 +1,4 @@
-"""The endpoints of a prompt batch: requests go where there is room, and on to others on failure."""
+"""The endpoints of a prompt batch: least-loaded routing, with failover."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ REST_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The choices of an answer, the endpoint that gave it, and the attempts that it took."""
+    """The choices of a response, the endpoint that sent it, and the number of attempts."""
 
     choices: list[JsonObject]
     usage: JsonObject | None
@@ -37,7 +37,7 @@ class Reply:
 
 
 class Unanswered(Exception):
-    """No endpoint gave an answer; ``endpoint`` is the last that was asked."""
+    """No endpoint responded; ``endpoint`` is the last one tried."""
 
     def __init__(self, error: ServiceFailed, endpoint: PromptEndpoint, attempts: int) -> None:
         super().__init__(error.message)
@@ -47,7 +47,7 @@ class Unanswered(Exception):
 
     @property
     def failure(self) -> RequestFailure:
-        """What decides whether further requests are pointless."""
+        """The state that decides whether further requests are pointless."""
         return RequestFailure(self.error.status, self.error.message)
 
 
@@ -65,7 +65,7 @@ class _Lane:
 
     @property
     def is_resting(self) -> bool:
-        """Whether the endpoint has only failed of late; others are preferred."""
+        """Whether the endpoint's latest attempts all failed; others are preferred."""
         return time.monotonic() < self._rests_until
 
     async def send(self, body: JsonObject) -> tuple[list[JsonObject], JsonObject | None]:
@@ -142,7 +142,7 @@ class EndpointPool:
 
     @property
     def in_flight(self) -> int:
-        """Requests that have been sent and not answered."""
+        """Number of requests in flight."""
         return sum(lane.limit.in_flight for lane in self._lanes)
 
     async def ask(self, body: JsonObject) -> Reply:
@@ -202,7 +202,7 @@ class EndpointPool:
 
 
 def _cost(error: ServiceFailed) -> int:
-    """How much of its attempts a failure costs a request: nothing where it never ran."""
+    """How many of its attempts a failure costs a request: none if the request never ran."""
     if error.kind is FailureKind.UNSENT or error.is_congestion:
         return 0
     return 2 if error.kind is FailureKind.TIMED_OUT else 1

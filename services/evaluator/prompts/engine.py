@@ -1,6 +1,6 @@
-"""Answers a prompt batch with vLLM in a process of its own, which ends with the batch.
+"""Answers a prompt batch with vLLM in its own process, which ends with the batch.
 
-Prompts are sorted, so that those with a common prefix meet in the engine while it is cached.
+Prompts are sorted, so that those with a common prefix hit the engine's prefix cache.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ LOG = "engine.log"
 ENDPOINT = "local"
 SORTED_PROMPTS = 8192
 SORTED_CHARACTERS = 32 * 2**20
-"""Prompts that are sorted at once, which bounds memory."""
+"""Prompts that are sorted together, which bounds memory."""
 COMPILED_PROMPTS = 1000
-"""From here on a GPU engine is compiled, which takes about a minute and then pays off."""
+"""Minimum records for compiling a GPU engine, which takes about a minute."""
 LONGEST_LINE = 64 * 2**20
 KEPT_LINES = 400
 GRACE_SECONDS = 10.0
@@ -48,7 +48,7 @@ _OLD_LIBRARY = re.compile(r"(\S*libstdc\+\+\.so\.6): version `(GLIBCXX_[\d.]+)' 
 
 
 class OwnEngineAnswering:
-    """Feeds prompts to an engine and keeps its answers."""
+    """Feeds prompts to an engine and stores its responses."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class OwnEngineAnswering:
         self.status = StatusLine(rows, lambda: self._sent - self._answered, to_ask)
 
     async def run(self, records: Iterator[tuple[int, JsonObject]]) -> None:
-        """Ask all records; raises `JobFailed` if the engine does not start, or ends early."""
+        """Answer all records; raises `JobFailed` if the engine does not start, or ends early."""
         if ignored := self._sampling.ignored:
             what = "beam search" if self._sampling.use_beam_search else "sampling"
             sys.stderr.write(f"{what} ignores {', '.join(ignored)}\n")
@@ -252,7 +252,7 @@ def _reader(process: Process) -> asyncio.StreamReader:
 
 
 async def _end(process: Process) -> None:
-    """End the engine, which does so once its stdin is closed."""
+    """Stop the engine, which exits once its stdin is closed."""
     if process.stdin is not None:
         process.stdin.close()
     try:

@@ -1,6 +1,6 @@
-"""The durable rows of a prompt batch: a log in the order in which records ended.
+"""The durable rows of a prompt batch: a log in completion order.
 
-A record that is asked again gets another row; its last one counts.
+A record that is retried gets another row; the last one counts.
 """
 
 from array import array
@@ -81,7 +81,7 @@ class PromptRows:
         return self._offsets[index] != _NONE and not self._failed[index]
 
     def append(self, row: PromptRow) -> None:
-        """Keep a row."""
+        """Append a row."""
         self._note(row, self._log.append(row).offset)
 
     async def sync_forever(self) -> None:

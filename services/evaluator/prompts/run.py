@@ -23,7 +23,7 @@ _ALWAYS = ("index", "status_code", "result", "error", "time_cost", "usage", "att
 
 
 class Answering:
-    """Asks records with bounded concurrency; all tasks share one iterator of them."""
+    """Processes records with bounded concurrency; all tasks share one iterator of them."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Answering:
         self.status = StatusLine(rows, lambda: pool.in_flight, to_ask)
 
     async def run(self, records: Iterator[tuple[int, JsonObject]], concurrency: int) -> None:
-        """Ask all records; raises `JobFailed` once further requests are pointless."""
+        """Process all records; raises `JobFailed` once further requests are pointless."""
         try:
             async with asyncio.TaskGroup() as group:
                 background = self._rows.sync_forever(), self.status.show_forever()
@@ -162,7 +162,7 @@ def _write(batch: PromptBatch, rows: PromptRows) -> str:
 
 
 def _output_row(row: PromptRow) -> JsonObject:
-    """The fields that every row has, and the others where they say something."""
+    """The fields that every row has, and the others where they are set."""
     fields = row.model_dump(mode="json")
     return {key: value for key, value in fields.items() if key in _ALWAYS or value is not None}
 

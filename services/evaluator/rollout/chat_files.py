@@ -1,4 +1,4 @@
-"""The tokenizer and chat template of the model that a job asks, from a folder or from a hub."""
+"""The tokenizer and chat template of a job's model, from a folder or from a hub."""
 
 from pathlib import Path
 
