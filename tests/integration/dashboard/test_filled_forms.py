@@ -204,7 +204,9 @@ def test_a_batch_is_filled_in_and_completes(
 
 def test_a_list_of_an_example_can_be_omitted(page: Page, gateway: GatewayClient) -> None:
     form = Form(page, gateway, "rollout")
-    form.choose("Start from", "A registered model that runs code, rewarded for the right box")
+    form.choose(
+        "Start from", "A registered model that runs code, rewarded for a correct boxed answer"
+    )
     form.click("Remove tools 1")
 
     assert "tools" not in form.shown

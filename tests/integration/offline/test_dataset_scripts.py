@@ -72,7 +72,7 @@ def test_a_script_has_no_network(asked: Asked) -> None:
 def test_a_hanging_script_is_killed_with_its_children(asked: Asked) -> None:
     run = asked(f"time.sleep(600); {EACH}", seconds=20.0)
 
-    with pytest.raises(InvalidRequest, match="did not end within 20 s"):
+    with pytest.raises(InvalidRequest, match="did not finish within 20 s"):
         write_rows(run, "training_file")
 
     assert not run.output.exists()
