@@ -1,4 +1,4 @@
-"""The common main function of the evaluator's child processes: environment, signals, the outcome."""
+"""The main function of the evaluator's child processes: environment, signals, the outcome."""
 
 import asyncio
 import os

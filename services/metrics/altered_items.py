@@ -1,4 +1,4 @@
-"""Items of a benchmark that training data hold with other numbers, or in another order."""
+"""Benchmark items that occur in training data with different numbers, or reordered."""
 
 import re
 from collections import Counter
@@ -44,7 +44,7 @@ class AlteredItems:
                 )
 
     def holds(self, text: str) -> bool:
-        """Whether a text of the training data holds an altered item."""
+        """Whether a text of the training data contains an altered item."""
         if any(gram in self._grams for gram in _masked_grams(words_of(text))):
             return True
         given = set(_fields(text)) if self._fields else set()

@@ -1,4 +1,4 @@
-"""Contamination: items of a benchmark that training data hold."""
+"""Contamination: benchmark items that occur in training data."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,11 +10,11 @@ N = 13
 """Words of an n-gram, as in the contamination check of T. Brown et al., "Language Models are
 Few-Shot Learners" (2020), appendix C."""
 SHORTEST = 4
-"""Tokens of the shortest question that is looked for within a line of text."""
+"""Tokens of the shortest question that is searched for within a line of text."""
 TEMPLATE_ITEMS = 10
 """A sequence in more questions than these, and in more than half of all, is their template."""
 LISTED_ROWS = 5
-"""Training rows that a finding names at most; all are counted."""
+"""Maximum training rows that a finding lists; all are counted."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 LABEL = re.compile(r"\s*\w+(?:\s+\d+)?\s*[:.)]\s*")
@@ -60,12 +60,12 @@ class Contamination:
         self._grams = {gram: held for gram, held in self._grams.items() if len(held) <= most}
 
     def holds(self, text: str) -> bool:
-        """Whether a text of the training data holds an item."""
+        """Whether a text of the training data contains an item."""
         words = words_of(text)
         return words in self._whole or any(True for _ in self._held(text, words))
 
     def items_in(self, text: str) -> dict[int, Overlap]:
-        """The positions of the items that a text holds; an exact match outranks an n-gram."""
+        """The positions of the items that a text contains; an exact match outranks an n-gram."""
         words = words_of(text)
         found = {item: Overlap.N_GRAM for items in self._held(text, words) for item in items}
         return found | dict.fromkeys(self._whole.get(words, ()), Overlap.EXACT)
@@ -111,7 +111,7 @@ class ContaminatedItem:
 
 @dataclass(frozen=True, slots=True)
 class ContaminationReport:
-    """What a scan found: ``found`` are the items that training rows hold, in their order."""
+    """The result of a scan: ``found`` are the items that occur in training rows, in order."""
 
     items: int
     rows: int
@@ -120,7 +120,7 @@ class ContaminationReport:
 
 
 def said_by_users(messages: Iterable[Mapping[str, Any]]) -> str:
-    """The question of a conversation; system prompts are alike in all rows."""
+    """The question of a conversation; system prompts are the same in all rows and are ignored."""
     contents = (each.get("content") for each in messages if each.get("role") == "user")
     return "\n".join(content for content in contents if isinstance(content, str))
 

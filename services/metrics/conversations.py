@@ -1,4 +1,4 @@
-"""Conversations of answers with tools, as foldable HTML and as rows of a table."""
+"""Conversations of answers with tools, as collapsible HTML and as table rows."""
 
 import html
 import json
@@ -13,7 +13,7 @@ from services.contracts.trajectories import CallOutcome, ToolCallRecord, Traject
 from services.metrics.tables import Cell
 
 MAX_TEXT = 10_000
-"""Characters that are shown of a message, an argument or a reply."""
+"""Maximum characters shown of a message, an argument or a reply."""
 
 CONVERSATION_COLUMNS = (
     *("evaluation", "benchmark", "row", "sample", "outcome"),
@@ -23,7 +23,7 @@ CONVERSATION_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A row of an evaluation, and how it was answered."""
+    """A row of an evaluation, and its answers."""
 
     evaluation: str
     row: SampleResult
@@ -46,7 +46,7 @@ class Step:
 
 
 def steps(trajectory: Trajectory) -> Iterator[Step]:
-    """What was said, called and replied, in this order; long texts are cut, and say so."""
+    """Messages, calls and replies in order; long texts are truncated, with a note."""
     for message in trajectory.messages:
         yield Step(0, str(message.get("role", "?")), _bounded(_said(message)))
     for number, turn in enumerate(trajectory.turns, start=1):
@@ -65,7 +65,7 @@ def conversation_rows(conversations: Iterable[Conversation]) -> Iterator[Sequenc
 
 
 def conversation_blocks(conversations: Iterable[Conversation]) -> Iterator[str]:
-    """HTML that folds: a block for each conversation, with one for its prompt and each turn."""
+    """Collapsible HTML: a block per conversation, with one for its prompt and one per turn."""
     for each in conversations:
         yield f"<details><summary>{html.escape(_heading(each))}</summary>\n"
         for turn, said in groupby(steps(each.trajectory), key=lambda step: step.turn):

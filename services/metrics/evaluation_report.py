@@ -1,4 +1,4 @@
-"""The report on evaluations: one HTML page with plots, an Excel workbook, Markdown or JSON."""
+"""The report on evaluations: an HTML page with plots, an Excel workbook, Markdown or JSON."""
 
 import json
 from collections import Counter
@@ -55,7 +55,7 @@ ROW_COLUMNS = (
     *("seconds", "completion tokens", "tags", "prompt"),
 )
 CONVERSATION_FIELDS = {"id", "messages", "tools", "turns", "finish_reason", "error"}
-"""What the JSON report has of a trajectory: all but its tokens and what a row has already."""
+"""What the JSON report contains of a trajectory: all but its tokens and the fields of its row."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class EvaluationReport:
 
     @property
     def title(self) -> str:
-        """What the report is about."""
+        """The title of the report."""
         models = dict.fromkeys(map(model_name, self.evaluations))
         return f"Evaluation of {', '.join(models)}"
 
     @property
     def summary(self) -> str:
-        """What the tables hold."""
+        """An introduction to the tables."""
         text = (
             "Accuracy counts samples without a grade as wrong; its interval is the Wilson score "
             "interval over items."
@@ -173,7 +173,7 @@ class EvaluationReport:
                     yield *place, better, found.mean, *interval, found.samples
 
     def _changes(self, comparison: EvaluationComparison) -> Iterator[Sequence[Cell]]:
-        """The rows whose value differs, as far as they are among the rows of the report."""
+        """The rows whose value differs, among the rows of the report."""
         for each in comparison.comparisons:
             before = _by_row(self.rows[comparison.baseline], each.benchmark)
             after = _by_row(self.rows[each.candidate], each.benchmark)
@@ -204,7 +204,7 @@ def model_name(evaluation: Evaluation) -> str:
 
 
 def in_training_files(metrics: EvaluationMetrics) -> str | None:
-    """How many items each training file of the model holds; None where that is not known."""
+    """How many items each training file of the model contains; None where that is unknown."""
     if metrics.training_overlap is None:
         return None
     held = [f"{each.items:,} in {each.file}" for each in metrics.training_overlap if each.items]
@@ -294,7 +294,7 @@ def _markdown(report: EvaluationReport, path: Path) -> None:
 
 
 def _with_conversations(report: EvaluationReport) -> Iterator[Sheet]:
-    """The tables of formats in which nothing folds."""
+    """The tables, for formats without collapsible sections."""
     yield from report.sheets()
     if report.conversations:
         rows = conversation_rows(report.conversations)
@@ -312,4 +312,4 @@ WRITERS: Mapping[str, Callable[[EvaluationReport, Path], None]] = {
     ".md": _markdown,
     ".json": _json,
 }
-"""What writes a report, by the suffix of its file."""
+"""The writer of a report, by file suffix."""

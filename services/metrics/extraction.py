@@ -17,7 +17,7 @@ _PAIRS = {"}": "{", "]": "["}
 
 
 class ExtractionOutcome(StrEnum):
-    """What became of a text that should contain JSON."""
+    """The outcome of extracting JSON from a text."""
 
     PARSED = "parsed"
     NO_JSON = "no_json"

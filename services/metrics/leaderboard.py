@@ -135,7 +135,7 @@ def _name(evaluation: Evaluation) -> str:
 
 
 def with_tools(model: str, evaluation: Evaluation) -> str:
-    """The model's name, and what it could call: with other tools it is another subject."""
+    """The model's name and its tools: with other tools it is another entry."""
     tools = ", ".join(tool.class_name.rpartition(".")[2] for tool in evaluation.tools)
     return f"{model} with {tools}" if tools else model
 

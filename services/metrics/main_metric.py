@@ -1,4 +1,4 @@
-"""The main metric of a benchmark: what stands for it in leaderboards, comparisons and means."""
+"""The main metric of a benchmark, which leaderboards, comparisons and means use."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _CHEMISTRY: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def main_metric(outcome: BenchmarkOutcome) -> MainMetric | None:
-    """What stands for a benchmark; None as long as it has no results."""
+    """The main metric of a benchmark; None as long as it has no results."""
     if outcome.metrics is None:
         return None
     name, direction = declared_metric(outcome.benchmark)

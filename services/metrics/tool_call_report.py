@@ -106,7 +106,7 @@ def _write_json(report: Report, path: Path) -> None:
 
 
 def _write_csv(report: Report, path: Path) -> None:
-    """Both tables of metrics, told apart by a first column."""
+    """Both metric tables in one, distinguished by the first column."""
     text = StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(("sheet", *METRIC_COLUMNS))
@@ -131,7 +131,7 @@ WRITERS: Mapping[str, Callable[[Report, Path], None]] = {
     ".csv": _write_csv,
     ".html": _write_html,
 }
-"""What writes a report, by the suffix of its file."""
+"""The writer of a report, by file suffix."""
 
 
 def _sorted(table: Table) -> list[tuple[str, Counts]]:

@@ -1,4 +1,4 @@
-"""Labels and predictions as people keep them: parsed calls, records with fields, or model text."""
+"""Labels and predictions in common formats: parsed calls, records with fields, or model text."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from services.metrics.tool_calls import Calls, InvalidCalls, Sample, parse_calls
 
 LABEL_FIELDS = ("label",)
 PREDICTION_FIELDS = ("prediction", "pred", "result", "label")
-"""Fields of a record that hold its calls; the first that the record has counts."""
+"""Fields of a record that may contain its calls; the first one present is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def outcomes(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def predict(text: str, path: str) -> tuple[Calls, ExtractionOutcome]:
-    """The calls that a model's text states; none where it states none that are valid."""
+    """The calls in a model's text; none unless it contains valid ones."""
     found = extract_json(text)
     if found.outcome is not ExtractionOutcome.PARSED:
         return [], found.outcome

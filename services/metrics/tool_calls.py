@@ -73,11 +73,11 @@ class Comparison:
         return json.dumps(self._canonical(value), ensure_ascii=False, sort_keys=True)
 
     def call(self, call: ToolCall) -> tuple[str, str]:
-        """What two equal calls have in common."""
+        """The intersection of two equal calls."""
         return call.tool, self.normalized(call.params)
 
     def equal(self, sample: Sample) -> bool:
-        """Whether label and prediction hold the same calls, in any order."""
+        """Whether label and prediction contain the same calls, in any order."""
         return Counter(map(self.call, sample.label)) == Counter(map(self.call, sample.prediction))
 
     def _canonical(self, value: Any) -> Any:

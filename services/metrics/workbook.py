@@ -12,7 +12,7 @@ from openpyxl.styles import Font
 from services.metrics.tables import Cell, Sheet
 
 MAX_CELL = 32_767
-"""Characters that a cell of Excel holds; longer texts are cut."""
+"""Maximum characters of an Excel cell; longer texts are truncated."""
 
 
 def write_workbook(path: Path, sheets: Iterable[Sheet]) -> None:

@@ -1,1 +1,1 @@
-"""Rewards of trajectories: validated before a job, computed while it runs."""
+"""Rewards for trajectories: validated before a job is created, computed while it runs."""

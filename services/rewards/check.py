@@ -84,7 +84,7 @@ def check_rewards(
 
 
 def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
-    """Raise what `check_rewards` raises, for one reward, which is the field ``param``."""
+    """Check one reward, the field ``param``; raises what `check_rewards` raises."""
     match reward:
         case (
             SearchEmReward()
@@ -134,7 +134,7 @@ def check_judge_name(name: str, known: Collection[str], param: str) -> None:
 
 
 def needs_gold(rewards: Sequence[WeightedReward]) -> bool:
-    """Whether a reward compares with the gold of its row."""
+    """Whether a reward compares with the gold answer of its row."""
     kinds = (
         SearchEmReward,
         RetoolReward,

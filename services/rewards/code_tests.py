@@ -1,4 +1,4 @@
-"""The share of a row's tests that a model's program passes."""
+"""The fraction of a row's tests that a model's program passes."""
 
 import json
 import secrets
@@ -24,11 +24,11 @@ from services.rewards.sandbox import ask_sandbox
 ROUTE = "/v1/run_cases"
 COMPILE_SECONDS = 10.0
 LONGEST_SECONDS = 900.0
-"""Of all cases of a program."""
+"""For all cases of a program together."""
 
 
 class CodeTests:
-    """Runs the last block of code with every test, in one request to the sandbox."""
+    """Runs the last code block with every test, in one request to the sandbox."""
 
     def __init__(self, settings: CodeTestsReward, sandbox: JsonService) -> None:
         self._settings = settings
@@ -48,7 +48,7 @@ class CodeTests:
             return Score(passed / len(tests.cases))
         return Score(float(passed == len(tests.cases)))
 
-    async def _run(self, code: str, tests: "Tests") -> list[CaseResult]:
+    async def _run(self, code: str, tests: "ProgramTests") -> list[CaseResult]:
         body = {
             "code": tests.code(code),
             "language": self._settings.language,
@@ -68,7 +68,7 @@ class CodeTests:
         return answer.cases
 
 
-def _has_passed(case: CaseResult, tests: "Tests") -> bool:
+def _has_passed(case: CaseResult, tests: "ProgramTests") -> bool:
     if case.status is not CaseStatus.PASSED:
         return False
     if tests.token is None:
@@ -92,22 +92,19 @@ _main()
 
 
 @dataclass(frozen=True)
-class Tests:
-    """Cases for the sandbox.
-
-    ``token`` is what is printed last when a program went through its case to the end; null where
-    its output is compared.
-    """
+class ProgramTests:
+    """Cases for the sandbox. ``token`` is printed last by a program that completed its case; null
+    where its output is compared."""
 
     cases: list[Case]
     token: str | None = None
 
     def code(self, program: str) -> str:
-        """What is run with each case."""
+        """The code to run with each case."""
         return program if self.token is None else _RUNNER.format(program=repr(program))
 
 
-def read_tests(value: Any, language: Language, function: str | None = None) -> Tests:
+def read_tests(value: Any, language: Language, function: str | None = None) -> ProgramTests:
     """The tests in a field of a row; raises `RewardFailed` if there are none.
 
     Functional tests, those of APPS with ``fn_name`` and LiveCodeBench's of testtype ``functional``,
@@ -128,7 +125,7 @@ def read_tests(value: Any, language: Language, function: str | None = None) -> T
         raise RewardFailed(f"it has {len(value)} tests; {MAX_CASES} are allowed")
     if all(isinstance(test, str) for test in value):
         return _pieces_of_code(value, language)
-    return Tests([_case(test, position) for position, test in enumerate(value)])
+    return ProgramTests([_case(test, position) for position, test in enumerate(value)])
 
 
 def function_name(item: JsonObject) -> str | None:
@@ -169,7 +166,7 @@ def _call(name: Any, arguments: Any, accepted: list[Any], position: int) -> str:
 
 
 def _apps_calls(name: Any, pairs: list[Any]) -> list[str]:
-    """APPS lists the arguments of each call, and may wrap what it returns in a list."""
+    """APPS lists the arguments of each call, and may wrap the return value in a list."""
     calls = []
     for position, pair in enumerate(pairs):
         output = pair["output"]
@@ -221,7 +218,7 @@ def _case(test: Any, position: int) -> Case:
     return Case(stdin=given, expected_output=wanted)
 
 
-def _pieces_of_code(pieces: list[str], language: Language) -> Tests:
+def _pieces_of_code(pieces: list[str], language: Language) -> ProgramTests:
     """Each is run behind the program, from standard input, and then prints a token.
 
     A program that exits early, or reads the input itself, never prints it. A program that inspects
@@ -231,14 +228,14 @@ def _pieces_of_code(pieces: list[str], language: Language) -> Tests:
         raise RewardFailed(f"tests that are code are for Python, not for {language.value}")
     token = secrets.token_hex(16)
     cases = [Case(stdin=f"{piece}\nprint({token!r})") for piece in pieces]
-    return Tests(cases, token)
+    return ProgramTests(cases, token)
 
 
 _FENCE = "```"
 
 
 def last_block(texts: Sequence[str]) -> str | None:
-    """The last closed block between fences of three backticks; null without one."""
+    """The last closed block fenced by three backticks; null without one."""
     for text in reversed(texts):
         block = _last_block(text)
         if block is not None:

@@ -65,7 +65,7 @@ from services.rewards.sandbox import connect_sandbox
 from services.rewards.verdicts import Verdicts
 
 PROCESSES = 4
-"""Per user function; further calls wait."""
+"""Concurrent calls of each user function; further calls wait."""
 CONNECTIONS = 64
 MAX_BACKOFF_SECONDS = 10.0
 RETRIED = frozenset({429, 500, 502, 503, 504})
@@ -114,7 +114,7 @@ class RewardFactory:
     async def bounded_integer(
         self, bounds: tuple[int, int], judge: JudgeModel | None = None, param: str = "judge"
     ) -> BoundedInteger:
-        """A grader of boxed integers between these, both included, perhaps with a judge."""
+        """A grader of boxed integers in an inclusive range, with an optional judge."""
         mathematics = await self._stack.enter_async_context(Equality())
         if judge is None:
             return BoundedInteger(bounds, mathematics)

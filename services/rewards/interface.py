@@ -1,4 +1,4 @@
-"""What a reward component receives, returns and raises."""
+"""The input, output and errors of a reward component."""
 
 import json
 import re
@@ -113,12 +113,12 @@ class Sample:
 
     @property
     def gold(self) -> tuple[str, ...]:
-        """The right answers."""
+        """The gold answers."""
         return tuple(self.trajectory.gold)
 
     @cached_property
     def response(self) -> str:
-        """All that the model wrote."""
+        """All text that the model wrote."""
         return "\n".join(self.texts)
 
     @cached_property
@@ -129,7 +129,7 @@ class Sample:
 
     @property
     def tool_turns(self) -> int:
-        """Turns in which a tool was called."""
+        """Number of turns in which a tool was called."""
         return sum(
             any(call.outcome is not CallOutcome.DROPPED for call in turn.calls)
             for turn in self.trajectory.turns
@@ -137,7 +137,7 @@ class Sample:
 
     @property
     def calls(self) -> list[JsonObject]:
-        """The calls that were run, in OpenAI's shape but for arguments, which are objects."""
+        """The calls that were executed, in OpenAI's format except that arguments are objects."""
         return [
             {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for turn in self.trajectory.turns
@@ -167,8 +167,8 @@ class Sample:
 
     @cached_property
     def namespace(self) -> JsonObject:
-        """What templates and programs find as ``sample``; ``output_json`` is null where the
-        model's last turn is not JSON."""
+        """``sample`` as templates and programs see it; ``output_json`` is null where the model's
+        last turn is not JSON."""
         message = {"role": "assistant", "content": self.answer, "tool_calls": self.calls}
         return {
             "output_text": self.answer,
@@ -181,7 +181,7 @@ class Sample:
 
     @property
     def prompt(self) -> str:
-        """The conversation that the model was to go on with, as text."""
+        """The conversation that the model was to continue, as text."""
         return "\n\n".join(
             f"{message.get('role')}: {message.get('content')}"
             for message in self.trajectory.messages

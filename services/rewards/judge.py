@@ -1,4 +1,4 @@
-"""Rewards from a language model as a judge, and the client that asks it."""
+"""Rewards from a language model as a judge, and the judge's client."""
 
 import json
 import math
@@ -135,7 +135,7 @@ class JudgeScore:
         self._judge = judge
 
     async def score(self, sample: Sample) -> Score:
-        """Ask the judge."""
+        """Query the judge."""
         settings = self._settings
         messages = [{"role": "user", "content": render(settings.prompt, sample)}]
         if settings.system_prompt is not None:

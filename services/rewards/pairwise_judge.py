@@ -1,4 +1,4 @@
-"""A language model that compares the answer with another one, in both orders."""
+"""A language model that compares the answer with a gold answer, in both orders."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from services.rewards.judge import Judge, JudgeRequest, read_label
 
 LABELS = ["first", "second", "equal"]
 _ANSWER_OF_ORDER = (("first", "second"), ("second", "first"))
-"""What the judge calls the answer and the gold, by which order it reads them in."""
+"""The judge's names for the answer and the gold, by the order in which it reads them."""
 
 _SYSTEM = (
     "You compare two answers to the same question by this rubric: {rubric}\n"
@@ -39,7 +39,7 @@ class PairwiseJudge:
         self._judge = judge
 
     async def score(self, sample: Sample) -> Score:
-        """Ask the judge once for each order of the answer and the row's first gold."""
+        """Query the judge once for each order of the answer and the row's first gold."""
         if not sample.gold:
             raise RewardFailed("the row has no gold to compare with")
         values: list[float] = []

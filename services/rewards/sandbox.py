@@ -14,7 +14,7 @@ CONNECTIONS = 64
 RETRIED = frozenset({429, 500, 502, 503, 504})
 RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.UNREADABLE})
 QUEUE_SECONDS = 60.0
-"""Allowed in addition to the programs' own time."""
+"""Allowed in addition to the programs' own time limits."""
 
 Response = TypeVar("Response", bound=Resource)
 

@@ -83,7 +83,7 @@ class _WeightedSum:
 
 
 async def _ask(part: _Weighted, sample: Sample) -> tuple[str, float | str]:
-    """The component's score, or why there is none."""
+    """The component's score, or the reason why there is none."""
     try:
         score: Score = await part.component.score(sample)
     except RewardFailed as error:

@@ -1,4 +1,4 @@
-"""Answers of judges that are kept, so that the same question is not paid for twice."""
+"""A cache of judges' responses, so that the same request is not paid for twice."""
 
 import asyncio
 import hashlib
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 FILE = "verdicts.db"
 MOST = 200_000
-"""Answers that are kept; the oldest leave."""
+"""Maximum cached responses; the oldest are evicted."""
 LOCK_SECONDS = 5.0
 _TABLE = """
 CREATE TABLE IF NOT EXISTS verdicts (
@@ -25,9 +25,9 @@ CREATE TABLE IF NOT EXISTS verdicts (
 
 
 class Verdicts:
-    """A file of answers, shared by the processes of a host; a context manager.
+    """A file of responses, shared by the processes of a host; a context manager.
 
-    A file that cannot be read or written is as good as an empty one: judges are asked.
+    An unreadable or unwritable file counts as an empty cache.
     """
 
     def __init__(self, path: Path, most: int = MOST) -> None:
@@ -55,11 +55,11 @@ class Verdicts:
                 self._database = None
 
     async def find(self, url: str, request: JsonObject) -> str | None:
-        """What this server answered to this request, if it is kept."""
+        """The cached response of this server to this request, if any."""
         return await asyncio.to_thread(self._find, _question(url, request))
 
     async def keep(self, url: str, request: JsonObject, answer: str) -> None:
-        """Keep an answer."""
+        """Store a response."""
         await asyncio.to_thread(self._keep, _question(url, request), answer)
 
     def _find(self, question: bytes) -> str | None:
@@ -96,5 +96,5 @@ class Verdicts:
 
 
 def _question(url: str, request: JsonObject) -> bytes:
-    """What identifies a question: the server and all of the request."""
+    """The cache key: the server and the whole request."""
     return hashlib.sha256(json.dumps([url, request], sort_keys=True).encode()).digest()

@@ -1,1 +1,1 @@
-"""Grading of chemistry: RDKit's part runs in a child with the runtime ``grading``."""
+"""Chemistry graders; RDKit runs in a child process with the runtime ``grading``."""

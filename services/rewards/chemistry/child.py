@@ -28,7 +28,7 @@ MAX_MEMORY_BYTES = 4 << 30
 
 
 def load() -> Answer:
-    """Import RDKit, which the parent must be told about if it fails."""
+    """Import RDKit; the parent is notified of a failure."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     from rdkit import RDLogger  # noqa: PLC0415

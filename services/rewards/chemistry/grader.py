@@ -1,4 +1,4 @@
-"""Grades answers about molecules; RDKit is asked in killable processes of the runtime grading."""
+"""Grades answers about molecules; RDKit runs in killable processes of the runtime ``grading``."""
 
 import typing
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ CHILD = "services.rewards.chemistry.child"
 PROCESSES = 2
 START_SECONDS = 120.0
 SECONDS = 10.0
-"""Of one answer: RDKit takes milliseconds, but some structures take it minutes."""
+"""Per answer: RDKit takes milliseconds, but minutes for some structures."""
 MAX_ANSWER_BYTES = 1 << 20
 
 
@@ -67,10 +67,10 @@ class Chemistry:
         await self._pool.__aexit__(*error)
 
     async def score(self, sample: Sample) -> Score:
-        """Grade the JSON behind the reasoning; raises `RewardFailed` for a row that asks nothing.
+        """Grade the JSON after the reasoning; raises `RewardFailed` for a row without a question.
 
-        ``extracted`` is the answer in it, None if there is none. An answer that RDKit cannot read
-        within its time is one that is not a molecule.
+        ``extracted`` is the answer in the JSON, None if there is none. An answer that RDKit cannot
+        parse in time counts as not a molecule.
         """
         try:
             question = read_question(sample.item, self._settings)
@@ -113,7 +113,8 @@ class Chemistry:
         return _score(question, float(found), answer, correct_rate=float(found), valid=1.0)
 
     async def _improved(self, question: Question, answer: str | None) -> Score:
-        """1 for a better molecule; what is not a molecule improves nothing and keeps nothing."""
+        """1 for an improved molecule; an answer that is not a molecule scores 0 for improvement and
+        scaffold."""
         found = await self._improvement(question, answer)
         improvement, same, similarity = found or (0.0, 0.0, 0.0)
         measures = {
@@ -129,8 +130,8 @@ class Chemistry:
     async def _improvement(
         self, question: Question, answer: str | None
     ) -> tuple[float, float, float] | None:
-        """How much better the answer is, and how far it keeps the scaffold; None for one that is
-        not a molecule."""
+        """The improvement over the source, and how far the scaffold is preserved; None for an
+        answer that is not a molecule."""
         name, source = question.subtask, question.source
         if name not in typing.get_args(OracleName):
             asked = "plain_logp" if self._is_fork and name == "logp" else name
@@ -144,8 +145,8 @@ class Chemistry:
         return await self._oracles.improvement(name, source, answer), same, similarity
 
     async def _reacted(self, question: Question, answer: str | None) -> Score:
-        """1 for the same molecules; what is not a molecule is like none, and an answer that is
-        missing has the edits of an empty text."""
+        """1 for the same molecules. An answer that is not a molecule is similar to none; a missing
+        one has the edit distance of an empty text."""
         request = {"measure": "reaction", "gold": question.gold}
         found = await self._asked(request, answer)
         same, rdk, maccs, morgan = found or (0.0, 0.0, 0.0, 0.0)
@@ -163,7 +164,7 @@ class Chemistry:
         return _score(question, same, answer, **measures)
 
     async def _asked(self, request: JsonObject, answer: str | None) -> Any:
-        """What the child says about an answer; None for one that is not a molecule."""
+        """The child's result for an answer; None if it is not a molecule."""
         if answer is None or len(answer) > MAX_SMILES:
             return None
         try:
@@ -182,7 +183,7 @@ def _answer(text: str, keys: Sequence[str]) -> str | None:
 
 
 def _counted(question: Question, answer: str | None, missing: int | None) -> Score:
-    """1 for the right number. The error of an answer without one is that of ``missing``."""
+    """1 for the correct number. An answer without a number has the error of ``missing``."""
     number, gold = None if answer is None else count_of(answer), count_of(question.gold)
     if gold is None:
         return _score(question, 0.0, None)

@@ -1,4 +1,4 @@
-"""Properties of molecules that only a trained model can tell, asked of the operator's functions."""
+"""Molecular properties that need a trained model, computed by the operator's functions."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -10,13 +10,16 @@ from services.rewards.functions import read_score
 from services.rewards.interface import RewardFailed
 
 PROCESSES = 1
-"""Of each oracle, since each may load a model."""
+"""Per oracle, since each may load a model."""
 SECONDS = 60.0
 
 
 class Oracles:
-    """Functions of a molecule, ``f(smiles=...)``, by the property that they tell: dotted paths,
-    whose modules are also looked for in ``folder``. Use it as an async context manager."""
+    """Functions of a molecule, ``f(smiles=...)``, by property: dotted paths, whose modules are also
+    searched for in ``folder``.
+
+    Use it as an async context manager.
+    """
 
     def __init__(self, functions: Mapping[str, str], folder: Path | None) -> None:
         self._functions = functions
@@ -35,12 +38,12 @@ class Oracles:
         await self._stack.aclose()
 
     def check(self, name: str) -> None:
-        """Raise `RewardFailed` for a property that nobody can tell."""
+        """Raise `RewardFailed` for a property without an oracle."""
         if name not in self._functions:
             raise RewardFailed(f"no oracle: {name} needs a model, and none is given")
 
     async def improvement(self, name: str, source: str, answer: str) -> float:
-        """The property of one molecule less that of another; raises `RewardFailed`."""
+        """The difference of a property between two molecules; raises `RewardFailed`."""
         return await self._value(name, answer) - await self._value(name, source)
 
     async def _value(self, name: str, smiles: str) -> float:

@@ -14,7 +14,7 @@ from rdkit.Chem import QED, Crippen, Descriptors, rdMolDescriptors
 from rdkit.Contrib.SA_Score import sascorer
 
 LARGEST_FREE_CYCLE = 6
-"""Atoms of a cycle that penalized logP does not count against a molecule."""
+"""Ring size up to which penalized logP has no ring penalty."""
 
 
 def penalized_logp(molecule: Chem.Mol) -> float:
@@ -27,12 +27,12 @@ def penalized_logp(molecule: Chem.Mol) -> float:
 
 
 def plain_logp(molecule: Chem.Mol) -> float:
-    """MolLogP as it is."""
+    """MolLogP, unmodified."""
     return float(Crippen.MolLogP(molecule))
 
 
 def largest_cycle(molecule: Chem.Mol) -> int:
-    """Atoms of the longest cycle of the cycle basis that networkx finds; 0 without a cycle."""
+    """Size of the largest ring of networkx's cycle basis; 0 without a ring."""
     graph = networkx.from_numpy_array(Chem.GetAdjacencyMatrix(molecule))
     return max(map(len, networkx.cycle_basis(graph)), default=0)
 
@@ -57,4 +57,4 @@ def qed(molecule: Chem.Mol) -> float:
 PROPERTIES: Mapping[str, Callable[[Chem.Mol], float]] = MappingProxyType(
     {"logp": penalized_logp, "plain_logp": plain_logp, "solubility": solubility, "qed": qed}
 )
-"""By the name of the sub-task; ``plain_logp`` is another measure of ``logp``."""
+"""By sub-task; ``plain_logp`` is a second measure for ``logp``."""

@@ -1,4 +1,4 @@
-"""Rows of ChemCoTBench (OpenMol/ChemCoTBench): what a row asks for and where its answer stands."""
+"""Rows of ChemCoTBench (OpenMol/ChemCoTBench): their questions and the keys of their answers."""
 
 import json
 import re
@@ -26,7 +26,7 @@ UNDERSTANDING: Mapping[str, str] = MappingProxyType(
         "equivalence": OUTPUT,
     }
 )
-"""Where the answer to each sub-task of mol_und stands."""
+"""The key of the answer to each sub-task of mol_und."""
 EDITS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "add": ("added_group",),
@@ -39,9 +39,9 @@ EDITS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 BEST: Mapping[str, float] = MappingProxyType(
     {"logp": 0.5, "solubility": 0.5, "qed": 0.3, "drd2": 0.3, "jnk3": 0.3, "gsk3b": 0.3}
 )
-"""The sub-tasks of mol_opt, and the improvement of each from which an answer is among the best."""
+"""The sub-tasks of mol_opt, and the minimum improvement of a top answer for each."""
 TARGETS = ("Final Target Molecule", "Final_Target_Molecule")
-"""Where the answer to mol_opt stands."""
+"""The key of the answer to mol_opt."""
 PRODUCT, CHOICE = "Major Product", "choice"
 REACTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -52,8 +52,8 @@ REACTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "mechsel": (CHOICE,),
     }
 )
-"""Where the answer to each sub-task of reaction stands: forward synthesis, retrosynthesis, product
-of the next elementary step, conditions, and choice among mechanisms."""
+"""The key of the answer to each sub-task of reaction: forward synthesis, retrosynthesis, product of
+the next elementary step, conditions, and mechanism selection."""
 SUBTASKS: Mapping[str, Collection[str]] = MappingProxyType(
     {"mol_und": UNDERSTANDING, "mol_edit": EDITS, "mol_opt": BEST, "reaction": REACTIONS}
 )
@@ -64,8 +64,8 @@ _SOURCE = re.compile(r"(?:Input Molecule|Molecule SMILES|Source Molecule):\s*[`'
 
 @dataclass(frozen=True)
 class Question:
-    """What a row asks for: the answer stands in its JSON under the first of ``keys`` that is there;
-    changes have a ``source``."""
+    """The question of a row. The answer is in the JSON under the first of ``keys`` that is present;
+    edits have a ``source``."""
 
     task: str
     subtask: str
@@ -77,7 +77,8 @@ class Question:
 
 
 def read_question(row: JsonObject, settings: ChemistryGrader) -> Question:
-    """What a row asks for; raises `InvalidRequest` with the field at fault as its ``param``."""
+    """Parse the question of a row; raises `InvalidRequest` with the field at fault as its
+    ``param``."""
     task, subtask = row.get("task"), row.get("subtask")
     if task not in settings.tasks:
         raise InvalidRequest(f"{task!r} is none of {', '.join(settings.tasks)}", param="task")
@@ -98,7 +99,7 @@ def read_question(row: JsonObject, settings: ChemistryGrader) -> Question:
 
 
 def text_of(value: Any) -> str | None:
-    """An answer's value as text: of a text, a boolean or a number; None for anything else."""
+    """The value as text if it is a string, a boolean or a number; None for anything else."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str | int | float):
@@ -107,7 +108,7 @@ def text_of(value: Any) -> str | None:
 
 
 def count_of(text: str) -> int | None:
-    """The whole number that a text consists of, such as ``2`` or ``2.0``."""
+    """The integer that a text consists of, such as ``2`` or ``2.0``."""
     match = re.fullmatch(r"([+-]?\d{1,9})(?:\.0*)?", text.strip())
     return int(match[1]) if match else None
 

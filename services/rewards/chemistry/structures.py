@@ -13,7 +13,7 @@ _MORGAN = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
 
 
 def molecule_of(smiles: str) -> Chem.Mol | None:
-    """The molecule; None for what is not SMILES of at least one atom."""
+    """The molecule; None unless the text is SMILES of at least one atom."""
     molecule = Chem.MolFromSmiles(smiles.strip())
     return molecule if molecule is not None and molecule.GetNumAtoms() else None
 
@@ -28,7 +28,7 @@ def morgan_similarity(first: Chem.Mol, second: Chem.Mol) -> float:
 
 
 def is_same(first: Chem.Mol, second: Chem.Mol) -> bool:
-    """Whether the InChI is the same; where there is none, the canonical SMILES."""
+    """Whether the InChI is the same; without one, the canonical SMILES."""
     names = [Chem.MolToInchi(each) for each in (first, second)]
     if not all(names):
         names = [Chem.MolToSmiles(each) for each in (first, second)]
@@ -37,7 +37,7 @@ def is_same(first: Chem.Mol, second: Chem.Mol) -> bool:
 
 def similarities(first: Chem.Mol, second: Chem.Mol) -> tuple[float, float, float]:
     """Tanimoto similarities of RDKit's topological fingerprints, MACCS keys and Morgan
-    fingerprints; where neither molecule has a feature, they are alike."""
+    fingerprints; two molecules without features are equal."""
     fingerprints = (Chem.RDKFingerprint, MACCSkeys.GenMACCSKeys, _MORGAN.GetFingerprint)
     rdk, maccs, morgan = (_tanimoto(take(first), take(second)) for take in fingerprints)
     return rdk, maccs, morgan
@@ -60,7 +60,7 @@ def scaffold_kept(source: Chem.Mol, target: Chem.Mol) -> tuple[float, float]:
 
 
 def is_edited(source: Chem.Mol, target: Chem.Mol, added: str | None, removed: str | None) -> bool:
-    """Whether the number of the added group is one more and that of the removed one less."""
+    """Whether there is exactly one more of the added group and one less of the removed one."""
     changes = [(added, 1), (removed, -1)]
     return all(
         count_group(target, name) - count_group(source, name) == change
@@ -70,7 +70,7 @@ def is_edited(source: Chem.Mol, target: Chem.Mol, added: str | None, removed: st
 
 
 def count_group(molecule: Chem.Mol, name: str) -> int:
-    """How often a group of `SMARTS` occurs; sulfides are counted less the disulfides."""
+    """Number of occurrences of a group of `SMARTS`; disulfides do not count as sulfides."""
     number = len(molecule.GetSubstructMatches(_pattern(name)))
     return number - count_group(molecule, "disulfide") if name == "sulfide" else number
 

@@ -1,1 +1,1 @@
-"""Calls of functions compared with what their row allows, as the Berkeley leaderboard does."""
+"""Grades function calls like the Berkeley Function Calling Leaderboard."""

@@ -1,4 +1,4 @@
-"""The calls that an answer states, in JSON or as Python writes them."""
+"""Parses the calls in an answer, given as JSON or in Python syntax."""
 
 import ast
 import json
@@ -9,7 +9,8 @@ from typing import Any
 from services.metrics.extraction import ExtractionOutcome, extract_json, strip_reasoning
 
 MAX_CHARACTERS = 20_000
-"""Of an answer that is read as Python, whose parser takes deep nesting ill."""
+"""Maximum length of an answer that is parsed as Python, whose parser has problems with deep
+nesting."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def _python(text: str) -> list[Call] | None:
 
 
 def _python_call(node: ast.expr) -> Call:
-    """Raises ValueError and TypeError for what is not a call with named values of JSON."""
+    """Raises ValueError and TypeError unless the node is a call with named JSON values."""
     if not isinstance(node, ast.Call) or node.args:
         raise ValueError("not a call with named arguments")
     arguments: dict[str, Any] = {}

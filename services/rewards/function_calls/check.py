@@ -32,7 +32,7 @@ _IGNORED = re.compile(r"[ ,./\-_*^]")
 
 
 def are_allowed(calls: Sequence[Call], question: Question) -> bool:
-    """Whether the calls are the expected ones, as many, in any order."""
+    """Whether the calls match the expected ones one to one, in any order."""
     if len(calls) != len(question.calls):
         return False
     left = list(calls)
@@ -92,7 +92,7 @@ def _variable(allowed: Sequence[Any], wanted: type) -> type:
 
 
 def _equal(value: Any, allowed: Any) -> bool:
-    """Whether a value is an allowed one; in it, each field of an object has a list of its own."""
+    """Whether a value is allowed; each field of an allowed object has its own list of values."""
     if isinstance(value, str) and isinstance(allowed, str):
         return _standard(value) == _standard(allowed)
     if isinstance(value, dict) and isinstance(allowed, dict):

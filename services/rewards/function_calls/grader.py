@@ -1,4 +1,4 @@
-"""Grades answers that call functions, or that rightly call none."""
+"""Grades answers that call functions, or correctly call none."""
 
 import json
 
@@ -11,7 +11,7 @@ from services.rewards.interface import RewardFailed, Sample, Score
 
 
 class FunctionCalls:
-    """1 when the answer states the calls that its row allows, else 0."""
+    """1 when the answer makes the calls that its row allows, else 0."""
 
     def __init__(self, settings: FunctionCallsGrader) -> None:
         self._settings = settings

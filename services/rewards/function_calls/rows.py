@@ -12,14 +12,14 @@ from services.contracts.graders import FunctionCallsGrader
 
 FUNCTIONS, ALLOWED = "function", "ground_truth"
 OMITTED = ""
-"""Among the allowed values of a parameter: the call may leave it out."""
+"""Marks a parameter as optional, among its allowed values."""
 
 _CATEGORY = re.compile(r"([A-Za-z_]{1,100}?)_\d")
 
 
 @dataclass(frozen=True)
 class AllowedCall:
-    """A call to be made, with the values that each parameter may have."""
+    """An expected call, with the allowed values of each parameter."""
 
     function: str
     values: Mapping[str, Sequence[Any]]
@@ -27,7 +27,7 @@ class AllowedCall:
 
 @dataclass(frozen=True)
 class Question:
-    """The schemas of the parameters of each function, and the calls to be made, none or several.
+    """The parameter schemas of each function, and the expected calls, possibly none.
 
     ``category`` is that of the row's id, such as ``parallel_multiple`` of ``parallel_multiple_7``.
     """
@@ -38,7 +38,8 @@ class Question:
 
 
 def read_question(row: JsonObject, settings: FunctionCallsGrader) -> Question:
-    """What a row asks for; raises `InvalidRequest` with the field at fault as its ``param``."""
+    """Parse the question of a row; raises `InvalidRequest` with the field at fault as its
+    ``param``."""
     functions = dict(_function(each, at) for at, each in enumerate(_list(row, FUNCTIONS)))
     calls: list[AllowedCall] = []
     if settings.expects == "calls":

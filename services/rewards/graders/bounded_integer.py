@@ -1,4 +1,4 @@
-"""Grades the boxed integers of competitions such as AIME, with second opinions beside the rule."""
+"""Grades the boxed integers of competitions such as AIME, with second opinions besides the rule."""
 
 from services.contracts.graders import BoxedIntegerGrader
 from services.contracts.openai_graders import GraderMessage, JudgeModel, LabelModelGrader
@@ -21,7 +21,7 @@ Is the final answer of the model the right one?"""
 
 
 def judge_of_wrong(model: JudgeModel) -> LabelModelGrader:
-    """What is asked about an answer that the rule called wrong."""
+    """The judge's prompt about an answer that the rule rejected."""
     return LabelModelGrader(
         name="judge",
         model=model,
@@ -66,7 +66,7 @@ class BoundedInteger:
         return {"math_verify": float(is_equal), AGREES: float(is_equal == (value == 1.0))}
 
     async def _judged(self, sample: Sample, value: float) -> dict[str, float]:
-        """The score with the judge, never lower; one that fails leaves that of the rule."""
+        """The score with the judge, never lower; if the judge fails, the score of the rule."""
         if self._judge is None:
             return {}
         if value == 1.0:

@@ -30,7 +30,7 @@ from services.rewards.rules import last_box
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the answer is correct, and the part that was compared (None: nothing to compare)."""
+    """Whether the answer is correct, and the part that was compared (None: there was none)."""
 
     correct: bool
     extracted: str | None
@@ -105,7 +105,7 @@ class ExactMatch:
 
 
 def matches_any(text: str, golds: Sequence[str], *, ignore_case: bool) -> bool:
-    """Whether a text equals one of the golds after stripping and, if asked, case folding."""
+    """Whether a text equals one of the golds after stripping and, if configured, case folding."""
     if ignore_case:
         folded = text.strip().casefold()
         return any(gold.strip().casefold() == folded for gold in golds)

@@ -17,7 +17,7 @@ ROUTE = "/run_code"
 SECONDS = 120.0
 MEMORY_MB = 2048
 LONGEST_CHECKED = 50_000
-"""Characters; parsing this many takes a tenth of a second."""
+"""Maximum characters; parsing this many takes a tenth of a second."""
 _FUNCTION = "grade"
 
 _RUNNER = """
@@ -34,7 +34,7 @@ _main()
 
 
 class PythonProgram:
-    """What grade(sample, item) returns."""
+    """The return value of grade(sample, item)."""
 
     def __init__(self, settings: PythonGrader, sandbox: JsonService) -> None:
         self._settings = settings

@@ -10,7 +10,7 @@ import Stemmer
 from rapidfuzz.distance import LCSseq
 
 MAX_NGRAM = 4
-"""Words of an n-gram."""
+"""Maximum n-gram size."""
 
 
 def bleu(words: Sequence[str], reference: Sequence[str]) -> float:
@@ -50,7 +50,7 @@ ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
 
 
 def meteor(words: Sequence[str], reference: Sequence[str]) -> float:
-    """The weighted F of matched words, less what their being scattered costs."""
+    """The weighted F of matched words, less the fragmentation penalty."""
     pairs = _matches(words, reference)
     if not pairs:
         return 0.0
@@ -64,8 +64,8 @@ def meteor(words: Sequence[str], reference: Sequence[str]) -> float:
 
 
 def _matches(words: Sequence[str], reference: Sequence[str]) -> list[tuple[int, int]]:
-    """Places of words that stand for each other, every word once: first equal words, then those
-    with the same stem, from the left."""
+    """Positions of aligned words, each word once: first equal words, then those with the same stem,
+    from the left."""
     stemmer = Stemmer.Stemmer("porter")
     pairs = _match(dict(enumerate(words)), dict(enumerate(reference)))
     used, used_there = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
@@ -90,7 +90,7 @@ def rouge_n(words: Sequence[str], reference: Sequence[str], size: int) -> float:
 
 
 def rouge_l(words: Sequence[str], reference: Sequence[str]) -> float:
-    """F1 of the longest sequence of words that both have in the same order."""
+    """F1 of the longest common subsequence of words."""
     return f1(LCSseq.similarity(words, reference), len(words), len(reference))
 
 
@@ -98,17 +98,17 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def words_of(text: str) -> list[str]:
-    """Letters and digits between anything else, in lower case."""
+    """Runs of letters and digits, in lower case."""
     return _WORD.findall(text.lower())
 
 
 def ngrams(words: Sequence[str], size: int) -> Counter[tuple[str, ...]]:
-    """How often each run of ``size`` words occurs."""
+    """Counts of all n-grams of ``size`` words."""
     return Counter(zip(*(islice(words, start, None) for start in range(size)), strict=False))
 
 
 def overlap(one: Counter[tuple[str, ...]], other: Counter[tuple[str, ...]]) -> int:
-    """How many n-grams both have, each as often as the one that has it less often."""
+    """The number of n-grams that both have, with multiplicity."""
     return sum((one & other).values())
 
 

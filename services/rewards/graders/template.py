@@ -14,7 +14,7 @@ from services.contracts.errors import InvalidRequest
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample
 
 LARGEST = 4 << 20
-"""Characters of a rendered template."""
+"""Maximum characters of a rendered template."""
 
 _PLACE = re.compile(r"\{\{([^{}]{0,300})\}\}")
 _PATH = re.compile(r"(item|sample)((?:\.[\w-]+|\[\d{1,6}\])*)")

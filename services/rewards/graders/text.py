@@ -33,7 +33,8 @@ class StringCheck:
 
 
 MAX_CHARACTERS = 100_000
-"""Per text: the comparison takes time proportional to the product of both lengths."""
+"""Maximum characters per text: the comparison takes time proportional to the product of both
+lengths."""
 
 
 class TextSimilarity:

@@ -1,1 +1,1 @@
-"""Whether two answers mean the same: symbolic equivalence, in processes that can be killed."""
+"""Symbolic equivalence of two answers, in killable processes."""

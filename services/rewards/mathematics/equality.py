@@ -1,5 +1,5 @@
-"""Compares expressions in worker processes, within limits of time and memory; what an expression
-costs is judged beforehand, by its text alone."""
+"""Compares expressions in worker processes, within time and memory limits; the cost of an
+expression is estimated beforehand, from its text alone."""
 
 import asyncio
 import math
@@ -14,7 +14,7 @@ from services.rewards.interface import RewardFailed
 
 FUNCTION = "services.rewards.mathematics.child.any_equal"
 SECONDS = 60.0
-"""Wall time, for a process that gets no CPU; it normally ends itself long before."""
+"""Wall time, for a process that gets no CPU; it normally finishes long before."""
 MAX_CHARACTERS = 1000
 """A longer expression equals nothing."""
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
@@ -64,7 +64,7 @@ class Equality:
         return works.done() and (works.cancelled() or works.exception() is not None)
 
     async def _self_test(self) -> None:
-        """Compare equal expressions: if that fails, no answer is to blame."""
+        """Compare equal expressions: if that fails, the answer is not to blame."""
         try:
             if await self._call(["1/2"], "0.5"):
                 return
@@ -83,7 +83,7 @@ def _is_comparable(text: str) -> bool:
 
 
 MAX_DIGITS = 20_000
-"""Of the result of a power of numbers."""
+"""Maximum digits of the result of a power of numbers."""
 MAX_EXPONENT = 10_000
 
 _NUMBER = r"(?:\d+(?:\.\d+)?|#[\d.]+#)"  # between hashes: the decimal logarithm of a power
@@ -115,7 +115,7 @@ def is_refused(text: str) -> bool:
 
 
 def is_costly(text: str) -> bool:
-    """Whether the expression belongs behind others that may take seconds."""
+    """Whether the expression should queue behind others that may take seconds."""
     return _COSTLY.search(text) is not None
 
 

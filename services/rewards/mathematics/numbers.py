@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 MAX_EXPONENT = 5000
-"""Of a power of ten; a number with a larger one is not read."""
+"""Maximum exponent of a power of ten; a number with a larger one is not read."""
 _MIN_PLACES = 6
 """Decimals that a rounded number must show to equal a fraction that has no finite decimal form."""
 
@@ -95,7 +95,7 @@ class Quantity:
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """The number that a text is, after an optional ``x =``; None for anything else."""
+    """The number that a text consists of, after an optional ``x =``; None for anything else."""
     text = _NUMBER_IN_TEXT.sub(r"\1", text.strip().replace("\u2212", "-"))
     if _NAME.match(_COMMAND.sub("", text)) and text.count("=") == 1:
         text = text.partition("=")[2]

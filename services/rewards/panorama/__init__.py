@@ -1,1 +1,1 @@
-"""Answers to PANORAMA's questions of patent examination."""
+"""Grades answers to PANORAMA's questions of patent examination."""

@@ -1,4 +1,4 @@
-"""Grades PANORAMA's answers, and counts what its scores are ratios of."""
+"""Grades PANORAMA's answers, and counts the numerators and denominators of its scores."""
 
 from collections.abc import Mapping
 
@@ -10,8 +10,10 @@ from services.rewards.panorama.rows import CODES, Question, key_of, read_questio
 
 
 class Panorama:
-    """1 for exactly the right options or code, else 0. An answer is what its JSON states, and
-    nothing that a text could be taken for: without JSON it is wrong."""
+    """1 for exactly the right options or code, else 0.
+
+    Only the answer in the JSON counts: without JSON it is wrong.
+    """
 
     def __init__(self, settings: PanoramaGrader) -> None:
         self._task = settings.task
@@ -61,7 +63,7 @@ def _retrieved(chosen: frozenset[str], question: Question) -> Mapping[str, float
 
 
 def _retrieved_by_fork(chosen: frozenset[str], question: Question) -> Mapping[str, float]:
-    """Points as if no option were half right, and what the F1 of all options is the ratio of."""
+    """Points if no option were half right, and the terms of the F1 of all options."""
     gold = question.gold
     points = _retrieved(chosen, Question(gold))
     return {
@@ -73,7 +75,7 @@ def _retrieved_by_fork(chosen: frozenset[str], question: Question) -> Mapping[st
 
 
 def _identified(chosen: frozenset[str], question: Question) -> tuple[float, Mapping[str, float]]:
-    """One paragraph is asked for: 2 points for a right one, 1 for one that is half right."""
+    """One paragraph is expected: 2 points for a right one, 1 for one that is half right."""
     is_one = len(chosen) == 1
     hit = float(is_one and chosen <= question.gold)
     points = 2 * hit or float(is_one and chosen <= question.silver)
@@ -81,7 +83,7 @@ def _identified(chosen: frozenset[str], question: Question) -> tuple[float, Mapp
 
 
 def _examined(chosen: frozenset[str], question: Question) -> Mapping[str, float]:
-    """What F1 of each code is the ratio of: twice the right answers, to answers and claims."""
+    """The terms of each code's F1: twice the right answers, and the answers plus claims."""
     measures: dict[str, float] = {}
     for code in CODES:
         is_chosen, is_gold = chosen == {code}, code in question.gold

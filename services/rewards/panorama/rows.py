@@ -1,4 +1,4 @@
-"""Rows of PANORAMA (LG-AI-Research/PANORAMA): the right answers of each task."""
+"""Rows of PANORAMA (LG-AI-Research/PANORAMA): the correct answers of each task."""
 
 import json
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 
 CODES = ("ALLOW", "102", "103")
-"""Of a claim: it is allowed, not novel (35 U.S.C. 102), or obvious (103)."""
+"""Codes of a claim: allowed, not novel (35 U.S.C. 102), or obvious (103)."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """The options that are right and those that are half right; of noc4pc the code alone."""
+    """The correct options and the half correct ones; for noc4pc the code alone."""
 
     gold: frozenset[str]
     silver: frozenset[str] = frozenset()
 
 
 def read_question(row: JsonObject, golds: Sequence[str], task: str) -> Question:
-    """What is right; raises `InvalidRequest` with the field at fault as its ``param``."""
+    """The correct answer; raises `InvalidRequest` with the field at fault as its ``param``."""
     if task == "noc4pc":
         return Question(frozenset({_code(golds)}))
     gold, silver = (_keys(row.get(field), field) for field in ("gold_answers", "silver_answers"))
@@ -37,7 +37,7 @@ def read_question(row: JsonObject, golds: Sequence[str], task: str) -> Question:
 
 
 def key_of(value: JsonValue) -> str | None:
-    """The key of an option: a letter in upper case, or a whole number; None for anything else."""
+    """The key of an option: an upper-case letter, or an integer; None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str) and 0 < len(value.strip()) <= 10:
@@ -62,7 +62,7 @@ def _keys(value: JsonValue, field: str) -> frozenset[str]:
 
 
 def _decoded(value: JsonValue, field: str) -> JsonValue:
-    """The value of what may be JSON text."""
+    """Decode a value that may be JSON text."""
     if not isinstance(value, str):
         return value
     try:

@@ -9,7 +9,7 @@ from services.rewards.reward_models.messages import Message, tool_replies_as_use
 
 
 class Classifier:
-    """Scores conversations; of a text with more than ``max_length`` tokens the end is read."""
+    """Scores conversations; texts longer than ``max_length`` tokens are truncated on the left."""
 
     def __init__(self, folder: Path, max_length: int, *, trusted: bool = False) -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"

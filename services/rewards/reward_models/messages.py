@@ -6,7 +6,7 @@ Message = dict[str, Any]
 
 
 def tool_replies_as_user(messages: list[Message]) -> list[Message]:
-    """The conversation with what tools replied as messages of the user, as Qwen writes them."""
+    """The conversation with tool replies as user messages, as Qwen writes them."""
     converted: list[Message] = []
     for message in messages:
         if message["role"] != "tool":

@@ -10,7 +10,7 @@ import pytest
 
 from services.contracts.sandbox import Language
 from services.core.operator_environment import OperatorEnvironment
-from services.rewards.code_tests import Tests, function_name, last_block, read_tests
+from services.rewards.code_tests import ProgramTests, function_name, last_block, read_tests
 from services.rewards.interface import RewardFailed
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import ScriptedServer, answer, running_server
@@ -149,7 +149,7 @@ METADATA = {"metadata": '{"func_name": "add"}'}
 SOLUTION = "class Solution:\n    def add(self, a, b):\n        return a + b"
 
 
-def passes(program: str, tests: Tests) -> list[bool]:
+def passes(program: str, tests: ProgramTests) -> list[bool]:
     """Whether each case prints the token last, run as the sandbox would."""
     code, runs = tests.code(program), []
     for case in tests.cases:
