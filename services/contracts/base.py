@@ -71,7 +71,7 @@ class Deleted(Resource):
 
 
 class ErrorDetail(Resource):
-    """What went wrong: one sentence, OpenAI's error type, the field at fault and a stable code."""
+    """An error: one sentence, OpenAI's error type, the field at fault and a stable code."""
 
     message: str
     type: str

@@ -79,7 +79,7 @@ class RequestCounts(Resource):
 
 
 class InputTokensDetails(Resource):
-    """Input tokens that the server found in its cache."""
+    """Input tokens found in the server's prefix cache."""
 
     cached_tokens: int = 0
 
@@ -91,7 +91,7 @@ class OutputTokensDetails(Resource):
 
 
 class BatchUsage(Resource):
-    """Sums over the answers, as the server counted them."""
+    """Token totals of the responses, as the server counted them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -110,7 +110,7 @@ class BatchError(Resource):
 
 
 class BatchErrors(Resource):
-    """The errors of a batch: one for each of the first bad lines, or that of the batch."""
+    """The errors of a batch: one for each of the first invalid lines, or that of the batch."""
 
     object: Literal["list"] = "list"
     data: list[BatchError]
@@ -146,7 +146,7 @@ class Batch(Resource):
 
 
 class BatchResponse(Resource):
-    """The answer of the server to one request."""
+    """The server's response to one request."""
 
     status_code: int
     request_id: str
@@ -154,7 +154,7 @@ class BatchResponse(Resource):
 
 
 class RequestError(Resource):
-    """Why a request has no answer: ``batch_expired``, ``request_timeout`` or ``request_failed``."""
+    """Why there is no response: ``batch_expired``, ``request_timeout`` or ``request_failed``."""
 
     code: str
     message: str

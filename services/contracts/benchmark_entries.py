@@ -18,7 +18,7 @@ EntryName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-
 
 
 class BenchmarkEntry(Request):
-    """One of the benchmarks of an evaluation. What is null is as the evaluation says."""
+    """One of the benchmarks of an evaluation. Null fields default to the evaluation's."""
 
     name: EntryName | None = Field(
         default=None,

@@ -1,4 +1,4 @@
-"""Where the rows of named benchmarks are published, and what each asks for, in words."""
+"""Where the rows of named benchmarks are published, and a description of each."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -24,7 +24,7 @@ BENCHMARK_ROWS: Mapping[str, str] = MappingProxyType(
         "mbpp": "hf://datasets/google-research-datasets/mbpp/full/test-00000-of-00001.parquet",
     }
 )
-"""The test part of each, on the hub; the others have to be given as files."""
+"""The test split of each, on the hub; the others have to be given as files."""
 
 _SUBJECTS: Mapping[str, str] = MappingProxyType(
     {
@@ -77,7 +77,7 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
 
 
 def describe_benchmark(name: str) -> str:
-    """What a named benchmark measures and how it asks: its own prompt, so that both agree."""
+    """The description of a named benchmark, from its own prompt, so that both agree."""
     benchmark = BENCHMARKS[name]
     return (
         f"{_SUBJECTS[name]}. Each item is asked as follows, and answers are graded by "

@@ -1,4 +1,4 @@
-"""Benchmarks by name: how rows of a published data set become prompts, and how they are graded."""
+"""Named benchmarks: how rows of a published dataset become prompts, and how they are graded."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -23,12 +23,13 @@ from services.contracts.main_metrics import Direction, MetricName
 from services.contracts.rewards import CodeTestsReward, EvaluationGrader
 
 QUESTION = "{question}"
-"""The place of a row's question in a prompt; other braces are text."""
+"""The placeholder of a row's question in a prompt; other braces are text."""
 
 FieldPath = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 PlaceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 SplitName = Literal["search", "final"]
-"""A part of a benchmark's rows: one whose scores may guide work, and one for the final score."""
+"""A part of a benchmark's rows: the one whose scores may guide work, or the one for the final
+score."""
 
 
 class Benchmark(Request):
@@ -293,7 +294,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         ),
     }
 )
-"""Benchmarks by name, in the schemas in which their data are published."""
+"""Benchmarks by name, in the schemas in which their data is published."""
 
 
 _PANORAMA = ("panorama_par4pc", "panorama_pi4pc", "panorama_noc4pc")
@@ -304,7 +305,7 @@ COMPOSITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def benchmark_of(given: str | Benchmark) -> Benchmark:
-    """A benchmark by its name or as it is; raises `ValueError` that lists the names there are."""
+    """A benchmark by its name or definition; raises `ValueError` that lists the known names."""
     if isinstance(given, Benchmark):
         return given
     if given in COMPOSITES:

@@ -27,6 +27,6 @@ class AcceptancePolicy(Request):
         return (ci95[0] if self.by is AcceptBy.INTERVAL else difference) > self.above
 
     def __str__(self) -> str:
-        """The policy for people."""
+        """The policy in words."""
         what = "the whole 95 % interval" if self.by is AcceptBy.INTERVAL else "the mean"
         return f"{what} of the gain above {self.above:g}"

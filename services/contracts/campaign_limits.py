@@ -1,4 +1,4 @@
-"""What ends a campaign, or a step of it: its budget and its time limits."""
+"""The limits of a campaign and its steps: its budget and its time limits."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from services.contracts.base import Number, Request
 
 
 class CampaignBudget(Request):
-    """When a campaign ends: at the first of these limits."""
+    """The budget of a campaign, which ends at the first of these limits."""
 
     loops: StrictInt = Field(default=3, ge=1, le=1000)
     steps: StrictInt | None = Field(

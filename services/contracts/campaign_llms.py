@@ -1,4 +1,4 @@
-"""The LLMs of a campaign, by role, those of its data scripts, and what they charge."""
+"""The LLMs of a campaign, by role, those of its data scripts, and their prices."""
 
 from enum import StrEnum
 from typing import Self
@@ -12,7 +12,7 @@ MOST_CALLS_AT_ONCE = 256
 
 
 class TokenPrice(Request):
-    """What an endpoint charges for a million tokens, in any one currency."""
+    """The price of a million tokens at an endpoint, in any one currency."""
 
     prompt: Number = Field(ge=0.0, le=1e6)
     completion: Number = Field(ge=0.0, le=1e6)
@@ -44,7 +44,7 @@ class CampaignLlm(RemoteModel):
 
 
 class LlmRole(StrEnum):
-    """What the LLM is asked for."""
+    """The purpose of an LLM call."""
 
     PROPOSAL = "proposal"
     CODING = "coding"
@@ -52,7 +52,7 @@ class LlmRole(StrEnum):
 
 
 class AnswerCaching(Request):
-    """How a campaign uses the answers of LLMs that campaigns share."""
+    """How a campaign uses the response cache that campaigns share."""
 
     read: StrictBool = Field(
         default=False, description="Take an equal request's answer, which costs no tokens."
@@ -61,7 +61,7 @@ class AnswerCaching(Request):
 
 
 class ScriptLlms(Request):
-    """LLMs that data scripts may ask, through a proxy which holds the keys and counts."""
+    """LLMs that data scripts may query, through a proxy that holds the keys and meters usage."""
 
     strong: list[CampaignLlm] = Field(min_length=1, max_length=20)
     weak: list[CampaignLlm] = Field(default_factory=list, max_length=20)
@@ -74,7 +74,7 @@ class ScriptLlms(Request):
 
     @property
     def by_model(self) -> dict[str, CampaignLlm]:
-        """All of them by the names that scripts call them."""
+        """All of them by the names that scripts use."""
         return {llm.model: llm for llm in (*self.strong, *self.weak)}
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The loops of a campaign: their steps, and what came out of them."""
+"""The loops of a campaign: their steps and outcomes."""
 
 from enum import StrEnum
 from typing import Literal
@@ -29,7 +29,7 @@ ROLE_OF_STEP = {
 
 
 class Failure(StrEnum):
-    """Why an attempt failed."""
+    """Why a loop failed."""
 
     CONFIG = "CONFIG"
     OUT_OF_MEMORY = "OOM"

@@ -11,7 +11,7 @@ from services.contracts.campaigns import Campaign
 
 
 class ReportedAttempt(CampaignLoop):
-    """An attempt with its data and its lesson. Texts are cut to 2,000 characters."""
+    """A loop with its data and its lesson. Texts are truncated to 2,000 characters."""
 
     depth: int = Field(description="Attempts between it and the base model, which has 0.")
     task: str = ""
@@ -41,7 +41,7 @@ class FinalComparison(Resource):
 
 
 class RoleCost(Resource):
-    """What the LLM has used for one thing that it was asked for."""
+    """The LLM usage for one purpose."""
 
     model: str
     calls: int
@@ -53,7 +53,7 @@ class RoleCost(Resource):
 
 
 class ScriptCost(Resource):
-    """What data scripts have used of LLMs."""
+    """The LLM usage of data scripts."""
 
     calls: int
     prompt_tokens: int
@@ -62,7 +62,7 @@ class ScriptCost(Resource):
 
 
 class CampaignCost(Resource):
-    """What a campaign has used so far."""
+    """The usage of a campaign so far."""
 
     llm_calls: int = 0
     prompt_tokens: int = 0

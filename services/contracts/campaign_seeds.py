@@ -33,7 +33,7 @@ class SeedPolicy(Request):
     )
 
     def __str__(self) -> str:
-        """The policy for people."""
+        """The policy in words."""
         if self.most == 1:
             return "one"
         return (
@@ -43,7 +43,7 @@ class SeedPolicy(Request):
 
 
 class SeedScores(Resource):
-    """A model of one seed, with its mean scores."""
+    """The model of one seed, with its mean scores."""
 
     seed: int
     model: str

@@ -23,7 +23,7 @@ from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import Sampling
 
 MIN_ITEMS = 10
-"""Items that the search part and the final part of a benchmark need at least."""
+"""Minimum number of items in the search part and in the final part of a benchmark."""
 
 
 class CampaignDataset(Request):
@@ -187,7 +187,7 @@ class CreateCampaign(JobRequest):
 
     @property
     def compares_correctness(self) -> bool:
-        """Whether items have a share of correct answers in place of their scores."""
+        """Whether the scores of items are fractions of correct answers."""
         return isinstance(self.benchmark, Benchmark) and self.benchmark.metric == "accuracy"
 
     @model_validator(mode="after")
@@ -223,18 +223,18 @@ class CreateCampaign(JobRequest):
 
     @property
     def llms(self) -> list[CampaignLlm]:
-        """All that are asked: by what they do, and those of scripts."""
+        """All LLMs of the campaign: by role, and those of scripts."""
         scripts = self.script_llms
         by_role = [self.llm_for(role) for role in LlmRole]
         return [*by_role, *(scripts.by_model.values() if scripts else ())]
 
     def llm_for(self, role: LlmRole) -> CampaignLlm:
-        """The LLM that does this."""
+        """The LLM of a role."""
         return self.llm_by_role.get(role, self.llm)
 
 
 class RewindCampaign(Request):
-    """The body of POST /v1/campaigns/{id}/rewind: the step that is taken again."""
+    """The body of POST /v1/campaigns/{id}/rewind: the step to repeat."""
 
     loop: StrictInt = Field(ge=0, le=1000)
     step: StepName = StepName.PROPOSAL
@@ -247,7 +247,7 @@ class RewindCampaign(Request):
 
 
 class ForkCampaign(RewindCampaign):
-    """The body of POST /v1/campaigns/{id}/fork; what is left out is as in the forked campaign."""
+    """The body of POST /v1/campaigns/{id}/fork; omitted fields are those of the forked campaign."""
 
     budget: CampaignBudget | None = None
     llm: CampaignLlm | None = None

@@ -1,4 +1,4 @@
-"""What comes of an evaluation: the metrics over its samples, and one row for each."""
+"""The results of an evaluation: the metrics over its samples, and one row for each sample."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from services.contracts.base import Resource
 from services.contracts.tool_call_scores import ToolCallScores
 
 ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
-"""What became of an answer that should contain JSON."""
+"""The outcome of a response that should contain JSON."""
 
 
 class ItemEstimate(Resource):
@@ -42,7 +42,7 @@ class TrainingOverlap(Resource):
 
 
 class MeasureEstimate(Resource):
-    """The mean of a figure that the grader gives for each answer."""
+    """The mean of a number that the grader reports for each answer."""
 
     mean: float
     samples: int = Field(description="Answers that have this figure.")
@@ -126,7 +126,7 @@ class EvaluationMetrics(Resource):
 
 
 DISPUTED = "disputed"
-"""The tag of a row that the grader and its second opinion grade differently."""
+"""The tag of a row on which the grader and its second opinion disagree."""
 
 ResultOrder = Literal["completion", "input"]
 """The order of a list of rows: as they finish, or as in the file (and by sample)."""
@@ -136,7 +136,7 @@ ResultOutcome = Literal["correct", "wrong", "failed"]
 
 
 class ToolUse(Resource):
-    """What a sample did with its tools; ``trajectory`` is its conversation's id in this job."""
+    """The tool calls of a sample; ``trajectory`` is its conversation's id in this job."""
 
     trajectory: str
     turns: int
@@ -190,7 +190,7 @@ class SampleResult(Resource):
 
     @property
     def outcome(self) -> ResultOutcome:
-        """How the row ended."""
+        """The outcome of the row."""
         if self.correct is None:
             return "failed"
         return "correct" if self.correct else "wrong"

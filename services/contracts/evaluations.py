@@ -241,14 +241,14 @@ class CreateEvaluation(JobRequest):
 
 
 def declared_metric(benchmark: str | Benchmark | None) -> tuple[MetricName | None, Direction]:
-    """The metric that a benchmark declares, if it does, and which values are better."""
+    """The metric that a benchmark declares, if any, and the direction of improvement."""
     if not isinstance(benchmark, Benchmark):
         return None, "maximize"
     return benchmark.metric, benchmark.direction or "maximize"
 
 
 class BenchmarkOutcome(Resource):
-    """One benchmark of an evaluation: how it is asked, and what came out."""
+    """One benchmark of an evaluation: its settings and results."""
 
     name: str | None = None
     file: str
@@ -293,7 +293,7 @@ class Evaluation(JobState):
     )
 
     def outcomes(self) -> list[BenchmarkOutcome]:
-        """What came out of each benchmark; of an evaluation of one file, of that alone."""
+        """The results of each benchmark, or of the one file alone."""
         if self.benchmarks is not None:
             return self.benchmarks
         fields = {

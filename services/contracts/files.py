@@ -49,7 +49,7 @@ class File(Resource):
 
 
 class UploadedContent(Resource):
-    """What identifies an upload for idempotency."""
+    """The identity of an upload, for idempotency."""
 
     filename: str
     purpose: FilePurpose

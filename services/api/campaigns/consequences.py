@@ -23,7 +23,7 @@ class Cleared:
     first: Mapping[int, StepName]
 
     def __contains__(self, step: object) -> bool:
-        """Whether a step, of `(loop, name)`, is cleared."""
+        """Whether the step ``(loop, name)`` is cleared."""
         loop, name = cast("Step", step)
         return loop in self.first and _PLACES[name] >= _PLACES[self.first[loop]]
 
@@ -48,7 +48,7 @@ class Course:
         return Cleared(first)
 
     def _consequences(self, loop: int, name: StepName) -> Iterator[Step]:
-        """Where other loops begin to follow from this one, cleared from the step ``name`` on."""
+        """Where other loops start to depend on this one, cleared from the step ``name`` on."""
         verdict = None
         if name is not StepName.RECORD:
             verdict = self.outputs.get((loop, StepName.FEEDBACK))
@@ -77,7 +77,7 @@ class Course:
         return loop in told["under_way"] or self._knows_verdict(other, loop)
 
     def _is_judged_after(self, other: int, loop: int) -> bool:
-        """Whether the verdict on ``other`` came after that on ``loop``, or is under way."""
+        """Whether the verdict on ``other`` came after that on ``loop``, or is in progress."""
         step = (other, StepName.FEEDBACK)
         return step in self.outputs and self._order(other) > self._order(loop)
 

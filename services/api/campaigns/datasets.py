@@ -1,4 +1,4 @@
-"""The data sets of a campaign, with the files of registered ones."""
+"""The datasets of a campaign, with the files of registered ones."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from services.contracts.errors import InvalidRequest, NotFound
 from services.core.registry import require_file
 
 MAX_DATASETS = 50
-"""As many as a request may name."""
+"""Maximum number of datasets in a request."""
 
 
 def datasets_of(session: Session, body: CreateCampaign) -> list[CampaignDataset]:
-    """The named data sets, or all registered ones, with their files."""
+    """The named datasets, or all registered ones, with their files."""
     if body.datasets:
         return [_registered(session, number, each) for number, each in enumerate(body.datasets)]
     found = [CampaignDataset(name=row.name) for row in list_datasets(session)]
@@ -28,7 +28,7 @@ def datasets_of(session: Session, body: CreateCampaign) -> list[CampaignDataset]
 
 
 def check_size(session: Session, datasets: Sequence[CampaignDataset], most: int) -> None:
-    """Raise `InvalidRequest` for a file that is not there, or for more than ``most`` bytes."""
+    """Raise `InvalidRequest` for a missing file, or for more than ``most`` bytes."""
     total = sum(
         require_file(session, each.file, f"datasets[{number}].file").bytes
         for number, each in enumerate(datasets)

@@ -106,7 +106,7 @@ def rewind_campaign(session: Session, job_id: str, body: RewindCampaign) -> tupl
 
 
 def clear_log(artifacts: Artifacts, job_id: str, cleared: Cleared) -> None:
-    """Remove the marks of cleared steps in the log folder, so that they are written again."""
+    """Remove the marks of cleared steps from the log folder, so that they are rewritten."""
     for mark in (artifacts.job(job_id) / "log").glob("*/Loop_*/*/output.json"):
         loop, step = mark.parent.parent.name.removeprefix("Loop_"), mark.parent.name
         if (int(loop), StepName(step)) in cleared:
@@ -134,8 +134,7 @@ def _step_of(row: CampaignStepRow | CampaignEffectRow) -> Step:
 def _following(
     session: Session, job_id: str, steps: Mapping[Step, CampaignStepRow], body: RewindCampaign
 ) -> Cleared:
-    """The step and its dependents; raises `InvalidRequest` for one that was not
-    reached."""
+    """The step and its dependents; raises `InvalidRequest` for a step that has not started."""
     first = (body.loop, body.step)
     before = steps.get(_step_before(first))
     if first not in steps and (before is None or before.output is None):
@@ -149,7 +148,7 @@ def _following(
 
 
 def _step_before(step: Step) -> Step:
-    """The step before one, in the order of loops."""
+    """The preceding step, in the order of loops."""
     loop, name = step
     names = list(StepName)
     if loop == 0 or name is not StepName.PROPOSAL:
@@ -162,7 +161,7 @@ def _named(body: RewindCampaign) -> str:
 
 
 def _unpaid(effect: CampaignEffectRow, campaign_id: str) -> CampaignEffectRow:
-    """A copy for a fork, which did not pay for it and does not own its job."""
+    """A copy for a fork, which neither pays for it nor owns its job."""
     return CampaignEffectRow(
         campaign_id=campaign_id,
         loop=effect.loop,

@@ -94,7 +94,7 @@ def list_loops(session: Session, job: Job) -> list[CampaignLoop]:
 
 
 def outputs_of(session: Session, campaign_id: str) -> dict[int, dict[StepName, dict[str, Any]]]:
-    """The outputs of the finished steps of all loops that have begun, the base model's first."""
+    """The outputs of the finished steps of all loops that have started, the base model's first."""
     rows = session.scalars(
         select(CampaignStepRow)
         .where(CampaignStepRow.campaign_id == campaign_id)

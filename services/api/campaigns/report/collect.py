@@ -35,7 +35,7 @@ Outputs = dict[int, dict[StepName, dict[str, Any]]]
 
 
 def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
-    """The current report of a campaign; ``curl`` makes the commands that repeat it."""
+    """The current report of a campaign; ``curl`` builds the commands that reproduce it."""
     request = CreateCampaign.model_validate(job.request)
     outputs = outputs_of(session, job.id)
     jobs = _jobs_of(session, job.id)

@@ -1,4 +1,4 @@
-"""Shell commands that repeat a request to this gateway."""
+"""Shell commands that reproduce a request to this gateway."""
 
 import json
 import shlex
@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Curl:
-    """Makes curl commands for the gateway at ``url``; the shell's TEMPER_API_KEY is the key."""
+    """Builds curl commands for the gateway at ``url``, which read the key from TEMPER_API_KEY."""
 
     url: str
     needs_key: bool
 
     def post(self, path: str, body: Any) -> str:
-        """A command that posts a JSON body; fields that are null are left out."""
+        """A command that posts a JSON body; null fields are omitted."""
         parts = ["curl", "-X", "POST", f"{self.url.rstrip('/')}{path}"]
         parts += ["-H", "Content-Type: application/json"]
         command = shlex.join(parts)

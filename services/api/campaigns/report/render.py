@@ -1,4 +1,4 @@
-"""Shows a report as a page of HTML or Markdown."""
+"""Renders a report as a page of HTML or Markdown."""
 
 import re
 from pathlib import Path
@@ -9,11 +9,11 @@ from services.contracts.campaign_reports import CampaignReport, ReportedAttempt
 
 HTML, MARKDOWN = "report.html.j2", "report.md.j2"
 BAR_WIDTH = 200
-"""Pixels of the picture of an interval."""
+"""Width of an interval plot, in pixels."""
 
 
 def render_html(report: CampaignReport) -> str:
-    """One page without scripts, and without anything from another address."""
+    """One page without scripts or external resources."""
     return _PAGES.get_template(HTML).render(report=report, bars=_Bars(report))
 
 
@@ -23,7 +23,7 @@ def render_markdown(report: CampaignReport) -> str:
 
 
 class _Bars:
-    """Places of intervals in pictures of one scale, on which 0 is in the middle."""
+    """Positions of intervals in plots of one scale, centered at 0."""
 
     def __init__(self, report: CampaignReport) -> None:
         ends = [
@@ -35,12 +35,12 @@ class _Bars:
         self._scale = max([*ends, 1e-9])
 
     def x(self, value: float) -> float:
-        """The place of a value, in pixels."""
+        """The position of a value, in pixels."""
         return round(BAR_WIDTH / 2 * (1 + value / self._scale), 1)
 
 
 def verdict(attempt: ReportedAttempt) -> str:
-    """How an attempt ended, in one or two words."""
+    """The outcome of a loop, in one or two words."""
     if attempt.loop == 0:
         return "base model"
     if attempt.failure is not None:
@@ -66,12 +66,12 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
 def _plain(text: str | None) -> str:
-    """Text for a line or a cell of Markdown: on one line, its markup escaped."""
+    """Text for a line or a table cell of Markdown: on one line, with its markup escaped."""
     return _MARKUP.sub(r"\\\1", " ".join((text or "").split()))
 
 
 def _fenced(text: str) -> str:
-    """A code block that the text cannot end."""
+    """A code block that the text cannot close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}bash\n{text}\n{fence}"
