@@ -1,7 +1,6 @@
 """An engine for tests: vLLM's routes of inference and of adapters, answers chosen by the prompt.
 
-``wait`` streams a first word and then nothing until the client goes away, ``flood`` streams words
-without end; ``die`` drops the
+``wait`` streams a first word and then nothing until the client goes away; ``die`` drops the
 connection, ``half`` does so in the middle of the answer; ``abort`` is answered as by a vLLM that is
 told to end meanwhile; ``refuse`` is answered as vLLM answers a request that is too long.
 """
@@ -96,13 +95,6 @@ class EngineStandIn:
         if prompt == "wait":
             try:
                 await asyncio.Event().wait()
-            finally:
-                self.hung_up.set()
-        if prompt == "flood":
-            word = _event(_chunk(body, {"content": "word " * 20_000}))
-            try:
-                while True:
-                    await response.write(word)
             finally:
                 self.hung_up.set()
         if prompt == "half":

@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS = 0.25
 MAX_RESENDS = 2
 """Maximum resends of a request that an engine has started: the request may be what kills it."""
-STALLED_CLIENT_SECONDS = 60.0
-"""Longest pause of a client in reading its response, which holds a generation of the engine."""
 
 
 class Inference:
@@ -182,13 +180,10 @@ class RelayedResponse(Response):
                 is_complete = content.at_eof()
                 body = self._meter.feed(chunk, last=is_complete)
                 message = {"type": "http.response.body", "body": body}
-                async with asyncio.timeout(STALLED_CLIENT_SECONDS):
-                    await send({**message, "more_body": not is_complete})
-        # The server aborts the connection of an unfinished response.
-        except aiohttp.ClientError as error:
+                await send({**message, "more_body": not is_complete})
+        except (aiohttp.ClientError, TimeoutError) as error:
+            # The server aborts the connection of an unfinished response.
             logger.warning("an engine aborted its response: %r", error)
-        except TimeoutError:
-            logger.warning("a client read nothing for %.0f s", STALLED_CLIENT_SECONDS)
 
     def _count_usage(self) -> None:
         if not self._reply.ok:

@@ -9,7 +9,6 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion
 
-from services.api.serving import forward
 from tests.support.engine_stand_in import KEY
 from tests.support.serving_worker import RunningServing, ServingWorker
 
@@ -122,18 +121,6 @@ def test_a_partial_response_is_not_mistaken_for_a_complete_one(
 
     with pytest.raises((openai.APIError, httpx.HTTPError)):
         list(stream)
-
-
-def test_a_client_that_stops_reading_frees_the_engine(
-    serving: RunningServing, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(forward, "STALLED_CLIENT_SECONDS", 0.2)
-    question = {"model": "base", "messages": [{"role": "user", "content": "flood"}], "stream": True}
-
-    address = f"{url}/v1/chat/completions"
-    with httpx.stream("POST", address, json=question, timeout=STEP_SECONDS) as response:
-        assert response.status_code == 200
-        assert serving.engine.hung_up.wait(STEP_SECONDS)
 
 
 def test_a_request_that_kills_engines_is_not_resent_forever(

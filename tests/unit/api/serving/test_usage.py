@@ -1,10 +1,13 @@
 """Rate limits and usage of each key for served models."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import httpx
 import openai
@@ -12,9 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.api.serving.forward import Inference
+from services.api.serving.locator import Locator
 from services.api.serving.metering import Meter, TokenUsage
 from services.api.serving.rate_limits import RateLimits
-from services.contracts.errors import RateLimited
+from services.api.serving.usage import UsageLog
+from services.api.settings import ApiSettings
+from services.contracts.errors import RateLimited, Unavailable
 from services.core.web.auth import hash_key
 from tests.support.serving_worker import ServingWorker
 from tests.support.waiting import wait_for
@@ -101,6 +108,17 @@ def test_without_limits_there_are_no_headers() -> None:
     limits.spend("one", 10**9)
     limits.admit("one")
     assert limits.headers("one") == {}
+
+
+def test_a_request_beyond_those_in_progress_leaves_the_limit_as_it_is(tmp_path: Path) -> None:
+    settings = ApiSettings(home=tmp_path, max_serving_calls=1, requests_per_minute=5)
+    inference = Inference(Mock(Locator), Mock(UsageLog), settings)
+    inference.calls = 1
+
+    with pytest.raises(Unavailable, match="1 requests to served models are in progress"):
+        asyncio.run(inference.answer("/chat/completions", AsyncMock(), "one"))
+
+    assert inference.rates.headers("one")["x-ratelimit-remaining-requests"] == "5"
 
 
 @pytest.fixture
