@@ -304,3 +304,16 @@ def test_an_incomplete_response_is_reported(page: Page, gateway: GatewayClient) 
     open_view(page, gateway, "/ui/workers")
 
     expect(page.get_by_role("alert")).to_have_text("the response was interrupted")
+
+
+def test_a_module_that_cannot_be_loaded_is_reported(
+    page: Page, gateway: GatewayClient, expected_errors: list[str]
+) -> None:
+    expected_errors.append("net::ERR_FAILED")
+    page.route("**/ui/views/workers.js", lambda route: route.abort())
+    open_view(page, gateway, "/ui")
+    expect(page.get_by_role("alert")).to_have_text("The dashboard could not be loaded.")
+
+    page.unroute_all()
+    page.get_by_role("button", name="Reload").click()
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
