@@ -1,6 +1,7 @@
 """Expiry of uploaded files and of batch output."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,29 @@ def test_a_file_in_use_is_deleted_once_its_job_has_ended(
     end(database, running)
     sweep.apply(database)
     assert stored(database, artifacts) == set()
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda file_id: {"file": file_id},
+        lambda file_id: {"training_files": ["file-other", file_id]},
+        lambda file_id: {"datasets": [{"file": file_id, "weight": 1.0}]},
+        lambda file_id: {"benchmarks": [{"benchmark": "gsm8k", "file": file_id}]},
+        lambda file_id: {"method": {"online": {"rewards": [{"held_out": file_id}]}}},
+    ],
+    ids=["file", "training_files", "datasets", "benchmarks", "deeper"],
+)
+def test_a_file_is_kept_wherever_an_unfinished_job_names_it(
+    database: Database, artifacts: Artifacts, request_of: Callable[[str], dict[str, Any]]
+) -> None:
+    needed = store(database, artifacts, time.time() - 1)
+    store(database, artifacts, time.time() - 1)
+    job(database, "fine_tuning", TRAINING, **request_of(needed))
+
+    FileExpiry(artifacts).apply(database)
+
+    assert stored(database, artifacts) == {needed}
 
 
 @pytest.mark.parametrize(("hours_ago", "left"), [(0.5, 2), (1.5, 0), (500.0, 0)])
