@@ -14,6 +14,7 @@ class FailureCode(StrEnum):
     INVALID_TRAINING_FILE = "invalid_training_file"
     MODEL_LOAD_FAILED = "model_load_failed"
     DEADLINE_EXCEEDED = "deadline_exceeded"
+    HUNG = "hung"  # no progress for too long
     PROCESS_KILLED = "process_killed"
     PROCESS_CRASHED = "process_crashed"
     WATCHDOG_KILLED = "watchdog_killed"
@@ -46,6 +47,10 @@ _HINTS: dict[str, str] = {
     ),
     FailureCode.DEADLINE_EXCEEDED: (
         "Retry the job: it resumes from its last checkpoint, with the same time limit."
+    ),
+    FailureCode.HUNG: (
+        "The job's log has the stacks of all its processes at the time; find the cause, or raise "
+        "TEMPER_STALL_SECONDS if its steps are so long, then retry the job."
     ),
     FailureCode.PROCESS_KILLED: (
         "The process was killed from outside; find the cause on the host, then retry the job."

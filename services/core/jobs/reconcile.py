@@ -84,12 +84,13 @@ def give_up_claim(
     counts: bool = True,
     retry_seconds: float = 0.0,
     data: dict[str, Any] | None = None,
+    max_losses: int = MAX_LOSSES,
 ) -> None:
     """End a claim whose attempt was lost: requeue the job, or fail it with the ``cause``.
 
     Losses that ``counts`` are counted since the last progress: a new checkpoint, or further steps
-    of a job without checkpoints. The next attempt waits ``retry_seconds``, doubled
-    with each loss (exponential backoff); ``data`` goes with the event.
+    of a job without checkpoints; ``max_losses`` fail the job. The next attempt waits
+    ``retry_seconds``, doubled with each loss (exponential backoff); ``data`` goes with the event.
     Raises `LeaseLost` when the claim has ended.
     """
     progress = _progress(session, job)
@@ -103,7 +104,7 @@ def give_up_claim(
         kept: dict[str, Any] = {"phase": None, "losses": losses, "progress": progress}
         move_job(session, job, JobStatus.PAUSED, message, level="warn", data=data, **kept)
         return
-    if losses >= MAX_LOSSES:
+    if losses >= max_losses:
         message = f"{cause.message}; {losses} attempts were lost without progress"
         fail_job(session, job, cause.model_copy(update={"message": message}), data)
         return

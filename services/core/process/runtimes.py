@@ -9,11 +9,14 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.errors import TemperError
+from services.core.process.startup.sitecustomize import STACKS_FILE
 
 MARKER = "TEMPER_PROCESS_TREE"
 """Environment variable with the name of the process tree; every process of it inherits it."""
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+SEARCH_PATH = os.pathsep.join(map(str, (REPOSITORY, Path(__file__).with_name("startup"))))
+"""Where the Python of a child finds the code of the services, and what it runs first."""
 STAMP = "runtime.json"
 """Written by the installer as its last step: a runtime without it is incomplete."""
 
@@ -26,6 +29,7 @@ INHERITED = frozenset(
         *("HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "HF_DATASETS_CACHE", "TRANSFORMERS_OFFLINE"),
         *("LD_LIBRARY_PATH", "XDG_CACHE_HOME", "TORCH_HOME", "TRITON_CACHE_DIR"),
         MARKER,  # by which the supervisor finds the processes of a tree
+        STACKS_FILE,  # into which they write where they hang
     }
 )
 INHERITED_PREFIXES = (
@@ -90,7 +94,7 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     }
     return {
         **inherited,
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": SEARCH_PATH,
         "PYTHONUNBUFFERED": "1",
         **extra,
     }

@@ -210,6 +210,11 @@ def kill_tree(tree: str, session: int | None = None) -> int:
     return _kill_trees(lambda name: name == tree or name.startswith(f"{tree}/"), session)
 
 
+def tree_processes(tree: str) -> list[int]:
+    """The IDs of this host's processes in ``tree`` or a tree nested in it."""
+    return _marked_processes(lambda name: name == tree or name.startswith(f"{tree}/"))
+
+
 def kill_earlier_trees(job_id: str, epoch: int) -> int:
     """Kill what earlier claims of a job left on this host; return the number of processes.
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied, TemperError
-from services.core.process.runtimes import REPOSITORY, child_environment
+from services.core.process.runtimes import SEARCH_PATH, child_environment
 
 
 class WorkerFailed(TemperError):
@@ -234,5 +234,5 @@ class FunctionPool(WorkerPool):
 
 def _search_path(folder: Path | None) -> str:
     """The operator's folder first, then the repository and the inherited path."""
-    places = [folder, REPOSITORY, os.environ.get("PYTHONPATH")]
+    places = [folder, SEARCH_PATH, os.environ.get("PYTHONPATH")]
     return os.pathsep.join(str(place) for place in places if place)

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
+from services.contracts.failures import FailureCode
 from services.contracts.jobs import JobError, JobStatus, RowProblem
 from services.core.jobs.claims import Claim, ClaimStage, check_claim
 from services.core.jobs.deadline import deadline_error
@@ -22,9 +23,12 @@ from services.core.process.reporter import NEEDS_DEVICE, PAUSED, RESULT
 from services.core.tracking.tracker import End
 from services.core.worker.handler import Handler
 from services.core.worker.reports import open_child_file
+from services.core.worker.stalls import Stall
 
 MAX_RESULT_BYTES = 4 << 20
 LAST_LINES = 3
+HUNG_ATTEMPTS = 2
+"""Attempts of a job that hangs without progress between them."""
 OUT_OF_MEMORY = ("MemoryError", "numpy._core._exceptions._ArrayMemoryError", "pyarrow.lib.ArrowMem")
 STORAGE_FULL = ("No space left on device", "Disk quota exceeded")
 """Last lines of Python tracebacks, by the resource that ran out."""
@@ -41,7 +45,7 @@ class ChildExit:
     expiry of its lease.
     ``unsupervised``: it was killed because its watchdog died; ``exhausted``: because its processes
     held too much memory (``tree``) or the machine had none left (``machine``). ``disk_full``: the
-    file system of the job's folder is full.
+    file system of the job's folder is full. ``stall``: it was stopped because it hung.
     """
 
     returncode: int
@@ -55,6 +59,7 @@ class ChildExit:
     overdue: bool = False
     exhausted: str | None = None
     disk_full: bool = False
+    stall: Stall | None = None
 
 
 def read_result(job_dir: Path) -> dict[str, Any] | None:
@@ -86,7 +91,8 @@ def run_end(child_exit: ChildExit) -> End | None:
     if child_exit.overdue:
         return End.FAILED
     result = child_exit.result or {}
-    stopped = child_exit.paused or child_exit.stopping or child_exit.expired
+    hung = child_exit.stall is not None
+    stopped = child_exit.paused or child_exit.stopping or child_exit.expired or hung
     if stopped or result.get("status") == PAUSED or _is_retryable(child_exit):
         return None
     return End.FAILED
@@ -117,6 +123,8 @@ def settle(
         _queue(session, job, child_exit.result or {})
     elif child_exit.overdue and not _reported_failure(child_exit):
         fail_job(session, job, deadline_error(job))
+    elif child_exit.stall is not None:
+        _give_up_hung(session, job, child_exit, child_exit.stall, retry_seconds)
     elif _has_paused(claim, job, child_exit):
         _pause(session, job)
     elif child_exit.stopping:
@@ -139,6 +147,19 @@ def settle_failure(session: Session, claim: Claim, error: JobError) -> None:
     job = check_claim(session, claim)
     fail_job(session, job, error)
     _release_devices(session, job)
+
+
+def _give_up_hung(
+    session: Session, job: Job, child_exit: ChildExit, stall: Stall, retry_seconds: float
+) -> None:
+    """Try a job that hung once more from its last checkpoint; fail it if it hangs there again."""
+    place = "; ".join(stall.places)
+    message = f"{stall.message}; it hangs in {place}" if place else stall.message
+    cause = JobError(code=FailureCode.HUNG, message=message)
+    data = {"log_tail": child_exit.log_tail, "hangs_in": stall.places}
+    give_up_claim(
+        session, job, cause, retry_seconds=retry_seconds, data=data, max_losses=HUNG_ATTEMPTS
+    )
 
 
 def _release_devices(session: Session, job: Job) -> None:

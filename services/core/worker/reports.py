@@ -4,7 +4,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
@@ -211,10 +211,18 @@ class ReportFollower:
     """Copies complete lines of a child's report file into the database, each exactly once.
 
     The position is stored in the same transaction, and later attempts continue there. A file that
-    is shorter than the position is a new one and read from its start.
+    is shorter than the position is a new one and read from its start. ``note`` is called with each
+    batch.
     """
 
-    def __init__(self, database: Database, claim: Claim, job_dir: Path) -> None:
+    def __init__(
+        self,
+        database: Database,
+        claim: Claim,
+        job_dir: Path,
+        note: Callable[[Sequence[Report]], None] = lambda _: None,
+    ) -> None:
+        self._note = note
         self._database = database
         self._claim = claim
         self._path = job_dir / REPORTS
@@ -228,6 +236,7 @@ class ReportFollower:
         reports, end = self._read()
         if not reports:
             return False
+        self._note(reports)
         with self._database.write() as session:
             record_reports(session, self._claim, reports, end)
         self._offset = end

@@ -24,6 +24,7 @@ from services.core.process.child_signals import (
 from services.core.process.memory import job_memory
 from services.core.process.reporter import RESULT, Reporter
 from services.core.process.runtimes import child_environment
+from services.core.process.startup.sitecustomize import STACKS_FILE
 from services.core.process.supervised import (
     SupervisedProcess,
     kill_earlier_trees,
@@ -42,13 +43,13 @@ from services.core.worker.outcome import (
 )
 from services.core.worker.reports import ReportFollower, bound_log, log_tail
 from services.core.worker.settings import WorkerSettings
+from services.core.worker.stalls import LOG, STACKS, ProgressWatch, Stall, StallLimits, look_into
 from services.core.worker.trackers import JobTrackers
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.25
 CONTROL_SECONDS = 1.0
-LOG = "log.txt"
 
 
 class ClaimRun:
@@ -75,15 +76,22 @@ class ClaimRun:
         self._settings = settings
         self._claim = claim
         self._lease = Lease(database, claim, settings.lease_seconds, deadline)
-        self._follower = ReportFollower(database, claim, job_dir)
+        limits = StallLimits(settings.stall_seconds, settings.stall_max_seconds)
+        tree = tree_name(claim.job.id, claim.job.epoch)
+        is_validation = claim.stage is ClaimStage.VALIDATION
+        self._progress = ProgressWatch(
+            job_dir, limits, reading_tree=tree if is_validation else None
+        )
+        self._follower = ReportFollower(database, claim, job_dir, self._progress.note)
         self._notes = notes
-        self._trackers = JobTrackers(job_dir, tree_name(claim.job.id, claim.job.epoch), notes)
+        self._trackers = JobTrackers(job_dir, tree, notes)
         self._dir = job_dir
         self._stopping = stopping
         self._cancelled = False
         self._pausing_since: float | None = None
         self._paused = False
         self._overdue = False
+        self._stall: Stall | None = None
 
     def run(self) -> None:
         """Run the claim to completion. Errors of this job are recorded, not raised."""
@@ -145,6 +153,7 @@ class ClaimRun:
         job = self._claim.job
         environment = child_environment(launch.environment)
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._claim.gpus)
+        environment[STACKS_FILE] = str(self._dir / STACKS)
         return SupervisedProcess.start(
             launch.command,
             cwd=self._dir,
@@ -180,6 +189,7 @@ class ClaimRun:
             overdue=self._overdue,
             stopping=self._stopping.is_set(),
             expired=process is not None and process.expired,
+            stall=self._stall,
             log_tail=log_tail(self._dir / LOG),
             unsupervised=process is not None and process.unsupervised,
             exhausted=process.exhausted if process else None,
@@ -217,6 +227,8 @@ class ClaimRun:
                         self._pause(launch)
                     if launch.yields:
                         self._signal_waiting_jobs()
+                    if not launch.idles:
+                        self._look_for_stall()
                     bound_log(self._dir / LOG)
                     self._trackers.check()
                     self._record_tracker_warnings()
@@ -225,8 +237,17 @@ class ClaimRun:
                 logger.warning("job %s: the database is down: %s", self._claim.job.id, error)
                 pause = CONTROL_SECONDS
             late = self._overdue and self._claim.stage is ClaimStage.VALIDATION
-            if self._cancelled or self._paused or late or self._stopping.is_set():
+            hangs = self._stall is not None
+            if self._cancelled or self._paused or late or hangs or self._stopping.is_set():
                 process.end()
+
+    def _look_for_stall(self) -> None:
+        """Record where the child hangs, once it has made no progress for too long."""
+        silence = None if self._stall else self._progress.silent_for()
+        if silence is not None:
+            tree = tree_name(self._claim.job.id, self._claim.job.epoch)
+            self._stall = look_into(tree, self._dir, silence, self._progress.bound)
+            logger.warning("job %s: %s", self._claim.job.id, self._stall.message)
 
     def _pause(self, launch: Launch) -> None:
         """Ask the child for a checkpoint; have it stopped when it writes none. A validation

@@ -79,6 +79,19 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings):
         le=3600.0,
         description="Wait after the death of a job's process; doubled when it dies again.",
     )
+    stall_seconds: float = Field(
+        default=1800.0,
+        gt=0.0,
+        le=86_400.0,
+        description="Shortest silence of a job's process that counts as a hang: without a new "
+        "step, phase, file or token. Ten times its longest silence so far, if that is longer.",
+    )
+    stall_max_seconds: float = Field(
+        default=7200.0,
+        gt=0.0,
+        le=604_800.0,
+        description="Longest silence of a job's process before it counts as hung.",
+    )
     export_hub_token: SecretStr | None = Field(
         default=None,
         description="Token that may write to the hub, for exports; null: HF_TOKEN.",

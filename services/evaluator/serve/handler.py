@@ -54,7 +54,7 @@ class ServeHandler:
         withdraw_endpoint(job_dir)
         keep_warm(job_dir, request.keep_warm)
         (job_dir / SPEC).write_text(spec.model_dump_json())
-        return Launch([sys.executable, "-m", CHILD, str(job_dir)], yields=True)
+        return Launch([sys.executable, "-m", CHILD, str(job_dir)], yields=True, idles=True)
 
     def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Keep why it ended."""

@@ -1,6 +1,7 @@
 """A vLLM server as an async context manager."""
 
 import asyncio
+import contextlib
 import shutil
 import signal
 import socket
@@ -31,6 +32,8 @@ GRACE_SECONDS = 10.0
 PORT_ATTEMPTS = 5
 KEPT_LINES = 400
 SHOWN_LINES = 20
+COUNT_SECONDS = 20.0
+TOKENS = "tokens"
 PORT_TAKEN = "Address already in use"
 ASKS_FOR_TRUST = "trust_remote_code=True"
 
@@ -129,10 +132,32 @@ class VllmServer:
     async def watch(self) -> None:
         """Never return; raise `VllmFailed` when the server exits."""
         assert self._process is not None  # noqa: S101 - the block has been entered
-        while (code := self._process.returncode()) is None:
-            self._last_lines.extend(self._follower.new_lines())
-            await asyncio.sleep(1.0)
+        counter = asyncio.create_task(self._count_tokens())
+        try:
+            while (code := self._process.returncode()) is None:
+                self._last_lines.extend(self._follower.new_lines())
+                await asyncio.sleep(1.0)
+        finally:
+            counter.cancel()
         raise self._ended(code)
+
+    async def _count_tokens(self) -> None:
+        """Keep the engine's count of tokens in a file of the job's folder: a long generation is
+        progress, although nothing else tells of it until it ends."""
+        file = self._job_dir / f"{self._log.stem}.{TOKENS}"
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        url = self.base_url.removesuffix("/v1") + "/metrics"
+        counted = None
+        async with httpx.AsyncClient(
+            headers=headers, timeout=PROBE_SECONDS, trust_env=False
+        ) as client:
+            while True:
+                await asyncio.sleep(COUNT_SECONDS)
+                with contextlib.suppress(httpx.HTTPError):  # watched by the engine's own users
+                    count = token_count((await client.get(url)).text)
+                    if count != counted:
+                        counted = count
+                        file.write_text(f"{count:.0f}\n")
 
     async def _start_on_free_port(self) -> None:
         for attempt in range(1, PORT_ATTEMPTS + 1):
@@ -239,6 +264,15 @@ class VllmServer:
             self._process.stop()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+_TOKEN_COUNTERS = ("vllm:prompt_tokens_total{", "vllm:generation_tokens_total{")
+
+
+def token_count(exposition: str) -> float:
+    """Tokens that an engine has read and generated, from its metrics in Prometheus' format."""
+    lines = (line for line in exposition.splitlines() if line.startswith(_TOKEN_COUNTERS))
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 def _free_port() -> int:

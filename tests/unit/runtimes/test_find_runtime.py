@@ -1,6 +1,7 @@
 """Finding runtimes, and what their processes inherit."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -97,5 +98,5 @@ def test_a_childs_python_path_is_only_this_repository(
 
     environment = child_environment({})
 
-    assert environment["PYTHONPATH"] == str(REPOSITORY)
+    assert environment["PYTHONPATH"].split(os.pathsep)[0] == str(REPOSITORY)
     assert environment["PYTHONUNBUFFERED"] == "1"
