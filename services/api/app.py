@@ -8,6 +8,9 @@ from threading import BoundedSemaphore
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
+from services.api.alerts.routes import router as alerts
+from services.api.alerts.signals import AlertBounds
+from services.api.alerts.watch import AlertWatch
 from services.api.batches.routes import router as batches
 from services.api.campaigns.routes import router as campaigns
 from services.api.checks.routes import router as checks
@@ -54,6 +57,8 @@ from services.api.tool_routes import tool_router, tool_services
 from services.api.trajectories.routes import ROUTERS as TRAJECTORIES
 from services.api.uploads.parts import UploadParts
 from services.api.uploads.routes import router as uploads
+from services.api.webhooks.routes import router as webhooks
+from services.api.webhooks.sender import WebhookSender
 from services.contracts.errors import Unavailable
 from services.contracts.uploads import MAX_PART_BYTES
 from services.core.artifacts import Artifacts
@@ -73,6 +78,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     context = _create_context(settings)
     queue = create_celery_app(settings)
     tools = [Upstream(service) for service in tool_services(settings)]
+    sender = WebhookSender(context.database, private_allowed=settings.webhook_private_addresses)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -80,6 +86,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
         await run_in_threadpool(remove_abandoned_uploads, context.artifacts.uploads())
         await run_in_threadpool(UploadParts(context.artifacts.parts()).remove_stale)
         context.dispatcher.start()
+        sender.start()
         try:
             async with AsyncExitStack() as connections:
                 for tool in tools:
@@ -90,6 +97,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
                 yield
         finally:
             await run_in_threadpool(context.dispatcher.stop)
+            await run_in_threadpool(sender.stop)
             context.database.close()
 
     app = create_app(
@@ -119,7 +127,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     training = (fine_tuning, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
     storage = (files, file_rows, uploads, artifacts, notes)
-    others = (*storage, indexing, jobs, workers, curves, attempts, dashboard)
+    others = (*storage, indexing, jobs, workers, curves, attempts, dashboard, alerts, webhooks)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)
@@ -138,6 +146,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         sweeps=(
             Retention(artifacts, settings.retention_days, settings.retention_jobs).apply,
             FileExpiry(artifacts).apply,
+            AlertWatch(settings.home, _alert_bounds(settings)).apply,
         ),
     )
     keys = settings.api_key_hashes
@@ -155,6 +164,17 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         inference=Inference(locator, UsageLog(database), settings),
         rows=RowReader(),
         tokens=TokenCounter(settings.home),
+    )
+
+
+def _alert_bounds(settings: ApiSettings) -> AlertBounds:
+    return AlertBounds(
+        kl=settings.alert_kl,
+        mismatch=settings.alert_sampler_kl,
+        failure_share=settings.alert_failure_share,
+        reward_drop=settings.alert_reward_drop,
+        wait_seconds=settings.alert_wait_seconds,
+        disk_share=settings.alert_disk_share,
     )
 
 

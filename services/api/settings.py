@@ -77,6 +77,42 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
         ge=1,
         description="Prompt and completion tokens per minute of each key; then 429.",
     )
+    webhook_private_addresses: bool = Field(
+        default=False,
+        description="Whether webhooks may have loopback, private and link-local addresses.",
+    )
+    alert_kl: float = Field(
+        default=1.0,
+        gt=0.0,
+        description="KL per token to the reference, mean of ten steps, that raises an alert.",
+    )
+    alert_sampler_kl: float = Field(
+        default=0.05,
+        gt=0.0,
+        description="KL per token between learner and sampler, mean of ten steps, that raises an "
+        "alert.",
+    )
+    alert_failure_share: float = Field(
+        default=0.1,
+        ge=0.0,
+        le=1.0,
+        description="Share of a training's samples lost to failed tools that raises an alert.",
+    )
+    alert_reward_drop: float = Field(
+        default=0.5,
+        gt=0.0,
+        le=10.0,
+        description="Share of its gain that a mean reward may lose before an alert is raised.",
+    )
+    alert_wait_seconds: float = Field(
+        default=3600.0, gt=0.0, description="Wait of a job that raises an alert."
+    )
+    alert_disk_share: float = Field(
+        default=0.05,
+        ge=0.0,
+        le=1.0,
+        description="Free share of the disk of TEMPER_HOME below which an alert is raised.",
+    )
     reconcile_seconds: float = Field(
         default=3.0,
         ge=0.1,

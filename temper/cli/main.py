@@ -9,6 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from temper.cli import (
+    alerts,
     attempts,
     batch,
     browser,
@@ -79,6 +80,7 @@ app.command("show")(jobs.show)
 app.command("traj")(traj.traj)
 app.command("attempts")(attempts.attempts)
 app.command("notes")(notes.notes)
+app.command("alerts")(alerts.alerts)
 app.command("logs")(jobs.logs)
 app.command("tail")(tail.tail)
 app.command("cancel")(jobs.cancel)
@@ -99,6 +101,7 @@ app.add_typer(files.app, name="files")
 app.add_typer(metrics.app, name="metrics")
 app.add_typer(evals.app, name="evals")
 app.add_typer(keys.app, name="keys")
+app.add_typer(alerts.webhooks, name="webhooks")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ from typing import Self
 from services.contracts.base import Page
 from services.contracts.jobs import Worker
 from temper.client import pages
+from temper.client.alerts import Alerts, Webhooks
 from temper.client.campaigns import Campaigns
 from temper.client.chat import Chat
 from temper.client.datasets import Datasets
@@ -55,6 +56,8 @@ class Temper:
         self.chat = Chat(self._transport)
         self.jobs = Jobs(self._transport)
         self.notes = Notes(self._transport)
+        self.alerts = Alerts(self._transport)
+        self.webhooks = Webhooks(self._transport)
 
     @property
     def base_url(self) -> str:

@@ -15,6 +15,7 @@ from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import (
+    AlertRow,
     AttemptRow,
     CampaignEffectRow,
     CampaignRow,
@@ -58,7 +59,7 @@ def remove_job(
     models = session.scalars(select(ModelRow.id).where(ModelRow.job_id == job_id))
     for model_id in models.all():
         remove_model(session, artifacts, model_id)
-    for table in (EventRow, AttemptRow, NoteRow, CheckpointRow):
+    for table in (EventRow, AttemptRow, NoteRow, CheckpointRow, AlertRow):
         session.execute(delete(table).where(table.job_id == job_id))
     for part in (CampaignEffectRow, CampaignScriptRow, CampaignStepRow, CampaignWaitRow):
         session.execute(delete(part).where(part.campaign_id == job_id))

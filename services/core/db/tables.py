@@ -323,3 +323,55 @@ class CampaignEffectRow(Base):
     prompt_tokens: Mapped[int]
     completion_tokens: Mapped[int]
     created_at: Mapped[float]
+
+
+class WebhookRow(Base):
+    """An endpoint that events are sent to; requests are signed with its ``secret``."""
+
+    __tablename__ = "webhooks"
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    url: Mapped[str] = mapped_column(Text)
+    events: Mapped[list[str]] = mapped_column(JSON)
+    format: Mapped[str] = mapped_column(String(16))
+    secret: Mapped[str] = mapped_column(String(100))
+    created_at: Mapped[float]
+
+
+class WebhookDeliveryRow(Base):
+    """An event for one webhook; due at ``next_attempt_at``, which is null once it has ended."""
+
+    __tablename__ = "webhook_deliveries"
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    webhook_id: Mapped[str] = mapped_column(String(64))
+    event_id: Mapped[str] = mapped_column(String(64))
+    event: Mapped[dict[str, Any]]
+    status: Mapped[str] = mapped_column(String(16))
+    attempts: Mapped[int] = mapped_column(default=0)
+    last_error: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[float]
+    next_attempt_at: Mapped[float | None]
+
+    __table_args__ = (
+        Index("webhook_deliveries_due", "next_attempt_at"),
+        Index("webhook_deliveries_by_webhook", "webhook_id", "seq"),
+    )
+
+
+class AlertRow(Base):
+    """A rule that held, for a job or for the host; ``resolved_at`` is null while it holds."""
+
+    __tablename__ = "alerts"
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    rule: Mapped[str] = mapped_column(String(32))
+    job_id: Mapped[str | None] = mapped_column(String(64))
+    message: Mapped[str] = mapped_column(Text)
+    value: Mapped[float | None]
+    raised_at: Mapped[float]
+    resolved_at: Mapped[float | None]
+
+    __table_args__ = (Index("alerts_by_job", "job_id"), Index("alerts_open", "resolved_at"))

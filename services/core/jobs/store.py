@@ -11,8 +11,10 @@ from sqlalchemy.orm import Session
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.failures import hint_of
 from services.contracts.jobs import JobError, JobStatus
+from services.contracts.webhooks import EventType
 from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
+from services.core.jobs.announcements import announce
 from services.core.jobs.attempts import end_attempt
 from services.core.jobs.events import Level, append_event, storable, storable_text
 from services.core.jobs.files import names_file
@@ -146,7 +148,19 @@ def move_job(
     append_event(session, job.id, message, level=level, data=data)
     if job.status is JobStatus.RUNNING:
         end_attempt(session, job, to, message)
+    if (event_type := _ANNOUNCED.get(to)) is not None:
+        told = {"id": job.id, "kind": job.kind, "status": to.value, "message": message}
+        announce(session, event_type, told | {"error": changes.get("error")})
     return get_job(session, job.id)
+
+
+_ANNOUNCED = {
+    JobStatus.RUNNING: EventType.JOB_RUNNING,
+    JobStatus.PAUSED: EventType.JOB_PAUSED,
+    JobStatus.SUCCEEDED: EventType.JOB_SUCCEEDED,
+    JobStatus.FAILED: EventType.JOB_FAILED,
+    JobStatus.CANCELLED: EventType.JOB_CANCELLED,
+}
 
 
 def fail_job(

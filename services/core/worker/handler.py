@@ -20,7 +20,7 @@ class Launch:
     ``saves_on_pause``: the child heeds `pause_requested` with a checkpoint and `Reporter.paused`.
     Others are stopped for a pause, and later continue from what is on disk. ``yields``: the child
     heeds `others_wait`, and may end early for them. ``idles``: it waits for requests, so that
-    silence is no sign of a hang.
+    silence does not mean a hang.
     """
 
     command: list[str]

@@ -9,7 +9,8 @@ from ipaddress import IPv4Address, ip_address
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from services.sandbox.network.destinations import Address, AllowList, Destination, plain
+from services.core.addresses import Address, plain
+from services.sandbox.network.destinations import AllowList, Destination
 
 SETTING = "TEMPER_SANDBOX_NETWORK_ALLOW"
 CONNECT_SECONDS = 10.0

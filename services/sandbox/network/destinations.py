@@ -3,19 +3,17 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address
 from typing import Self
 
 import idna
 
-Address = IPv4Address | IPv6Address
+from services.core.addresses import Address, is_public, plain
 
 _HOST_AND_PORT = re.compile(r"(?P<host>.+):(?P<port>[0-9]{1,5})", re.DOTALL)
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LONGEST_NAME = 253
-_UNICAST = IPv6Network("2000::/3")
-_TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
 @dataclass(frozen=True)
@@ -43,28 +41,6 @@ class Destination:
     def __str__(self) -> str:
         host = f"[{self.host}]" if isinstance(self.host, IPv6Address) else self.host
         return f"{host}:{self.port}"
-
-
-def plain(address: Address) -> Address:
-    """The IPv4 address behind an IPv4-mapped IPv6 address."""
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
-
-
-def is_public(address: Address) -> bool:
-    """Whether an address belongs to a single host on the public internet.
-
-    Loopback, private, link-local (cloud metadata), multicast and reserved addresses do not, nor do
-    their IPv6 forms.
-    """
-    if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast
-    inner = address.ipv4_mapped or address.sixtofour
-    if inner is None and address in _TRANSLATED:
-        inner = IPv4Address(int(address) & 0xFFFF_FFFF)
-    if inner is not None:
-        return is_public(inner)
-    return address in _UNICAST and address.is_global
 
 
 def _host(text: str) -> str | Address:

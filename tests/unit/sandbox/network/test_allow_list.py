@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox.network.destinations import AllowList, Destination, is_public, plain
+from services.core.addresses import is_public, plain
+from services.sandbox.network.destinations import AllowList, Destination
 
 _LABELS = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(_LABELS, min_size=1, max_size=4).map(".".join)

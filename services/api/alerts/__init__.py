@@ -1,0 +1,1 @@
+"""Alerts: rules over jobs and the host, and what they raised, over REST."""

@@ -1,0 +1,34 @@
+"""Alerts: what goes wrong in a job or on the gateway's host, by rule."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from services.contracts.base import Resource
+
+
+class AlertRule(StrEnum):
+    """What raises an alert."""
+
+    LOSS_NOT_FINITE = "loss_not_finite"
+    REWARD_COLLAPSE = "reward_collapse"
+    KL_HIGH = "kl_high"
+    SAMPLER_MISMATCH = "sampler_mismatch"
+    FAILURE_SHARE = "failure_share"
+    JOB_WAITS = "job_waits"
+    DISK_NEARLY_FULL = "disk_nearly_full"
+
+
+class Alert(Resource):
+    """One alert: raised while its rule holds, resolved when it no longer does."""
+
+    id: str
+    object: Literal["alert"] = "alert"
+    rule: AlertRule
+    job_id: str | None = Field(description="Job that the alert is about; null: the host's disk.")
+    message: str
+    value: float | None = Field(description="Value that crossed the bound; null: not finite.")
+    status: Literal["raised", "resolved"]
+    raised_at: int
+    resolved_at: int | None
