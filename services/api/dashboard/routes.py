@@ -1,69 +1,24 @@
 """/ui: the dashboard's pages and browser sessions."""
 
-from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path, PurePosixPath
-
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from services.api.context import Gateway
+from services.api.dashboard.assets import PAGE, SCRIPTS, build_assets
 from services.contracts.base import Resource
-from services.contracts.errors import AuthenticationFailed
+from services.contracts.errors import AuthenticationFailed, NotFound
 from services.core.web.auth import ANONYMOUS, Principal
 
-STATIC = Path(__file__).parent / "static"
 PREFIX = "/ui"
-MEDIA_TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+ASSETS = build_assets()
 HEADERS = {
-    # Nothing from another origin, no inline script, no frame.
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
+    "Content-Security-Policy": ASSETS.policy,
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-cache",
+    "Vary": "Accept-Encoding",
 }
 
 router = APIRouter(include_in_schema=False)
-
-
-@dataclass(frozen=True)
-class Asset:
-    """A static file of the dashboard."""
-
-    content: bytes
-    media_type: str
-    etag: str
-
-
-def _load() -> dict[str, Asset]:
-    """Every static file by its path; requests are served from this map, never from the disk."""
-    contents = {
-        path.relative_to(STATIC).as_posix(): path.read_bytes()
-        for path in sorted(STATIC.rglob("*"))
-        if path.suffix in MEDIA_TYPES
-    }
-    # Fetch all modules in parallel instead of one import level after another.
-    modules = (path for path in contents if path.endswith(".js"))
-    preloads = "".join(f'<link rel="modulepreload" href="{PREFIX}/{path}">' for path in modules)
-    page = contents["index.html"].replace(b"</head>", preloads.encode() + b"</head>")
-    return {
-        path: _asset(path, content) for path, content in (contents | {"index.html": page}).items()
-    }
-
-
-def _asset(path: str, content: bytes) -> Asset:
-    etag = f'"{sha256(content).hexdigest()[:32]}"'
-    return Asset(content, MEDIA_TYPES[PurePosixPath(path).suffix], etag)
-
-
-ASSETS = _load()
 
 
 class BrowserSession(Resource):
@@ -110,9 +65,23 @@ async def sign_out(gateway: Gateway) -> Response:
 @router.get(PREFIX)
 @router.get(f"{PREFIX}/{{path:path}}")
 async def page(request: Request, path: str = "") -> Response:
-    """Serve a static file; any other path is a view, which the single page routes itself."""
-    asset = ASSETS.get(path) or ASSETS["index.html"]
-    headers = {**HEADERS, "ETag": asset.etag}
+    """Serve a file; any other path is a view, which the single page routes itself."""
+    files = ASSETS.compressed if _accepts_gzip(request) else ASSETS.plain
+    if path.startswith(SCRIPTS) and path not in files:
+        raise NotFound(f"no script {path[:200]!r}: the dashboard has changed, reload the page")
+    asset = files.get(path, files[PAGE])
+    headers = {**HEADERS, "ETag": asset.etag, "Cache-Control": asset.caching}
     if request.headers.get("if-none-match") == asset.etag:
         return Response(status_code=304, headers=headers)
+    if asset.is_gzip:
+        headers["Content-Encoding"] = "gzip"
     return Response(asset.content, media_type=asset.media_type, headers=headers)
+
+
+def _accepts_gzip(request: Request) -> bool:
+    """Whether a request's Accept-Encoding accepts gzip (RFC 9110, section 12.5.3)."""
+    for each in request.headers.get("accept-encoding", "").lower().replace(" ", "").split(","):
+        coding, _, weight = each.partition(";q=")
+        if coding == "gzip":
+            return weight.strip("0.") != "" if weight else True
+    return False

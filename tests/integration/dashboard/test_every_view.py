@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, expect
 
-from services.api.dashboard.routes import STATIC
+from services.api.dashboard.assets import STATIC
 from tests.integration.dashboard.conftest import KEY
 from tests.support.accessibility import violations
 from tests.support.showcase import BEGIN, END, LONG, SEARCHED, Showcase

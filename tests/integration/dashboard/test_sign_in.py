@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.processes import running_gateway
 
@@ -23,6 +23,11 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+def sign_in(page: Page) -> None:
+    page.get_by_label("API key").fill(KEY)
+    page.get_by_role("button", name="Sign in").click()
+
+
 @contextmanager
 def signed_in(url: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=url, timeout=60) as client:
@@ -33,13 +38,68 @@ def signed_in(url: str) -> Iterator[httpx.Client]:
 
 def test_a_browser_signs_in_and_out(page: Page, locked: str) -> None:
     page.goto(f"{locked}/ui")
-    page.get_by_label("API key").fill(KEY)
-    page.get_by_role("button", name="Sign in").click()
+    sign_in(page)
 
     expect(page.get_by_text("No matching jobs.")).to_be_visible()
     assert page.evaluate("document.cookie") == ""
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_an_expired_session_asks_for_the_key_and_returns_to_the_page_as_it_was(
+    page: Page, locked: str, expected_errors: list[str]
+) -> None:
+    expected_errors.append("401 (Unauthorized)")
+    page.goto(f"{locked}/ui/start/rollout")
+    sign_in(page)
+    page.get_by_role("textbox", name="samples_per_prompt", exact=True).fill("7")
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page).to_have_title("Sign in · Temper")
+    expect(page.get_by_role("heading")).to_have_text(["Sign in"])
+
+    sign_in(page)
+    expect(page).to_have_title("Start a rollout · Temper")
+    expect(page.get_by_role("textbox", name="samples_per_prompt", exact=True)).to_have_value("7")
+    assert page.url == f"{locked}/ui/start/rollout"
+
+
+def test_a_live_page_asks_for_the_key_and_goes_on(
+    page: Page, locked: str, expected_errors: list[str]
+) -> None:
+    expected_errors.append("401 (Unauthorized)")
+    page.goto(f"{locked}/ui?text=nothing")
+    sign_in(page)
+    expect(page.get_by_text("No matching jobs.")).to_be_visible()
+    page.context.clear_cookies()
+    expect(page.get_by_label("API key")).to_be_focused()
+
+    sign_in(page)
+    expect(page.get_by_text("No matching jobs.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_text("")
+
+
+def test_a_view_that_loads_behind_the_sign_in_form_does_not_name_the_page(
+    page: Page, locked: str, expected_errors: list[str]
+) -> None:
+    expected_errors.append("401 (Unauthorized)")
+    page.goto(f"{locked}/ui")
+    sign_in(page)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/openapi.json", hold)
+    with page.expect_request("**/openapi.json"):
+        page.get_by_role("link", name="rollout", exact=True).click()
+    page.evaluate("window.dispatchEvent(new Event('signedout'))")
+    expect(page).to_have_title("Sign in · Temper")
+    held[0].continue_()
+
+    expect(page.locator("main h1")).to_have_text(["Start a rollout", "Sign in"])
+    expect(page).to_have_title("Sign in · Temper")
+    expect(page.get_by_role("heading")).to_have_text(["Sign in"])
 
 
 def test_the_cookie_stands_for_the_key(locked: str) -> None:

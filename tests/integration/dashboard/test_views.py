@@ -1,10 +1,14 @@
 """The dashboard in a browser, with jobs that run the script named by their suffix."""
 
+import itertools
 import json
 import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.gateway import GatewayClient
 
@@ -270,11 +274,30 @@ def test_pages_load_nothing_from_other_origins(gateway: GatewayClient) -> None:
 
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
-    assert "script-src 'self';" in policy
-    assert re.findall(r'(?:src|href)="(?!/)[^#]', answer.text) == []
-    assert 'rel="modulepreload" href="/ui/views/jobs.js"' in answer.text
+    assert "unsafe" not in policy
+    assert re.findall(r'(?:src|href)="(?![/"])[^#]', answer.text) == []
     again = gateway.http.get("/ui", headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_page_and_its_script_are_small_and_the_script_is_loaded_once(
+    gateway: GatewayClient,
+) -> None:
+    page = gateway.http.get("/ui")
+    (script,) = re.findall(r'data-src="(/ui/scripts/[^"]+)"', page.text)
+    answers = {
+        coding: gateway.http.get(script, headers={"Accept-Encoding": coding})
+        for coding in ("gzip, br", "identity", "br;q=1, gzip;q=0")
+    }
+
+    compressed, *plain = answers.values()
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert "immutable" in compressed.headers["cache-control"]
+    assert int(compressed.headers["content-length"]) < 150_000
+    assert {each.text for each in plain} == {compressed.text}
+    assert not any("content-encoding" in each.headers for each in plain)
+    assert page.headers["cache-control"] == "no-cache"
+    assert gateway.http.get("/ui/scripts/dashboard-0.js").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/ui/../app.py", "/ui/%2e%2e/app.py", "/ui/views/../../app.py"])
@@ -306,14 +329,146 @@ def test_an_incomplete_response_is_reported(page: Page, gateway: GatewayClient) 
     expect(page.get_by_role("alert")).to_have_text("the response was interrupted")
 
 
-def test_a_module_that_cannot_be_loaded_is_reported(
+def test_a_page_whose_script_fails_to_load_says_so_and_recovers(
     page: Page, gateway: GatewayClient, expected_errors: list[str]
 ) -> None:
     expected_errors.append("net::ERR_FAILED")
-    page.route("**/ui/views/workers.js", lambda route: route.abort())
+    page.route("**/ui/scripts/*", lambda route: route.abort())
     open_view(page, gateway, "/ui")
-    expect(page.get_by_role("alert")).to_have_text("The dashboard could not be loaded.")
+    main = page.locator("main")
+    expect(main).to_contain_text("The dashboard could not be loaded; trying again.")
+    expect(main.get_by_role("link", name="Reload")).to_be_visible()
 
     page.unroute_all()
-    page.get_by_role("button", name="Reload").click()
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+
+
+def test_a_view_whose_requests_fail_recovers(
+    page: Page, gateway: GatewayClient, expected_errors: list[str]
+) -> None:
+    expected_errors.append("net::ERR_FAILED")
+    job_id = gateway.submit("succeed")
+    page.route("**/v1/**", lambda route: route.abort())
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    expect(page.get_by_role("alert")).to_have_text("the gateway is not responding")
+
+    page.unroute_all()
+    expect(page.get_by_role("heading", name=job_id)).to_be_visible()
+
+
+STANDING = """async () => {
+    const chosen = document.activeElement;
+    const changed = () => new Promise((resolve) => {
+        const watching = { childList: true, characterData: true, attributes: true, subtree: true };
+        const observer = new MutationObserver(() => { observer.disconnect(); resolve(); });
+        observer.observe(document.querySelector("main"), watching);
+    });
+    for (let times = 0; times < 2; times += 1) {
+        await changed();
+        // All changes of a refresh are made in one task.
+        await new Promise((resolve) => { setTimeout(resolve, 50); });
+    }
+    return chosen !== document.body && chosen === document.activeElement;
+}"""
+"""Whether the focused element keeps the focus over two refreshes."""
+
+
+HURRIED = """
+    const wait = window.setTimeout;
+    window.setTimeout = (work, delay) => wait(work, Math.min(delay, 200));
+"""
+"""Refreshes every view several times a second."""
+
+
+def test_live_views_keep_the_focus(page: Page, gateway: GatewayClient) -> None:
+    page.add_init_script(HURRIED)
+    job_id = gateway.submit("forever")
+    gateway.wait_until(job_id, "running")
+    stub_live_views(page)
+    file_id = gateway.http.get(f"/v1/fine_tuning/jobs/{job_id}").json()["training_file"]
+    controls = {
+        "/ui": page.get_by_role("link", name=job_id),
+        f"/ui/jobs/{job_id}": page.get_by_role("button", name="cancel"),
+        "/ui/workers": page.get_by_role("region", name="1 workers"),
+        "/ui/evaluations": page.get_by_role("checkbox", name="Compare evaljob-1"),
+        "/ui/campaigns": page.get_by_role("link", name="campaign-1"),
+        "/ui/campaigns/campaign-1": page.get_by_role("link", name="base model").last,
+        f"/ui/data/{file_id}?check=checkjob-1": page.get_by_role("link", name="checkjob-1"),
+    }
+    lost = []
+    for path, control in controls.items():
+        open_view(page, gateway, path)
+        control.focus()
+        if not page.evaluate(STANDING):
+            lost.append(path)
+        assert page.locator("[aria-live] progress").count() == 0, path
+    gateway.cancel(job_id)
+
+    assert lost == []
+
+
+def test_a_press_during_a_refresh_is_a_click(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("forever")
+    gateway.wait_until(job_id, "running")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    page.get_by_role("button", name="cancel").hover()
+    page.mouse.down()
+    for _ in range(2):
+        with page.expect_response(f"**/v1/jobs/{job_id}"):
+            pass
+    page.mouse.up()
+
+    expect(page.locator(".status.cancelled")).to_be_visible()
+    assert gateway.job(job_id)["status"] == "cancelled"
+
+
+def stub_live_views(page: Page) -> None:
+    """Answer the lists of a page with contents that differ at each refresh."""
+    times = itertools.count(1)
+    state = {"created_at": 0, "started_at": 0, "finished_at": None, "error": None, "phase": None}
+    state |= {"status": "running", "queue_reason": None, "result": None, "base_model": "base"}
+
+    def progress() -> dict[str, Any]:
+        return {"step": next(times), "total_steps": 10_000, "percent": 1.5, "eta_seconds": 5.0}
+
+    def evaluations() -> list[dict[str, Any]]:
+        """A new one at each refresh, above a known one."""
+        one = state | {"id": "evaljob-1", "model": "base", "status": "succeeded"}
+        return [one | {"id": f"evaljob-{next(times) + 1}"}, one]
+
+    campaign = state | {
+        "id": "campaign-1",
+        "scenario": "addition",
+        "budget": {"loops": 5},
+        "branches": 1,
+        "acceptance": {"by": "mean", "above": 0},
+        "seeds": {"most": 1},
+    }
+
+    def loops() -> list[dict[str, Any]]:
+        number = next(times)
+        base = {"loop": 0, "model": "base", "parent": None, "accepted": None, "failure": None}
+        base |= {"comparison": None, "seeds": [], "search_score": number / 1000, "steps": []}
+        base |= {"final_score": None, "hypothesis": None, "reason": None, "failure_message": None}
+        return [base, base | {"loop": number, "parent": 0, "model": None}]
+
+    def worker() -> dict[str, Any]:
+        held = {"queues": ["training"], "gpus": [], "cpu_slots": next(times), "host": "host"}
+        return {"id": "worker-1", "started_at": 0, "heartbeat_at": 0, **held}
+
+    answers: dict[str, Callable[[], Any]] = {
+        "**/v1/workers": lambda: {"data": [worker()]},
+        "**/v1/evaluations?*": lambda: {"data": evaluations()},
+        "**/v1/campaigns?*": lambda: {"data": [campaign | {"progress": progress()}]},
+        "**/v1/campaigns/campaign-1": lambda: campaign | {"progress": progress()},
+        "**/v1/campaigns/campaign-1/loops": lambda: {"data": loops()},
+        "**/v1/checks/checkjob-1": lambda: (
+            state | {"id": "checkjob-1", "report": None, "progress": progress()}
+        ),
+    }
+    for pattern, answer in answers.items():
+        page.route(pattern, partial(fulfill, answer))
+
+
+def fulfill(answer: Callable[[], Any], route: Route) -> None:
+    route.fulfill(json=answer())

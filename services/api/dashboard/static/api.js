@@ -1,6 +1,7 @@
 // Client of the gateway's REST API.
 
 const TIME_LIMIT_SECONDS = 30;
+const RETRY_DELAYS_MS = [250, 750, 2000];
 const RETRY_MIN_MS = 500;
 const RETRY_MAX_MS = 15_000;
 
@@ -13,6 +14,22 @@ export class ApiError extends Error {
   }
 }
 
+/** The event of `window` when a request was refused because this browser is no longer signed in. */
+export const SIGNED_OUT = "signedout";
+
+/** Repeat the loading of something with a growing delay while the gateway does not answer. */
+async function repeated(load, signal, ended) {
+  for (const delay of RETRY_DELAYS_MS) {
+    try {
+      return await load();
+    } catch (error) {
+      if (ended?.aborted || signal.aborted || error.status !== 0) throw error;
+    }
+    await new Promise((resolve) => { setTimeout(resolve, delay); });
+  }
+  return load();
+}
+
 /** Fetch a successful response; throws ApiError. `ended` is the caller's own signal. */
 async function respond(path, init, ended) {
   let response;
@@ -23,6 +40,10 @@ async function respond(path, init, ended) {
     throw new ApiError(0, "the gateway is not responding");
   }
   if (response.ok) return response;
+  if (response.status === 401 && !init.headers?.Authorization) {
+    window.dispatchEvent(new Event(SIGNED_OUT));
+    throw new ApiError(401, "you are signed out");
+  }
   const answer = await response.json().catch(() => null);
   throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, problemsOf(answer?.error));
 }
@@ -39,14 +60,20 @@ function withTimeout(seconds, signal) {
   return signal ? AbortSignal.any([signal, limit]) : limit;
 }
 
-/** Fetch a JSON response; throws ApiError. */
-export async function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS } = {}) {
-  const response = await respond(path, {
+/** Fetch a JSON response, a GET several times if needed; throws ApiError. */
+export function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS } = {}) {
+  const init = {
     method,
     headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
     body: body === undefined ? undefined : JSON.stringify(body),
     signal: withTimeout(seconds, signal),
-  }, signal);
+  };
+  const load = () => requestOnce(path, init, signal);
+  return method === "GET" ? repeated(load, init.signal, signal) : load();
+}
+
+async function requestOnce(path, init, signal) {
+  const response = await respond(path, init, signal);
   if (response.status === 204) return null;
   const answer = await response.json().catch(() => undefined);
   signal?.throwIfAborted();
@@ -78,13 +105,13 @@ export function latestOf(load, onError, signal) {
  * if it is gone or ends before `from`. Throws ApiError.
  */
 export async function requestRange(path, from, to, signal) {
+  const init = {
+    headers: { Range: `bytes=${from}-${to - 1}` },
+    cache: "no-store", // With cached parts of a file that has grown, browsers request all of it.
+    signal: withTimeout(TIME_LIMIT_SECONDS, signal),
+  };
   try {
-    const response = await respond(path, {
-      headers: { Range: `bytes=${from}-${to - 1}` },
-      cache: "no-store", // With cached parts of a file that has grown, browsers request all of it.
-      signal: withTimeout(TIME_LIMIT_SECONDS, signal),
-    }, signal);
-    return await response.arrayBuffer();
+    return await repeated(async () => (await respond(path, init, signal)).arrayBuffer(), init.signal, signal);
   } catch (error) {
     if (error instanceof ApiError && [404, 416].includes(error.status)) return new ArrayBuffer(0);
     throw error;

@@ -1,21 +1,96 @@
 // DOM helpers. Text is always inserted as text, so no job output can become markup.
 
+const HANDLERS = Symbol("handlers");
+const KEY = Symbol("key");
+const VERSION = Symbol("version");
+
 /** Create an element with attributes, handlers (`onclick`, ...) and children; null children are skipped. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
+  element[HANDLERS] = {};
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) {
+      element[HANDLERS][name] = value;
+      element[name] = value;
+    } else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
 }
 
-/** Replace the children of an element only if they differ, to preserve focus and selection. */
+/** Give an element an identity among its siblings, by which `show` finds it again. */
+export function keyed(key, element) {
+  element[KEY] = key;
+  return element;
+}
+
+/** An element that `show` leaves alone while its version is the same, as it may have been expanded. */
+export function versioned(version, element) {
+  element[VERSION] = version;
+  return element;
+}
+
+/**
+ * Make the children of an element equal to `children`, changing only what differs: elements of the
+ * same key, or else of the same place and tag, stay, and with them focus, selection, scroll position
+ * and a press in progress.
+ */
 export function show(element, ...children) {
-  const next = h("div", {}, ...children);
-  if (next.innerHTML !== element.innerHTML) element.replaceChildren(...next.childNodes);
+  const next = [...h("div", {}, ...children).childNodes];
+  const wanted = new Set(next.map((node) => node[KEY]).filter((key) => key !== undefined));
+  const known = new Map();
+  for (const node of [...element.childNodes]) {
+    if (node[KEY] === undefined) continue;
+    if (wanted.has(node[KEY])) known.set(node[KEY], node);
+    else node.remove();
+  }
+  let place = element.firstChild;
+  for (const node of next) {
+    const found = node[KEY] === undefined ? unkeyed(place) : known.get(node[KEY]);
+    if (!found || !isAlike(found, node)) {
+      element.insertBefore(node, place);
+      continue;
+    }
+    if (found === place) place = place.nextSibling;
+    else if (element.moveBefore) element.moveBefore(found, place);
+    else element.insertBefore(found, place);
+    update(found, node);
+  }
+  while (place) {
+    const { nextSibling } = place;
+    place.remove();
+    place = nextSibling;
+  }
+}
+
+function unkeyed(node) {
+  return node?.[KEY] === undefined ? node : null;
+}
+
+function isAlike(one, other) {
+  return one.nodeName === other.nodeName && one[VERSION] === other[VERSION];
+}
+
+/** Give a node the attributes, handlers and children of another; what a person unfolded stays so. */
+function update(node, next) {
+  if (node.nodeType !== Node.ELEMENT_NODE) {
+    if (node.data !== next.data) node.data = next.data;
+    return;
+  }
+  if (node[VERSION] !== undefined) return;
+  for (const { name } of [...node.attributes]) {
+    if (name !== "open" && name !== "style" && !next.hasAttribute(name)) node.removeAttribute(name);
+  }
+  for (const { name, value } of next.attributes) {
+    if (name !== "open" && name !== "style" && node.getAttribute(name) !== value) node.setAttribute(name, value);
+  }
+  // The Content-Security-Policy forbids the attribute.
+  if (node.style.cssText !== next.style.cssText) node.style.cssText = next.style.cssText;
+  for (const name of Object.keys(node[HANDLERS] ?? {})) node[name] = null;
+  Object.assign(node, next[HANDLERS]);
+  node[HANDLERS] = next[HANDLERS];
+  show(node, ...next.childNodes);
 }
 
 /** Change a scrolling list, staying at its end if it was scrolled there. */
@@ -25,11 +100,20 @@ export function followEnd(element, change) {
   if (follows) element.scrollTop = element.scrollHeight;
 }
 
-/** A table: `columns` maps headings to functions of a row; `empty` is shown when there are no rows. */
+/**
+ * A table: `columns` maps headings to functions of a row; `empty` is shown when there are no rows.
+ * Rows are known again by their ids.
+ */
 export function table(caption, columns, rows, empty) {
   if (!rows.length) return h("p", { class: "quiet" }, empty);
   const head = Object.keys(columns).map((name) => h("th", { scope: "col" }, name));
-  const body = rows.map((row) => h("tr", {}, Object.values(columns).map((cell) => h("td", {}, cell(row) ?? ""))));
+  const seen = new Map();
+  const body = rows.map((row) => {
+    const element = h("tr", {}, Object.values(columns).map((cell) => h("td", {}, cell(row) ?? "")));
+    if (row.id === undefined) return element;
+    seen.set(row.id, (seen.get(row.id) ?? 0) + 1);
+    return keyed(`${row.id} ${seen.get(row.id)}`, element);
+  });
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
@@ -68,7 +152,7 @@ export function inline(items, separator, build) {
 /** A description list; terms without a value are omitted. */
 export function facts(entries) {
   const given = Object.entries(entries).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return h("dl", {}, given.map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
+  return h("dl", {}, given.map(([term, value]) => [keyed(`${term}:`, h("dt", {}, term)), keyed(term, h("dd", {}, value))]));
 }
 
 /** A labeled input or select. */

@@ -1,7 +1,7 @@
 // A job's configuration and results: the main results first, then all fields, with collapsible
 // results and lists.
 
-import { facts, h, table, whole } from "./dom.js";
+import { facts, h, keyed, show, table, versioned, whole } from "./dom.js";
 import { bytes, duration, json, number, oneDirection, words } from "./format.js";
 import { interval, isShare, value as metricValue } from "./metric_value.js";
 
@@ -26,8 +26,9 @@ export class JobDetails {
     if (known === this.known) return;
     this.known = known;
     const main = Object.entries(mainResults(job)).filter(([, result]) => result);
-    this.element.replaceChildren(
-      ...(main.length ? [h("h3", {}, "Main results"), facts(Object.fromEntries(main)), h("h3", {}, "All fields")] : []),
+    show(
+      this.element,
+      ...(main.length ? [keyed("main heading", h("h3", {}, "Main results")), keyed("main", facts(Object.fromEntries(main))), h("h3", {}, "All fields")] : []),
       facts(Object.fromEntries(given.flatMap(([name, value]) => this.flat(name, value)))),
     );
   }
@@ -43,14 +44,14 @@ export class JobDetails {
   /** A value as text, or as a collapsible element if it is long. */
   shown(name, value, asText) {
     if (value === null) return null;
-    if (typeof value === "string") return value.length > SHORT_CHARACTERS ? this.fold(name, `${number(value.length)} characters`, () => whole(value)) : h("bdi", {}, value);
+    if (typeof value === "string") return value.length > SHORT_CHARACTERS ? this.fold(name, value, `${number(value.length)} characters`, () => whole(value)) : h("bdi", {}, value);
     if (typeof value === "number") return asText(value);
     if (typeof value !== "object") return json(value);
     const items = Object.values(value);
     if (!items.length) return json(value);
     if (items.every((item) => item === null || typeof item !== "object") && Array.isArray(value)) return this.list(name, value, asText);
     const about = `${number(items.length)} ${items.length === 1 ? "entry" : "entries"}`;
-    return this.fold(name, about, () => (isTable(value) ? asTable(name, value, asText) : this.entries(name, value, asText)));
+    return this.fold(name, value, about, () => (isTable(value) ? asTable(name, value, asText) : this.entries(name, value, asText)));
   }
 
   list(name, values, asText) {
@@ -67,7 +68,7 @@ export class JobDetails {
   }
 
   /** A collapsible element whose content is built on first expansion. */
-  fold(name, summary, build) {
+  fold(name, value, summary, build) {
     const body = h("div");
     const toggle = ({ target }) => {
       if (!target.open) {
@@ -77,7 +78,7 @@ export class JobDetails {
       this.expanded.add(name);
       if (!body.children.length) body.append(...[build()].flat().filter(Boolean));
     };
-    return h("details", { open: this.expanded.has(name), ontoggle: toggle }, h("summary", {}, summary), body);
+    return versioned(JSON.stringify(value), h("details", { open: this.expanded.has(name), ontoggle: toggle }, h("summary", {}, summary), body));
   }
 }
 

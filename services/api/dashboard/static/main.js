@@ -1,6 +1,6 @@
 // Client-side routing and sign-in. Every view has its own URL.
 
-import { ApiError, request } from "./api.js";
+import { request, SIGNED_OUT } from "./api.js";
 import { h } from "./dom.js";
 import { campaignLoopView } from "./views/campaign_loop.js";
 import { campaignView, campaignsView } from "./views/campaigns.js";
@@ -44,33 +44,80 @@ const VIEWS = [
   [/^\/ui\/workers$/, workersView],
 ];
 
+const RETRY_MIN_MS = 1000;
+const RETRY_MAX_MS = 15_000;
+
 const main = document.getElementById("main");
 const signOut = document.getElementById("sign-out");
-let viewLifetime = new AbortController();
+/** The view shown: its container, its end, and whether it was built. */
+let view = { place: main, lifetime: new AbortController(), isBuilt: false };
+let signIn = null; // the container of the sign-in form
 
 /** Render the view of the current URL, with its own container and a signal aborted when it is left. */
 async function route({ focus = false } = {}) {
-  viewLifetime.abort();
-  viewLifetime = new AbortController();
-  const { signal } = viewLifetime;
-  const place = h("div");
-  main.replaceChildren(place);
+  view.lifetime.abort();
+  signIn = null;
+  const mine = { place: h("div", { class: "view" }), lifetime: new AbortController(), isBuilt: false };
+  const { signal } = mine.lifetime;
+  view = mine;
+  main.replaceChildren(mine.place);
+  new MutationObserver(nameView).observe(mine.place, { childList: true });
   markCurrentLink();
   try {
     const session = await request("/ui/session", { signal });
     signOut.hidden = !(session.keys_required && session.signed_in);
     if (!session.signed_in) {
-      signInView(place, () => route());
+      askForKey();
       return;
     }
-    await renderView(place, signal);
+    await renderView(mine.place, signal);
+    mine.isBuilt = true;
   } catch (error) {
-    if (signal.aborted) return;
-    if (error instanceof ApiError && error.status === 401) signInView(place, () => route());
-    else place.append(h("p", { class: "error", role: "alert" }, error.message), retryButton());
+    if (signal.aborted || error.status === 401) return;
+    mine.place.append(h("p", { class: "error", role: "alert" }, error.message), retryButton());
+    if (error.status === 0) recover(signal);
   }
-  document.title = `${main.querySelector("h1")?.textContent ?? "Temper"} · Temper`;
-  if (focus) main.focus();
+  if (focus && signIn === null) main.focus();
+}
+
+/** Render the view again by itself once the gateway responds. */
+async function recover(signal) {
+  for (let delay = RETRY_MIN_MS; !signal.aborted; delay = Math.min(2 * delay, RETRY_MAX_MS)) {
+    await new Promise((resolve) => { setTimeout(resolve, delay); });
+    const isBack = await request("/ui/session", { signal }).then(() => true, () => false);
+    if (isBack && !signal.aborted) {
+      route();
+      return;
+    }
+  }
+}
+
+/** Name the page after its view, as soon as that has a heading and unless it is hidden. */
+function nameView() {
+  const name = view.place.hidden ? "Sign in" : view.place.querySelector("h1")?.textContent;
+  document.title = name ? `${name} · Temper` : "Temper";
+}
+
+/** Put the sign-in form in front of the view, which is shown again afterward as it was left. */
+function askForKey() {
+  if (signIn !== null) return;
+  signIn = h("div");
+  view.place.hidden = true;
+  signOut.hidden = true;
+  main.append(signIn);
+  nameView();
+  signInView(signIn, () => {
+    if (!view.isBuilt) {
+      route();
+      return;
+    }
+    signIn.remove();
+    signIn = null;
+    view.place.hidden = false;
+    signOut.hidden = false;
+    nameView();
+    main.focus();
+  });
 }
 
 function renderView(place, signal) {
@@ -119,5 +166,6 @@ signOut.addEventListener("click", async () => {
   await request("/ui/session", { method: "DELETE" });
   route({ focus: true });
 });
+window.addEventListener(SIGNED_OUT, askForKey);
 window.addEventListener("popstate", () => route());
 route();

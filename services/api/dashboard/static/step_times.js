@@ -1,6 +1,6 @@
 // Time per step of an online training, as stacked bars and as a timeline with policy versions.
 
-import { h } from "./dom.js";
+import { h, keyed, show } from "./dom.js";
 import { duration, number } from "./format.js";
 
 const SHOWN_STEPS = 60;
@@ -59,11 +59,11 @@ export class StepTimes {
     const whole = steps.reduce((sum, { total }) => sum + total, 0) || 1;
     const sums = Object.keys(PARTS).map((part) => [part, steps.reduce((sum, { parts }) => sum + (parts[part] ?? 0), 0)]);
     const spent = sums.filter(([, seconds]) => seconds > 0);
-    replaceItems(this.bars, steps.map((one) => this.bar(one, longest)));
-    this.legend.replaceChildren(...spent.map(([part, seconds]) => h("li", { class: `part-${part}` }, `${PARTS[part]} ${Math.round((100 * seconds) / whole)}%`)));
+    show(this.bars, steps.map((one) => this.bar(one, longest)));
+    show(this.legend, spent.map(([part, seconds]) => h("li", { class: `part-${part}` }, `${PARTS[part]} ${Math.round((100 * seconds) / whole)}%`)));
     this.text.textContent = `Steps ${steps[0].step} to ${steps.at(-1).step}; the longest took ${duration(longest)}. Select a step to see its trajectories.`;
     this.bars.setAttribute("aria-label", `${this.text.textContent} ${[...this.legend.children].map((item) => item.textContent).join(", ")}`);
-    replaceItems(this.timeline, steps.slice(-ON_TIMELINE).map((one) => this.stretch(one)));
+    show(this.timeline, steps.slice(-ON_TIMELINE).map((one) => this.stretch(one)));
   }
 
   /** The latest steps, oldest first, with their seconds in total and by part. */
@@ -89,7 +89,7 @@ export class StepTimes {
       piece.style.height = `${(100 * seconds) / (longest || 1)}%`;
       stack.append(piece);
     }
-    return h("li", {}, stack);
+    return keyed(one.step, h("li", {}, stack));
   }
 
   /** A step on the timeline, sized by its duration; the policy version changes at its end. */
@@ -103,15 +103,8 @@ export class StepTimes {
       h("a", { href: this.addressOf(one.step), title: description(one), "aria-label": description(one) }, pieces),
       h("span", { class: "quiet" }, `${one.step}`, one.version === undefined ? null : h("strong", {}, ` v${one.version}`)));
     item.style.flexGrow = one.total || 1;
-    return item;
+    return keyed(one.step, item);
   }
-}
-
-/** Replace the items of a list, preserving the focus of its link. */
-function replaceItems(list, items) {
-  const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  list.replaceChildren(...items);
-  if (focused !== null) [...list.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
 }
 
 function spentOf({ parts }) {

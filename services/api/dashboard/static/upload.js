@@ -1,6 +1,6 @@
 // Uploads: in one request, or in parts for large files.
 
-import { ApiError, request } from "./api.js";
+import { ApiError, request, SIGNED_OUT } from "./api.js";
 
 const PART_BYTES = 32 * 2 ** 20;
 const TRIES = 3;
@@ -57,7 +57,10 @@ function send(path, form, progress, signal) {
     sending.onload = () => {
       const { status, response } = sending;
       if (status >= 200 && status < 300 && response) resolve(response);
-      else reject(new ApiError(status, response?.error?.message ?? `status ${status}`));
+      else if (status === 401) {
+        window.dispatchEvent(new Event(SIGNED_OUT));
+        reject(new ApiError(401, "you are signed out"));
+      } else reject(new ApiError(status, response?.error?.message ?? `status ${status}`));
     };
     sending.onerror = () => reject(new ApiError(0, "the gateway is not responding"));
     sending.onabort = () => reject(signal.reason);

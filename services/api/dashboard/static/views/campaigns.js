@@ -3,7 +3,7 @@
 import { poll, request } from "../api.js";
 import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
 import { isFinal, number, signed, time } from "../format.js";
-import { progress, status } from "./jobs.js";
+import { liveStatus, progress, status } from "./jobs.js";
 
 const REFRESH_SECONDS = 2;
 const PAGE = 100;
@@ -23,7 +23,7 @@ export function campaignsView({ place, signal }) {
 }
 
 export function campaignView({ place, signal }, id) {
-  const state = h("div", { "aria-live": "polite" });
+  const state = h("div");
   const tree = h("div");
   const problem = h("p", { class: "error", role: "alert" });
   const path = `/v1/campaigns/${id}`;
@@ -34,7 +34,7 @@ export function campaignView({ place, signal }, id) {
     problem.textContent = "";
     show(state, summary(campaign, loops));
     const widest = Math.max(...loops.flatMap((loop) => loop.comparison?.ci95.map(Math.abs) ?? []), 0);
-    show(tree, table("Attempts, each under its parent", attempts(id, widest), inTreeOrder(loops), "The base model has not been measured yet."));
+    show(tree, table("Attempts, each under its parent", attempts(id, widest), inTreeOrder(loops).map((row) => ({ ...row, id: row.loop.loop })), "The base model has not been measured yet."));
     return !isFinal(campaign);
   }
 
@@ -62,7 +62,7 @@ const PARENTS = {
 function summary(campaign, attempted) {
   const { loops, steps, hours, llm_tokens: tokens, gpu_hours: gpuHours, cost } = campaign.budget;
   return facts({
-    Status: status(campaign),
+    Status: liveStatus(campaign),
     Progress: progress(campaign),
     "Waiting for": campaign.queue_reason,
     Scenario: campaign.scenario,

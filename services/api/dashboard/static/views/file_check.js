@@ -3,7 +3,7 @@
 import { poll, request, withQuery } from "../api.js";
 import { facts, field, h, inline, sameBy, select, show, table } from "../dom.js";
 import { isFinal, json, number } from "../format.js";
-import { progress, status } from "./jobs.js";
+import { liveStatus, progress } from "./jobs.js";
 
 const REFRESH_SECONDS = 0.5;
 
@@ -22,7 +22,8 @@ export const METHODS = {
  */
 export function checkSection(file, state, keep, jump, signal) {
   const problem = h("p", { class: "error", role: "alert" });
-  const found = h("div", { "aria-live": "polite" });
+  const found = h("div");
+  const reported = h("div", { "aria-live": "polite" });
   const same = h("div");
   const method = select(METHODS, "supervised", showCommands);
   const model = h("input", { type: "text", list: "known-models", autocomplete: "off" });
@@ -46,7 +47,8 @@ export function checkSection(file, state, keep, jump, signal) {
     poll(REFRESH_SECONDS, async () => {
       const check = await request(`/v1/checks/${id}`, { signal: ends });
       problem.textContent = "";
-      show(found, summary(check), findings(check, jump));
+      show(found, summary(check));
+      show(reported, findings(check, jump));
       return !isFinal(check);
     }, (error) => { problem.textContent = error.message; }, ends);
   }
@@ -82,14 +84,14 @@ export function checkSection(file, state, keep, jump, signal) {
   open();
   return h("section", {}, h("h2", {}, "Check"),
     h("form", { class: "row", onsubmit: start }, field("Check for method", method), field("Count tokens with model", model), begin),
-    problem, found, same);
+    problem, found, reported, same);
 }
 
 function summary(check) {
   const report = check.report;
   return facts({
     Check: h("a", { href: `/ui/jobs/${check.id}` }, check.id),
-    Status: status(check),
+    Status: liveStatus(check),
     Progress: isFinal(check) ? null : progress(check),
     "Waiting for": check.queue_reason,
     Rows: report ? `${number(report.rows)}, all valid` : null,

@@ -5,6 +5,7 @@ import { configurationSection } from "../configuration.js";
 import { Charts } from "../curves.js";
 import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
+import { JobActions } from "../job_actions.js";
 import { JobDetails } from "../job_details.js";
 import { jobLineage } from "../job_lineage.js";
 import { LOG, LogTail } from "../log_tail.js";
@@ -12,7 +13,7 @@ import { Metrics, metricsPath } from "../metrics.js";
 import { notesSection } from "../notes.js";
 import { eventNumber, Phases } from "../phases.js";
 import { StepTimes } from "../step_times.js";
-import { progress, status } from "./jobs.js";
+import { liveStatus, progress } from "./jobs.js";
 
 const REFRESH_SECONDS = 1;
 const MOST_EVENTS = 500;
@@ -29,16 +30,11 @@ const ROUTES = {
   export: "/v1/exports",
   campaign: "/v1/campaigns",
 };
-const ACTIONS = {
-  cancel: ["validating_files", "queued", "running", "paused"],
-  pause: ["queued", "running"],
-  resume: ["paused"],
-  retry: ["failed"],
-};
-
 export async function jobView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
-  const state = h("div", { "aria-live": "polite" });
+  const state = h("div");
+  const failed = h("div", { "aria-live": "polite" });
+  const actions = new JobActions(id, () => watch());
   const details = new JobDetails();
   const links = h("div");
   const attempts = h("div");
@@ -55,7 +51,9 @@ export async function jobView({ place, signal, query, setQuery }, id) {
 
   place.append(
     h("h1", {}, id),
+    actions.element, // above the state: nothing that grows may move a button under the pointer
     state,
+    failed,
     h("section", {}, h("h2", {}, "Curves"), charts.element, sameBy(metricsPath(id), `temper logs ${id}`)),
     times.element,
     notesSection(id, null, signal),
@@ -86,7 +84,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
       take(event, metrics, draw, lines);
     };
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, attempts, details, links, lineage, files, log, phases, watch, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, failed, actions, attempts, details, links, lineage, files, log, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // Events before curves, so that no metric falls between them; the curves of a long job also take
     // longest to load.
     const latest = await latestEvents(id, LATEST, ends);
@@ -125,7 +123,9 @@ function write(event, lines) {
 async function refresh(id, parts, kind, signal) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   parts.metrics.startedAt = job.started_at;
-  show(parts.state, summary(job), actions(job, parts.watch), failure(job));
+  show(parts.state, summary(job));
+  show(parts.failed, failure(job));
+  parts.actions.update(job);
   await showAttempts(parts, job, signal);
   parts.phases.job = job;
   parts.phases.draw();
@@ -155,15 +155,16 @@ async function showAttempts(parts, job, signal) {
   const known = `${job.attempt} ${job.status}`;
   if (parts.attempts.dataset.known === known) return;
   const { data } = await request(`/v1/jobs/${job.id}/attempts?limit=100`, { signal });
-  parts.attempts.replaceChildren(table("Latest first", ATTEMPTS, data, "No worker has claimed the job yet."));
+  show(parts.attempts, table("Latest first", ATTEMPTS, data, "No worker has claimed the job yet."));
   parts.phases.attempts = data;
   parts.attempts.dataset.known = known;
 }
 
 function summary(job) {
   return facts({
-    Status: status(job),
+    Status: liveStatus(job),
     Progress: progress(job),
+    Requested: requested(job),
     "Waiting for": job.queue_reason,
     Kind: job.kind.replaceAll("_", " "),
     Priority: job.priority || null,
@@ -175,31 +176,18 @@ function summary(job) {
   });
 }
 
+/** What a running job was asked for and has not done yet. */
+function requested(job) {
+  if (isFinal(job)) return null;
+  if (job.cancel_requested_at !== null) return "to be cancelled, once its processes have ended";
+  return job.pause_requested_at !== null && job.status === "running" ? "to be paused, once a checkpoint is saved" : null;
+}
+
 function failure(job) {
   if (!job.error) return null;
   const rows = job.error.rows.map(({ row, message }) => h("li", {}, `row ${row}: `, h("bdi", {}, message)));
   return h("div", { class: "error-box" }, h("p", {}, h("strong", {}, job.error.code), " ", h("bdi", {}, job.error.message)),
     job.error.hint ? h("p", {}, job.error.hint) : null, rows.length ? h("ul", {}, rows) : null);
-}
-
-function actions(job, done) {
-  const problem = h("span", { class: "error", role: "alert" });
-  const buttons = Object.entries(ACTIONS).filter(([, statuses]) => statuses.includes(job.status)).map(([action]) =>
-    h("button", {
-      type: "button",
-      onclick: async (event) => {
-        event.target.disabled = true;
-        try {
-          await request(`/v1/jobs/${job.id}/${action}`, { method: "POST" });
-          await done();
-        } catch (error) {
-          problem.textContent = error.message;
-          event.target.disabled = false;
-        }
-      },
-    }, action));
-  return h("div", { class: "row" }, buttons, h("a", { href: `/ui/compare?jobs=${job.id}` }, "compare"),
-    h("a", { href: `/ui/jobs/${job.id}/clone` }, "clone"), problem);
 }
 
 /** Links to the other views of a job of this kind. */

@@ -87,6 +87,11 @@ export function status(job) {
   return h("span", { class: `status ${job.status}` }, words(job.phase && job.status === "running" ? job.phase : job.status));
 }
 
+/** The status of a job, announced when it changes: without clocks, a change is worth saying. */
+export function liveStatus(job) {
+  return h("span", { "aria-live": "polite" }, status(job));
+}
+
 /** The progress of a job as an element; null without any. */
 export function progress(job) {
   if (!job.progress) return null;

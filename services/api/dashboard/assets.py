@@ -1,0 +1,85 @@
+"""The dashboard's page, its script and its icon, built once at the start of the gateway."""
+
+import gzip
+from base64 import b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from services.api.dashboard.bundle import bundle
+
+STATIC = Path(__file__).parent / "static"
+PAGE = "index.html"
+SCRIPTS = "scripts/"
+"""The folder of the scripts' names, which change with their content."""
+
+JAVASCRIPT = "text/javascript; charset=utf-8"
+FOREVER = "public, max-age=31536000, immutable"
+REVALIDATED = "no-cache"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file for the browser."""
+
+    content: bytes
+    media_type: str
+    etag: str
+    caching: str
+    is_gzip: bool = False
+
+
+@dataclass(frozen=True)
+class Assets:
+    """The files by path, plain and compressed, and the Content-Security-Policy of the page."""
+
+    plain: dict[str, Asset]
+    compressed: dict[str, Asset]
+    policy: str
+
+
+def build_assets() -> Assets:
+    """Build all files; raises `BundleError`."""
+    sources = {
+        path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(STATIC.rglob("*.js"))
+    }
+    script = bundle(sources, "main.js").encode()
+    name = f"{SCRIPTS}dashboard-{_digest(script)}.js"
+    style = "".join((STATIC / each).read_text() for each in ("vendor/uPlot.css", "style.css"))
+    loader = sources["loader.js"]
+    page = (STATIC / PAGE).read_text()
+    for place, text in {"{style}": style, "{script}": name, "{loader}": loader}.items():
+        page = page.replace(place, text)
+    assets = {
+        PAGE: _asset(page.encode(), "text/html; charset=utf-8", REVALIDATED),
+        "icon.svg": _asset((STATIC / "icon.svg").read_bytes(), "image/svg+xml", REVALIDATED),
+        name: _asset(script, JAVASCRIPT, FOREVER),
+    }
+    # Nothing from another origin, no inline script or style but the page's own, no frame.
+    policy = (
+        f"default-src 'none'; script-src 'self' {_source(loader)}; style-src {_source(style)}; "
+        "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+    compressed = {path: _compressed(asset) for path, asset in assets.items()}
+    return Assets(assets, compressed, policy)
+
+
+def _asset(content: bytes, media_type: str, caching: str) -> Asset:
+    return Asset(content, media_type, f'"{_digest(content)}"', caching)
+
+
+def _compressed(asset: Asset) -> Asset:
+    content = gzip.compress(asset.content, mtime=0)
+    etag = f'"{_digest(content)}"'
+    return Asset(content, asset.media_type, etag, asset.caching, is_gzip=True)
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:32]
+
+
+def _source(text: str) -> str:
+    """The source expression that allows an inline script or style (CSP Level 2)."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
