@@ -133,6 +133,11 @@ class Curve(Resource):
     times: list[float | None] = Field(
         description="When each was reported, in seconds of the epoch; null where that is unknown."
     )
+    nonfinite_steps: list[int] = Field(
+        default_factory=list,
+        description="Steps whose value was NaN or infinite, which have no value; of a downsampled "
+        "metric the first of each interval.",
+    )
 
 
 class Curves(Resource):

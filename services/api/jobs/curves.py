@@ -174,7 +174,7 @@ def _record(line: bytes) -> Record | None:
     step = record.get("step") if isinstance(record, dict) else None
     if type(step) is not int or not 0 <= step <= MAX_STEP:
         return None
-    return Record(step, _time(record), _finite(record))
+    return Record(step, _time(record), _values(record))
 
 
 def _time(record: dict[str, Any]) -> float:
@@ -184,9 +184,14 @@ def _time(record: dict[str, Any]) -> float:
     return float(time)
 
 
-def _finite(record: dict[str, Any]) -> dict[str, float]:
-    return {
-        name: float(value)
-        for name, value in record.items()
-        if name not in _NOT_METRICS and type(value) in (int, float) and abs(value) <= MAX_VALUE
-    }
+def _values(record: dict[str, Any]) -> dict[str, float]:
+    """The values by name; NaN for those that are not finite, which reports write as null."""
+    found: dict[str, float] = {}
+    for name, value in record.items():
+        if name in _NOT_METRICS:
+            continue
+        if value is None:
+            found[name] = math.nan
+        elif type(value) in (int, float):
+            found[name] = float(value) if abs(value) <= MAX_VALUE else math.nan
+    return found

@@ -1,7 +1,7 @@
 """Curves downsampled to as many points as a plot can show."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,8 @@ MAX_METRICS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The metrics of a step, and when they were reported; NaN where that is unknown."""
+    """The metrics of a step, NaN where one was not finite, and when they were reported; NaN where
+    that is unknown."""
 
     step: int
     time: float
@@ -92,6 +93,7 @@ class DownsampledCurve:
         self._max_buckets = points // POINTS_PER_BUCKET
         self._width = 1
         self._buckets: dict[int, _Bucket] = {}
+        self._nonfinite: dict[int, int] = {}  # the first such step of each bucket
 
     @property
     def is_complete(self) -> bool:
@@ -99,11 +101,17 @@ class DownsampledCurve:
         return self._width == 1
 
     def extend(self, steps: Sequence[int], values: Sequence[float], times: Sequence[float]) -> None:
-        """Add points in the order in which they were reported; an unknown time is NaN."""
+        """Add points in the order in which they were reported; a value that is not finite and an
+        unknown time are NaN."""
         # The latest value of a step wins.
         order, at = np.unique(np.array(steps[::-1], np.int64), return_index=True)
         points = np.array(values[::-1], np.float64)[at]
         reported = np.array(times[::-1], np.float64)[at]
+        is_finite = np.isfinite(points)
+        self._set_nonfinite(order[~is_finite].tolist(), set(order[is_finite].tolist()))
+        if not is_finite.any():
+            return
+        order, points, reported = order[is_finite], points[is_finite], reported[is_finite]
         while len(np.unique(order // self._width)) > self._max_buckets:
             self._widen()
         buckets, begins = np.unique(order // self._width, return_index=True)
@@ -116,6 +124,16 @@ class DownsampledCurve:
             self._put(index, _Bucket(*bucket))
         while len(self._buckets) > self._max_buckets:
             self._widen()
+
+    def _set_nonfinite(self, steps: Sequence[int], repaired: Collection[int]) -> None:
+        """Add steps; a step that is reported again with a finite value has one."""
+        known = [step for step in self._nonfinite.values() if step not in repaired]
+        self._nonfinite = {}
+        for step in sorted([*known, *steps], reverse=True):
+            self._nonfinite[step // self._width] = step
+        if len(self._nonfinite) > self._max_buckets:
+            self._widen()
+            self._set_nonfinite((), ())
 
     def _widen(self) -> None:
         self._width *= 2
@@ -137,10 +155,12 @@ class DownsampledCurve:
             points = (bucket.low, bucket.high, bucket.first, bucket.last)
             by_step |= {point[0]: point for point in points}
         steps = sorted(by_step)
+        nonfinite = sorted(step for step in self._nonfinite.values() if step not in by_step)
         return Curve(
             steps=steps,
             values=[by_step[step][1] for step in steps],
             times=[_known(by_step[step][2]) for step in steps],
+            nonfinite_steps=nonfinite,
         )
 
 

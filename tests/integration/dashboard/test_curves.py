@@ -2,6 +2,7 @@
 
 import json
 import re
+from random import Random
 from typing import Any
 
 import pytest
@@ -188,3 +189,83 @@ def test_rest_returns_metrics_of_a_step_range(gateway: GatewayClient) -> None:
     assert found["metrics"]["loss"]["values"] == [1 / step for step in range(1001, 1021)]
     assert gateway.http.get(path, params={"from_step": -1}).status_code == 400
     assert gateway.http.get(path, params={"from_step": 5, "to_step": 4}).json()["metrics"] == {}
+
+
+def drawn(values: list[float | None]) -> dict[str, Any]:
+    """A curve of these values by step, as the gateway returns it; None is not finite."""
+    finite = {step: value for step, value in enumerate(values) if value is not None}
+    gone = [step for step, value in enumerate(values) if value is None]
+    times = [None] * len(finite)
+    known = {"steps": list(finite), "values": list(finite.values()), "times": times}
+    return known | {"nonfinite_steps": gone}
+
+
+def awkward_values() -> list[list[float | None]]:
+    """Series that leave a plot without a range or ticks unless it makes its own."""
+    random = Random(0)
+    scales = [0.0, 5e-324, 1e-300, 1e-7, 1.0, 100.0, 2.0**53, 1e20, 1e300, 1.79e308]
+    found: list[list[float | None]] = [[1, 1.0000001, 1], [None, None], [1, None, None, 2]]
+    for scale in [*scales, *(-each for each in scales)]:
+        for spread in (0.0, 2.0**-52, 1e-12, 1e-7, 1e-4):
+            found.append([scale * (1 - spread * random.random()) for _ in range(4)])
+        found.append([scale, -scale, 0.0, None])
+    return found
+
+
+@pytest.mark.parametrize("query", ["", "?scale=log"])
+def test_every_curve_is_drawn_whatever_its_values(
+    page: Page, gateway: GatewayClient, job: str, query: str
+) -> None:
+    curves = {f"metric {index:03}": drawn(each) for index, each in enumerate(awkward_values())}
+    far = {"steps": [2**53 - 1, 2**53], "values": [1, 2], "times": [None, None]}
+    curves |= {"loss": drawn([1, 2]), "zz far": far}
+    page.route(f"**/v1/jobs/{job}/metrics?*", lambda route: route.fulfill(json={"metrics": curves}))
+    open_view(page, gateway, f"/ui/jobs/{job}{query}")
+
+    # The page fails the test if a plot runs out of memory, and times out if one never ends.
+    expect(page.locator(".chart canvas")).to_have_count(len(curves))
+    expect(chart(page, "metric 001")).to_contain_text("NaN or infinite at steps 0, 1")
+    page.get_by_role("group", name="metric 000 over step").press("+")
+    expect(page).to_have_url(re.compile("from=0.5&to=1.5"))
+
+
+INK = """(canvas) => {
+    const { width, height } = canvas;
+    const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+    const columns = new Set();
+    for (let at = 0; at < data.length; at += 4) {
+        const [red, green, blue, alpha] = data.slice(at, at + 4);
+        if (alpha > 200 && red > 150 && green < 100 && blue < 60) columns.add((at / 4) % width);
+    }
+    return columns.size / width;
+}"""
+"""The share of a canvas's columns that a line of the first color crosses."""
+
+
+def test_a_value_that_is_not_finite_is_a_gap_and_marked(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    whole: list[float | None] = [1.0] * 20
+    broken: list[float | None] = [1.0] * 5 + [None] * 10 + [1.0] * 5
+    curves = {"loss": drawn(whole), "worse": drawn(broken)}
+    page.route(f"**/v1/jobs/{job}/metrics?*", lambda route: route.fulfill(json={"metrics": curves}))
+    open_view(page, gateway, f"/ui/jobs/{job}")
+
+    told = "NaN or infinite at steps 5, 6, 7, 8, 9 and 5 more"
+    expect(chart(page, "worse")).to_contain_text(told)
+    expect(chart(page, "loss").get_by_text("NaN or infinite")).to_be_hidden()
+    inked = [chart(page, name).locator("canvas").evaluate(INK) for name in curves]
+    assert inked[1] < 0.6 * inked[0]
+
+
+def test_a_job_has_the_same_color_in_every_chart(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    other = measured(gateway, 60, accuracy=0.5)
+    open_view(page, gateway, f"/ui/compare?jobs={job},{other}")
+    swatches = "(one) => [...one.querySelectorAll('.u-marker')].map((each) => each.style.border)"
+    expect(chart(page, "accuracy").locator("canvas")).to_be_visible()
+    both = chart(page, "loss").locator(".u-legend").evaluate(swatches)
+    alone = chart(page, "accuracy").locator(".u-legend").evaluate(swatches)
+
+    assert alone[-1] == both[-1] != both[-2]

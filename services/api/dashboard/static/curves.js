@@ -3,9 +3,13 @@
 import uPlot from "./vendor/uPlot.js";
 import { field, h, select } from "./dom.js";
 import { duration, number } from "./format.js";
+import { plot, tickLabels } from "./plot.js";
 
 const COLORS = ["#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be123c", "#4d7c0f"];
+const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]]; // one after the other when all colors are used
 const HEIGHT = 220;
+const MARK_HEIGHT = 8;
+const MOST_NAMED_STEPS = 5;
 const AXES = { step: "step", time: "time since start" };
 const KEYS = { "+": [0.5, 0], "=": [0.5, 0], "-": [2, 0], ArrowLeft: [1, -0.25], ArrowRight: [1, 0.25] };
 // Browsers limit how often a URL changes.
@@ -110,8 +114,18 @@ export class Charts {
       const chart = this.charts.get(name);
       if (chart && chart.series.length === data.length) this.put(chart, data);
       else this.make(name, data);
+      this.tellGaps(name);
     }
     this.refine();
+  }
+
+  /** Say at which steps a metric was not finite. */
+  tellGaps(name) {
+    const runs = [...this.runs].map(([run, metrics]) => [run, metrics.gaps(name)]).filter(([, steps]) => steps.length);
+    const told = runs.map(([run, steps]) => `${this.runs.size > 1 ? `${run}: ` : ""}${stepsText(steps)}`);
+    const place = this.boxOf(name).querySelector("p");
+    place.hidden = !told.length;
+    place.textContent = told.length ? `NaN or infinite at ${told.join("; ")}` : "";
   }
 
   put(chart, data) {
@@ -119,35 +133,39 @@ export class Charts {
     if (this.zoom !== null) chart.setScale("x", { min: this.zoom[0], max: this.zoom[1] });
   }
 
-  /** Axis positions, then the values of each run that has this metric; gaps are null. */
+  /**
+   * Axis positions, then the values of each run that has this metric: null where a value is not finite,
+   * undefined where there is none, which a line crosses.
+   */
   dataOf(name) {
     const having = [...this.runs.values()].filter((metrics) => metrics.series.has(name)).map((metrics) => metrics.points(name, this.axis));
     const places = [...new Set(having.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
-    return [places, ...having.map((points) => this.shown(places.map((place) => points.get(place) ?? null)))];
+    return [places, ...having.map((points) => this.shown(places.map((place) => points.get(place))))];
   }
 
   shown(values) {
     const smoothed = smooth(values, this.smoothing);
-    return this.isLog ? smoothed.map((value) => (value > 0 ? value : null)) : smoothed;
+    return this.isLog ? smoothed.map((value) => (value > 0 || value === null ? value : undefined)) : smoothed;
   }
 
   make(name, data) {
     this.charts.get(name)?.destroy();
     let box = this.boxOf(name);
     if (!box) {
-      const plot = h("div", { role: "group", tabindex: "0", onkeydown: (event) => this.move(event, name) });
-      box = h("section", { class: "chart", "data-name": name, "aria-label": name }, h("h3", {}, h("bdi", {}, name)), plot);
+      const canvas = h("div", { role: "group", tabindex: "0", onkeydown: (event) => this.move(event, name) });
+      box = h("section", { class: "chart", "data-name": name, "aria-label": name }, h("h3", {}, h("bdi", {}, name)), h("p", { class: "error", hidden: true }), canvas);
       const behind = [...this.grid.children].find((each) => each.dataset.name > name);
       this.grid.insertBefore(box, behind ?? null);
     }
     box.lastElementChild.setAttribute("aria-label", `${name} over ${AXES[this.axis]}: ${HINT}`);
-    const chart = new uPlot(this.options(name, box), data, box.lastElementChild);
+    const chart = plot(this.options(name, box), data, box.lastElementChild);
     this.charts.set(name, chart);
     if (this.zoom !== null) this.put(chart, data);
   }
 
   options(name, box) {
-    const runs = [...this.runs].filter(([, metrics]) => metrics.series.has(name));
+    // A run has the same color in every chart, whether or not the others have the metric.
+    const runs = [...this.runs].map(([run, metrics], index) => ({ run, metrics, index })).filter(({ metrics }) => metrics.series.has(name));
     const style = getComputedStyle(document.documentElement);
     const axis = { stroke: style.color, grid: { stroke: "#8884", width: 1 }, ticks: { stroke: "#8884" } };
     const place = this.axis === "time" ? elapsed : number;
@@ -159,20 +177,20 @@ export class Charts {
         drag: { x: true, y: false, setScale: false },
         bind: { dblclick: () => () => this.setZoom(null) },
       },
-      hooks: { setSelect: [(chart) => this.dragged(chart)] },
-      scales: { x: { time: false }, y: { distr: this.isLog ? 3 : 1 } },
+      hooks: { setSelect: [(chart) => this.dragged(chart)], draw: [(chart) => markGaps(chart, style.getPropertyValue("--bad"))] },
+      scales: { x: {}, y: { isLog: this.isLog } },
       axes: [
         { ...axis, values: (_, ticks) => ticks.map((tick) => place(tick)) },
-        { ...axis, size: 60, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
+        { ...axis, size: 60, values: (_, ticks) => tickLabels(ticks) },
       ],
       series: [
         { label: this.axis, value: (_, value) => place(value) },
-        ...runs.map(([run], index) => ({
+        ...runs.map(({ run, index }) => ({
           label: run,
           stroke: COLORS[index % COLORS.length],
+          dash: DASHES[Math.floor(index / COLORS.length) % DASHES.length],
           width: 1.5,
-          spanGaps: true,
-          value: (_, value) => number(value),
+          value: (_, value, __, at) => (at !== null && value === null ? "not finite" : number(value)),
         })),
       ],
     };
@@ -222,6 +240,27 @@ function zoomOf(query) {
   return Number.isFinite(from) && Number.isFinite(to) && from < to ? [from, to] : null;
 }
 
+/** Marks on the axis where values are not finite; the line has a gap there. */
+function markGaps(chart, color) {
+  const { ctx, bbox: { left, top, width, height } } = chart;
+  ctx.save();
+  ctx.fillStyle = color;
+  for (const values of chart.data.slice(1)) {
+    values.forEach((value, index) => {
+      if (value !== null) return;
+      const x = chart.valToPos(chart.data[0][index], "x", true);
+      if (x >= left && x <= left + width) ctx.fillRect(x - devicePixelRatio, top + height - MARK_HEIGHT * devicePixelRatio, 2 * devicePixelRatio, MARK_HEIGHT * devicePixelRatio);
+    });
+  }
+  ctx.restore();
+}
+
+function stepsText(steps) {
+  const named = steps.slice(0, MOST_NAMED_STEPS).map(number).join(", ");
+  const more = steps.length - MOST_NAMED_STEPS;
+  return `${steps.length === 1 ? "step" : "steps"} ${named}${more > 0 ? ` and ${number(more)} more` : ""}`;
+}
+
 /** Elapsed seconds, fractional below a minute. */
 function elapsed(seconds) {
   if (seconds === null || seconds === undefined) return "";
@@ -234,7 +273,7 @@ function smooth(values, weight) {
   let sum = 0;
   let total = 0;
   return values.map((value) => {
-    if (value === null) return null;
+    if (value === null || value === undefined) return value;
     sum = weight * sum + (1 - weight) * value;
     total = weight * total + (1 - weight);
     return sum / total;

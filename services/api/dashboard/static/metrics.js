@@ -10,7 +10,7 @@ export function metricsPath(jobId, range = {}) {
   return withQuery(`/v1/jobs/${jobId}/metrics`, { points: POINTS, ...range });
 }
 
-/** The metrics of a job: values by step of each name, and the time of each step. */
+/** The metrics of a job: values by step of each name, null where one was not finite, and the time of each step. */
 export class Metrics {
   constructor() {
     this.series = new Map();
@@ -61,9 +61,9 @@ export class Metrics {
 
   /** The series of a response; records their step times. */
   ingest({ metrics }) {
-    return new Map(Object.entries(metrics).map(([name, { steps, values, times }]) => {
+    return new Map(Object.entries(metrics).map(([name, { steps, values, times, nonfinite_steps: gaps = [] }]) => {
       steps.forEach((step, index) => { if (times[index] !== null) this.times.set(step, times[index]); });
-      return [name, new Map(steps.map((step, index) => [step, values[index]]))];
+      return [name, new Map([...steps.map((step, index) => [step, values[index]]), ...gaps.map((step) => [step, null])])];
     }));
   }
 
@@ -74,11 +74,17 @@ export class Metrics {
     // Event times are in whole seconds.
     if (Math.floor(this.times.get(step) ?? NaN) !== event.created_at) this.times.set(step, event.created_at);
     for (const [name, value] of Object.entries(values)) {
-      if (!Number.isFinite(value)) continue;
+      if (value !== null && !Number.isFinite(value)) continue;
       if (!this.series.has(name)) this.series.set(name, new Map());
       this.series.get(name).set(step, value); // a resumed job reports a step again
     }
     return true;
+  }
+
+  /** The steps at which a metric was not finite. */
+  gaps(name) {
+    const values = this.series.get(name) ?? new Map();
+    return [...values].filter(([, value]) => value === null).map(([step]) => step).sort((one, other) => one - other);
   }
 
   /** A metric's values by their position on an axis: step, or seconds since the job's start. */

@@ -1,10 +1,10 @@
 // One trajectory: its conversation with tool calls and results, and its tokens.
 
-import uPlot from "../vendor/uPlot.js";
 import { request } from "../api.js";
 import { facts, h, inline, sameBy, whole } from "../dom.js";
 import { duration, json, number, signed, words } from "../format.js";
 import { notesSection } from "../notes.js";
+import { plot, tickLabels } from "../plot.js";
 import { TokenText } from "../token_text.js";
 import { toolRun } from "../tool_run.js";
 import { TRAJECTORY_ROUTES } from "./trajectories.js";
@@ -146,11 +146,11 @@ function asJson(one, path, fileName) {
 /** Chart log-probability and policy version of each sampled token; inserted tokens are gaps. */
 function drawTokens(place, one, signal) {
   const sampled = (values) => values.map((value, index) => (one.response_mask[index] ? value : null));
-  const axis = { stroke: getComputedStyle(document.documentElement).color, grid: { stroke: "#8884" } };
-  const chart = new uPlot({
+  const axis = { stroke: getComputedStyle(document.documentElement).color, grid: { stroke: "#8884" }, values: (_, ticks) => tickLabels(ticks) };
+  const chart = plot({
     width: Math.max(200, place.clientWidth - 18),
     height: 200,
-    scales: { x: { time: false } },
+    scales: { x: {}, y: {}, version: {} },
     axes: [axis, { ...axis, size: 60 }, { ...axis, side: 1, scale: "version", grid: { show: false } }],
     series: [
       { label: "token" },
