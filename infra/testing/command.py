@@ -15,6 +15,7 @@ from infra.testing.azurite import fetch_azurite, has_azurite
 from infra.testing.chromium import has_chromium, install_chromium
 from infra.testing.compose import compose_command, fetch_compose
 from infra.testing.corpora import fetch_corpora, has_corpora
+from infra.testing.docker import has_engine, install_engine
 from infra.testing.languages import has_languages, install_languages
 from infra.testing.redis import has_redis, install_redis
 from infra.testing.verl import fetch_verl, has_verl
@@ -46,7 +47,8 @@ def main() -> int:
             complete &= _provide("docker compose", _has_compose, fetch_compose, log, lock)
             complete &= _provide("verl", has_verl, fetch_verl, log, lock)
             complete &= _provide("corpora", has_corpora, fetch_corpora, log, lock)
-            # One test needs it, and npm, which a machine need not have.
+            # A machine need not be able to have an engine, nor npm for the one test that needs it.
+            _provide("docker engine", has_engine, install_engine, log, lock)
             _provide("azurite", has_azurite, fetch_azurite, log, lock)
             if chosen.languages:
                 complete &= _provide("languages", has_languages, install_languages, log, lock)

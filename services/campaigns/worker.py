@@ -37,6 +37,7 @@ from services.core.jobs.workers import heartbeat, remove_worker
 from services.core.logging import configure_logging
 from services.core.process.supervised import lease_clock
 from services.core.settings import make_private
+from services.core.worker.heartbeat import touch_heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +97,7 @@ class CampaignWorker:
         with self._database.write() as session:
             heartbeat(session, self._id, list(CAMPAIGN.both), self._devices)
             cancel_orphans(session)
+        touch_heartbeat(self._settings.heartbeat_file)
 
     def _claim(self) -> Claim | None:
         """Validate new campaigns, then claim one that can take a step."""

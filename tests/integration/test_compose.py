@@ -25,6 +25,8 @@ WORKERS = {
     "gpu": {"trainer-gpu", "evaluator-gpu", "indexer-gpu"},
 }
 
+PROBE_OF_WORKERS = "/opt/temper/health/worker.py"
+
 Of = TypeVar("Of", bound=ProcessSettings)
 NONE: Mapping[str, str] = {}
 
@@ -102,7 +104,7 @@ def test_the_campaigns_worker_reaches_the_gateway_and_programs_through_it(
 
 @pytest.mark.parametrize(
     "variables",
-    [{}, {"SCRIPT_PROXY_ADDRESS": "10.9.9.5", "SCRIPT_SUBNET": "10.9.9.0/28"}],
+    [{}, {"SCRIPT_NETWORK": "10.9.9"}],
     ids=["defaults", "own-subnet"],
 )
 def test_worker_and_sandbox_agree_on_scripts_and_their_llms(
@@ -129,6 +131,9 @@ def test_worker_and_sandbox_agree_on_scripts_and_their_llms(
     assert service.sandbox_script_network == f"{address}:{worker.campaign_proxy_port}"
     (pool,) = stack["networks"]["scripts"]["ipam"]["config"]
     assert ip_address(address) in ip_network(pool["subnet"])
+    # Docker gives no other container the address, and none to the host in its place.
+    assert ip_address(address) not in ip_network(pool["ip_range"])
+    assert ip_network(pool["ip_range"]).subnet_of(ip_network(pool["subnet"]))
     assert service.sandbox_script_folders == {LISTED_AS: worker.campaign_script_data}
     shared = {
         name: (each["source"], each["target"], each.get("read_only", False))
@@ -242,10 +247,15 @@ def test_no_service_is_privileged(services: Services) -> None:
 
 def test_every_service_has_a_health_check(services: Services) -> None:
     for name, service in services.items():
-        own = "test" in service.get("healthcheck", {})
-        build = service.get("build")
-        of_image = build and "\nHEALTHCHECK " in (REPOSITORY / build["dockerfile"]).read_text()
-        assert own or of_image, name
+        assert "test" in service.get("healthcheck", {}), name
+
+
+def test_workers_touch_the_file_that_their_probes_read(services: Services) -> None:
+    for name, service in services.items():
+        probes_worker = PROBE_OF_WORKERS in service["healthcheck"]["test"]
+        touches = service.get("environment", {}).get("TEMPER_HEARTBEAT_FILE")
+        assert (touches == "/tmp/heartbeat") is probes_worker, name
+        assert not touches or any(each.startswith("/tmp:") for each in service["tmpfs"]), name
 
 
 def test_services_wait_for_a_healthy_database_and_broker(services: Services) -> None:

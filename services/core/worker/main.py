@@ -31,6 +31,7 @@ from services.core.logging import configure_logging
 from services.core.process.supervised import lease_clock
 from services.core.settings import make_private
 from services.core.worker.handler import Handler, ServedKind
+from services.core.worker.heartbeat import touch_heartbeat
 from services.core.worker.presence import Presence, take_from_dead_workers
 from services.core.worker.run import ClaimRun
 from services.core.worker.settings import WorkerSettings
@@ -66,6 +67,7 @@ class Executor:
         self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self.workers_folder = self._artifacts.workers()
         self.presence = Presence(self.workers_folder, self.worker_id)
+        self.heartbeat_file = settings.heartbeat_file
         self.stopping = threading.Event()
         self._kinds = kinds
         self._handlers = {kind.queues.work: kind.handler for kind in kinds}
@@ -214,6 +216,7 @@ def _send_heartbeats(executor: Executor) -> None:
                 for queue in to_wake:
                     add_wake_up(session, queue)
             to_wake = []
+            touch_heartbeat(executor.heartbeat_file)
             if taken := take_from_dead_workers(executor.database, executor.workers_folder):
                 logger.warning("recovered %d jobs of killed workers of this host", taken)
         except DATABASE_AWAY:

@@ -1,5 +1,6 @@
 """Settings of a worker process."""
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, JsonValue, SecretStr
@@ -15,6 +16,11 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings):
     """What a worker process offers, how it runs its children, and which tools they reach."""
 
     host_name: str = Field(default="", description="This host in leases; empty: its name.")
+    heartbeat_file: Path | None = Field(
+        default=None,
+        description="File that a worker touches with each heartbeat, for health probes; null: "
+        "none.",
+    )
     cpu_slots: int = Field(
         default=1,
         ge=0,

@@ -24,11 +24,6 @@ def test_only_the_sandbox_image_runs_as_root(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_every_image_has_a_health_check(path: Path) -> None:
-    assert any(line.startswith("HEALTHCHECK ") for line in _final_stage(path))
-
-
-@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
 def test_every_image_copies_exactly_what_its_service_imports(path: Path) -> None:
     copied = {
         part
