@@ -34,12 +34,13 @@ LEFT_OUT = {"vllm/cpu": ("torchvision", "torchaudio", "torchcodec", "triton")}
 def sources() -> dict[str, Path]:
     """Files of direct requirements by name: core, dev, docs, training/cpu, ...
 
-    The order matters: dev.in is constrained by the lock of core.in.
+    The order matters: dev.in and sandbox.in are constrained by the lock of core.in.
     """
     runtimes = INFRA / "runtimes"
     return {
         "core": INFRA / "requirements" / "core.in",
         "dev": INFRA / "requirements" / "dev.in",
+        "sandbox": INFRA / "requirements" / "sandbox.in",
         "docs": INFRA / "requirements" / "docs.in",
         **{f"{path.parent.name}/{path.stem}": path for path in sorted(runtimes.glob("*/*.in"))},
     }

@@ -12,7 +12,7 @@ from services.sandbox.languages import catalog
 from services.sandbox.languages.catalog import LANGUAGES
 from services.sandbox.languages.declaration import LanguageSpec
 
-DOCKERFILE = Path(catalog.__file__).parents[1] / "Dockerfile"
+DOCKERFILE = Path(catalog.__file__).parents[3] / "Dockerfile"
 ALL = pytest.mark.parametrize("language", LANGUAGES.values(), ids=lambda language: language.name)
 
 
