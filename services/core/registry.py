@@ -24,6 +24,7 @@ from services.core.artifacts import (
 )
 from services.core.db.tables import CheckpointRow, FileRow, JobRow, ModelRow
 from services.core.model_code import HUB_PREFIX, check_code
+from services.core.readable import check_readable
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ def _weights(
         path = model_root / row.folder
     else:
         path = artifacts.job(str(row.job_id)) / str(row.job_path)
+    check_readable(path, row.id, param="model")
     if not path.is_dir():
         raise InvalidRequest(f"the folder of model {row.id!r} is gone", param="model")
     return ModelSource(path=path, trusted=may_run)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.models import ModelKind
+from services.core.readable import check_readable
 
 CONFIG = "config.json"
 ADAPTER_CONFIG = "adapter_config.json"
@@ -34,6 +35,7 @@ def inspect_folder(root: Path, name: str) -> ModelFolder:
 
 def _inspect(root: Path, name: str) -> ModelFolder:
     folder = _inside(root, name)
+    check_readable(folder, name, param="folder")
     if not folder.is_dir():
         raise InvalidRequest(f"no folder {name!r} under the model root", param="folder")
     kind = ModelKind.ADAPTER if (folder / ADAPTER_CONFIG).is_file() else ModelKind.FULL
