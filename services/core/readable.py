@@ -12,7 +12,7 @@ def check_readable(folder: Path, name: str, param: str) -> None:
     """Raise `InvalidRequest` if the folder of a model, or anything in it, cannot be read.
 
     Services may run as another user than the one who put the model there; in containers they
-    always do. ``name`` is what the request calls the model. A missing folder is no concern here.
+    always do. ``name`` is what the request calls the model. A folder that is missing passes.
     """
     path = _unreadable(folder)
     if path is None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address, ip_network
@@ -19,11 +20,9 @@ from services.core.web.auth import hash_key, known_hash
 from services.sandbox.settings import SandboxSettings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PROFILES = {"default": [], "gpu": ["--profile", "gpu"]}
-WORKERS = {
-    "default": {"trainer", "evaluator", "indexer"},
-    "gpu": {"trainer-gpu", "evaluator-gpu", "indexer-gpu"},
-}
+WHOLE = "docker-compose.yml"
+VARIANTS = {"default": [WHOLE], "gpu": [WHOLE, "infra/compose/gpu.yml"]}
+WORKERS = {"trainer", "evaluator", "indexer"}
 
 PROBE_OF_WORKERS = "/opt/temper/health/worker.py"
 
@@ -41,23 +40,26 @@ def command() -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module", params=PROFILES)
-def profile(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(scope="module", params=VARIANTS)
+def variant(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 def _config(
     command: list[str],
-    profile: str,
+    variant: str,
     *options: str,
-    files: Sequence[str] = (),
+    more: Sequence[str] = (),
+    profile: str = "",
     variables: Mapping[str, str] = NONE,
+    env_file: str = os.devnull,
 ) -> str:
-    named = [word for file in files for word in ("-f", file)]
+    named = [word for file in (*VARIANTS[variant], *more) for word in ("-f", file)]
+    chosen = ["--env-file", env_file, *(["--profile", profile] if profile else [])]
     # Ignore variables that the developer's shell sets for another stack.
-    ignored = ("COMPOSE_", "TEMPER_", "POSTGRES_")
+    ignored = ("COMPOSE_", "TEMPER_", "POSTGRES_", "PIP_", "HF_")
     checked = subprocess.run(
-        [*command, *named, *PROFILES[profile], "config", *options],
+        [*command, *named, *chosen, "config", *options],
         cwd=REPOSITORY,
         env={
             **{key: value for key, value in os.environ.items() if not key.startswith(ignored)},
@@ -74,20 +76,20 @@ def _config(
 
 
 @pytest.fixture(scope="module")
-def services(command: list[str], profile: str) -> Services:
-    services: Services = json.loads(_config(command, profile, "--format", "json"))["services"]
+def services(command: list[str], variant: str) -> Services:
+    services: Services = json.loads(_config(command, variant, "--format", "json"))["services"]
     return services
 
 
-def test_the_compose_file_is_valid(command: list[str], profile: str) -> None:
-    assert _config(command, profile, "-q") == ""
+def test_the_compose_file_is_valid(command: list[str], variant: str) -> None:
+    assert _config(command, variant, "-q") == ""
 
 
 def test_the_profile_contains_the_gateway_its_state_tools_and_workers(
-    services: Services, profile: str
+    services: Services, variant: str
 ) -> None:
     tools = {"sandbox", "retrieval"}
-    assert set(services) == {"api", "campaigns", "redis", "postgres"} | tools | WORKERS[profile]
+    assert set(services) == {"api", "campaigns", "redis", "postgres"} | tools | WORKERS
 
 
 def test_the_campaigns_worker_reaches_the_gateway_and_programs_through_it(
@@ -201,11 +203,11 @@ def test_the_sandbox_has_limits_and_reads_only_data_of_scripts(services: Service
 
 
 def test_the_sandbox_has_no_secrets_and_reaches_only_gateway_and_campaigns(
-    command: list[str], profile: str, services: Services
+    command: list[str], variant: str, services: Services
 ) -> None:
     others = {"tools": "api", "scripts": "campaigns"}
     assert set(services["sandbox"]["networks"]) == set(others)
-    networks = json.loads(_config(command, profile, "--format", "json"))["networks"]
+    networks = json.loads(_config(command, variant, "--format", "json"))["networks"]
     without_the_host = {"com.docker.network.bridge.inhibit_ipv4": "true"}
     for network, other in others.items():
         on_it = {name for name, each in services.items() if network in each["networks"]}
@@ -265,21 +267,79 @@ def test_services_wait_for_a_healthy_database_and_broker(services: Services) -> 
             assert waits == {"postgres": "service_healthy", "redis": "service_healthy"}, name
 
 
-def test_only_gpu_workers_request_gpus(services: Services) -> None:
+def test_only_gpu_workers_request_gpus(services: Services, variant: str) -> None:
+    with_gpus = WORKERS if variant == "gpu" else set()
     for name, service in services.items():
         devices = service.get("deploy", {}).get("resources", {}).get("reservations", {})
-        assert bool(devices.get("devices")) is name.endswith("-gpu"), name
+        assert bool(devices.get("devices")) is (name in with_gpus), name
         accelerator = service.get("build", {}).get("args", {}).get("ACCELERATOR", "cpu")
-        assert accelerator == ("cuda" if name.endswith("-gpu") else "cpu"), name
+        assert accelerator == ("cuda" if name in with_gpus else "cpu"), name
+        assert service["image"].endswith(":cuda") is (name in with_gpus), name
 
 
-def test_only_workers_are_given_the_variables_of_trackers(services: Services, profile: str) -> None:
+@pytest.mark.parametrize("limit", [("MEMORY", "mem_limit", "5368709120"), ("CPUS", "cpus", 1.5)])
+def test_every_container_can_have_limits(
+    command: list[str], variant: str, services: Services, limit: tuple[str, str, object]
+) -> None:
+    name, field, wanted = limit
+    given = {"MEMORY": "5g", "CPUS": "1.5"}[name]
+    variables = {f"{service.upper()}_{name}": given for service in services}
+    text = _config(command, variant, "--format", "json", variables=variables)
+    limited = json.loads(text)["services"]
+    assert {each: service[field] for each, service in limited.items()} == dict.fromkeys(
+        services, wanted
+    )
+    unlimited = {each for each, service in services.items() if not service.get(field)}
+    assert unlimited == set(services) - ({"sandbox"} if name == "MEMORY" else set())
+
+
+def test_the_example_of_variables_is_complete(command: list[str], tmp_path: Path) -> None:
+    example = (REPOSITORY / ".env.example").read_text()
+    named = re.findall(r"^#([A-Z_]+)=(.*)$", example, re.MULTILINE)
+    text = (REPOSITORY / WHOLE).read_text()
+    with_default = dict(re.findall(r"\$\{([A-Z_]+):-([^}]*)\}", text))
+    passed_on = re.findall(r"^ +([A-Z_]+):(?: #.*)?$", text, re.MULTILINE)
+    wanted = {**dict.fromkeys(passed_on, ""), **with_default}
+    of_compose = {"COMPOSE_FILE": "docker-compose.yml:infra/compose/gpu.yml"}
+    assert dict(named) == {**wanted, **of_compose}
+    assert len(named) == len(dict(named))
+
+    # Its defaults are those of the file, and each variable reaches a service from it.
+    both = ("--format", "json")
+    defaults = tmp_path / "defaults"
+    defaults.write_text("".join(f"{name}={value}\n" for name, value in with_default.items()))
+    plain = _config(command, "default", *both, profile="cli")
+    assert _config(command, "default", *both, profile="cli", env_file=str(defaults)) == plain
+    for name in passed_on:
+        one = tmp_path / name
+        one.write_text(f"{name}=value-of-it\n")
+        if name == "PIP_INDEX_URL" or name.startswith("TEMPER_"):
+            found = _config(command, "default", *both, profile="cli", env_file=str(one))
+            assert "value-of-it" in found, name
+
+
+def test_nobody_commits_the_variables_of_a_machine() -> None:
+    assert ".env" in (REPOSITORY / ".gitignore").read_text().split()
+
+
+def test_the_command_line_asks_the_gateway_of_the_stack(command: list[str]) -> None:
+    text = _config(command, "default", "--format", "json", profile="cli")
+    stack = json.loads(text)["services"]
+    cli = stack["cli"]
+    assert cli["environment"]["TEMPER_API_URL"] == "http://api:8080"
+    assert set(cli["networks"]) & set(stack["api"]["networks"])
+    assert cli["build"]["target"] == "cli"
+    assert (cli["user"], cli["read_only"], cli["cap_drop"]) == ("10001:10001", True, ["ALL"])
+    assert cli["restart"] == "no"
+
+
+def test_only_workers_are_given_the_variables_of_trackers(services: Services, variant: str) -> None:
     trackers = {name.upper() for name in TrackerName}
     for name, service in services.items():
         variables = service.get("environment", {})
         of_trackers = {each.split("_")[0] for each in variables} & trackers
-        assert of_trackers == (trackers if name in WORKERS[profile] else set()), name
-        assert ("TEMPER_TRACKERS" in variables) is (name in WORKERS[profile]), name
+        assert of_trackers == (trackers if name in WORKERS else set()), name
+        assert ("TEMPER_TRACKERS" in variables) is (name in WORKERS), name
 
 
 def test_the_database_and_the_broker_have_a_separate_network(services: Services) -> None:
@@ -288,10 +348,10 @@ def test_the_database_and_the_broker_have_a_separate_network(services: Services)
 
 
 def test_an_override_file_enables_full_sandbox_isolation(
-    command: list[str], profile: str, services: Services
+    command: list[str], variant: str, services: Services
 ) -> None:
-    files = ("docker-compose.yml", "infra/compose/sandbox-full.yml")
-    full = json.loads(_config(command, profile, "--format", "json", files=files))["services"]
+    more = ("infra/compose/sandbox-full.yml",)
+    full = json.loads(_config(command, variant, "--format", "json", more=more))["services"]
 
     sandbox = full.pop("sandbox")
     assert {name: service for name, service in services.items() if name != "sandbox"} == full
@@ -303,10 +363,10 @@ def test_an_override_file_enables_full_sandbox_isolation(
 
 
 def test_an_override_file_gives_the_sandbox_control_groups_of_its_own(
-    command: list[str], profile: str, services: Services
+    command: list[str], variant: str, services: Services
 ) -> None:
-    files = ("docker-compose.yml", "infra/compose/sandbox-cgroups.yml")
-    with_groups = json.loads(_config(command, profile, "--format", "json", files=files))["services"]
+    more = ("infra/compose/sandbox-cgroups.yml",)
+    with_groups = json.loads(_config(command, variant, "--format", "json", more=more))["services"]
 
     sandbox, default = with_groups.pop("sandbox"), services["sandbox"]
     assert {name: service for name, service in services.items() if name != "sandbox"} == with_groups

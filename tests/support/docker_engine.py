@@ -30,6 +30,8 @@ class Engine:
 
     folder: Path
     compose_program: Sequence[str]
+    project: Path = REPOSITORY
+    """The folder with the compose file."""
     variables: dict[str, str] = field(default_factory=dict)
     """Environment variables of Docker Compose, as an operator's shell has them."""
     _process: "subprocess.Popen[bytes] | None" = None
@@ -80,9 +82,14 @@ class Engine:
         files: Sequence[str] = (),
         stdin: bytes | None = None,
     ) -> str:
-        """Run Docker Compose on the repository's file, or on ``files``; return its output."""
+        """Run Docker Compose on the project's file, or on ``files``; return its output.
+
+        The variables of a developer's own ``.env`` in the repository are left out.
+        """
+        own = ["--env-file", os.devnull] if self.project == REPOSITORY else []
         named = [word for file in files for word in ("-f", file)]
-        return self._run([*self.compose_program, *named, *arguments], self.variables, stdin)
+        command = [*self.compose_program, *own, *named, *arguments]
+        return self._run(command, self.variables, stdin)
 
     def containers(self) -> dict[str, dict[str, Any]]:
         """What the engine knows of each of the stack's containers, by the name of its service."""
@@ -118,7 +125,7 @@ class Engine:
     ) -> str:
         done = subprocess.run(
             command,
-            cwd=REPOSITORY,
+            cwd=self.project,
             env=self._environment(variables),
             input=stdin if stdin is not None else b"",
             capture_output=True,
