@@ -53,6 +53,8 @@ from services.api.serving.routes import usage as key_usage
 from services.api.serving.servings import Servings
 from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
+from services.api.stack import degraded
+from services.api.stack import router as stack
 from services.api.tool_routes import tool_router, tool_services
 from services.api.trajectories.routes import ROUTERS as TRAJECTORIES
 from services.api.uploads.parts import UploadParts
@@ -110,6 +112,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
             "artifacts": lambda: _check_writable(context.artifacts),
             "dispatcher": context.dispatcher.check,
         },
+        degraded=lambda: degraded(settings.home),
         lifespan=lifespan,
         keyless_hosts=settings.keyless_hosts,
         larger_bodies={
@@ -127,7 +130,8 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     training = (fine_tuning, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
     storage = (files, file_rows, uploads, artifacts, notes)
-    others = (*storage, indexing, jobs, workers, curves, attempts, dashboard, alerts, webhooks)
+    alerting = (alerts, webhooks)
+    others = (*storage, *alerting, indexing, jobs, workers, stack, curves, attempts, dashboard)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)

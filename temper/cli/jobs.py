@@ -10,7 +10,8 @@ from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
 from temper.cli.job_view import JOB_COLUMNS, RESOURCES, event_line, job_fields, job_row
 from temper.cli.output import JsonOption, Output
-from temper.client import Temper
+from temper.cli.services import local_services, note_disturbed
+from temper.client import Temper, Unreachable
 from temper.client.jobs import JobResource, Jobs
 
 JobId = Annotated[str, typer.Argument(metavar="ID")]
@@ -50,17 +51,23 @@ def ps(
     most: Limit = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List jobs of all kinds, newest first."""
+    """List jobs of all kinds, newest first, and services of the stack that do not run."""
     out = Output(as_json)
     labels = parse_metadata(metadata)
-    with connect() as client:
-        page = client.jobs.page(kind=kind, status=status, metadata=labels, text=text, most=most)
+    try:
+        with connect() as client:
+            page = client.jobs.page(kind=kind, status=status, metadata=labels, text=text, most=most)
+            services = client.services()
+    except Unreachable:
+        note_disturbed(out, local_services())  # one of them may be the gateway
+        raise
     if as_json:
         out.document(page)
-        return
-    out.table(JOB_COLUMNS, (job_row(job) for job in page.data))
-    if page.has_more:
+    else:
+        out.table(JOB_COLUMNS, (job_row(job) for job in page.data))
+    if page.has_more and not as_json:
         out.note(f"more jobs exist; -n {most * 2} shows them")
+    note_disturbed(out, services)
 
 
 def show(job_id: JobId, as_json: JsonOption = False) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
+from services.contracts.stack import ServiceStatus
 from temper.cli.exit_codes import ExitCode
 from temper.cli.gateway import default_port
 from temper.cli.output import JsonOption, Output
@@ -15,11 +16,11 @@ from temper.cli.units import duration
 from temper.client import Temper
 from temper.settings import ClientSettings, load_settings
 from temper.stack.addresses import access_of, addresses_of
-from temper.stack.child import Crashed, Restarted
+from temper.stack.child import Event, Exited, Restarted
 from temper.stack.detached import end_stack, start_detached
 from temper.stack.services import Address, Service
 from temper.stack.signals import stop_requested
-from temper.stack.state import AbsentService, StackFile, StackState, StackStatus
+from temper.stack.state import RunningService, StackFile, StackState, StackStatus
 from temper.stack.supervisor import Stack
 
 Port = Annotated[
@@ -106,7 +107,7 @@ def _up_here(
         out.note(f"starting the stack in {settings.home}")
         stack.start()
         try:
-            if stack.wait_ready(stop, timeout):
+            if stack.wait_ready(stop, timeout, lambda event: _report(out, event)):
                 _print(out, stack.state, time.monotonic() - begun)
                 out.note("Ctrl-C stops it")
                 stack.watch(stop, lambda event: _report(out, event))
@@ -115,16 +116,19 @@ def _up_here(
     out.note("the stack has stopped")
 
 
-def _report(out: Output, event: Crashed | Restarted | AbsentService) -> None:
-    if isinstance(event, AbsentService):
-        out.note(_without(event), "red")
-        return
+def _report(out: Output, event: Event) -> None:
+    service = event.service
     if isinstance(event, Restarted):
-        out.note(f"{event.service.name.value} was restarted as process {event.service.process.pid}")
-        return
-    out.note(f"{event.cause.message}; restarting in {event.restart_in:g} s", "red")
-    for line in event.cause.last_lines:
-        out.note(f"  {line}")
+        out.note(f"{service.name.value} was restarted as process {service.process.pid}")
+    elif not isinstance(event, Exited):
+        out.note(f"{service.name.value} has recovered")
+    elif service.condition.status is ServiceStatus.FAILED:
+        out.note(_without(service), "red")
+    else:
+        out.note(f"{event.cause.message}; restarting in {event.restart_in:g} s", "red")
+    if isinstance(event, Exited):
+        for line in event.cause.last_lines:
+            out.note(f"  {line}")
 
 
 def _up_detached(
@@ -155,12 +159,17 @@ def _print(out: Output, state: StackState, seconds: float | None) -> None:
     out.line(f"ready at {state.url}" + ("" if seconds is None else f" after {duration(seconds)}"))
     out.line(f"dashboard at {state.url}/ui")
     for service in state.services:
+        if service.condition.retry_at is not None:
+            continue
         where = f"  {service.url}" if service.url and service.url != state.url else ""
         name = service.name.value.ljust(10)
         out.line(f"  {name} process {service.process.pid}  {service.log}{where}")
-    for absent in state.absent:
-        out.note(_without(absent), "red")
+    for service in state.disturbed:
+        out.note(_without(service), "red")
 
 
-def _without(service: AbsentService) -> str:
-    return f"running without the {service.name.value}: {service.reason} (log: {service.log})"
+def _without(service: RunningService) -> str:
+    return (
+        f"running without the {service.name.value}: {service.condition.reason} "
+        f"(log: {service.log}); tried again with growing delays, see temper ps"
+    )

@@ -4,6 +4,7 @@ from typing import Self
 
 from services.contracts.base import Page
 from services.contracts.jobs import Worker
+from services.contracts.stack import StackService
 from temper.client import pages
 from temper.client.alerts import Alerts, Webhooks
 from temper.client.campaigns import Campaigns
@@ -71,6 +72,10 @@ class Temper:
     def workers(self) -> list[Worker]:
         """Return the workers with a recent heartbeat."""
         return list(pages.every(self._transport, "/v1/workers", Page[Worker], {}))
+
+    def services(self) -> list[StackService]:
+        """Return the services of the stack if `temper up` started the gateway, else none."""
+        return list(pages.every(self._transport, "/v1/services", Page[StackService], {}))
 
     def close(self) -> None:
         """Close the connections."""

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from temper.stack.errors import AlreadyRunning, NotReady, StackError
@@ -52,7 +53,8 @@ def start_detached(
     finally:
         if state is None:
             child.terminate()
-            child.wait(longest_shutdown(grace_seconds))
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(longest_shutdown(grace_seconds))
     return state
 
 
@@ -75,7 +77,10 @@ def _when_ready(
 
 
 def end_stack(home: Path, grace_seconds: float) -> list[str]:
-    """Stop the stack of a home folder, or what a killed one left; return the stopped services."""
+    """Stop the stack of a home folder, or what a killed one left; return the stopped services.
+
+    Raises `StillRunning` if one of them cannot be killed.
+    """
     file = StackFile(home)
     running = file.running()
     if running is not None:
@@ -92,7 +97,8 @@ def _end_supervisor(supervisor: ProcessIdentity, seconds: float) -> None:
     for number, timeout in ((signal.SIGTERM, seconds), (signal.SIGKILL, KILL_SECONDS)):
         if not supervisor.is_alive:
             return
-        os.kill(supervisor.pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(supervisor.pid, number)
         deadline = time.monotonic() + timeout
         while supervisor.is_alive and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)

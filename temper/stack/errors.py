@@ -28,13 +28,30 @@ class PortTaken(StackError):
 
 
 class ServiceDied(StackError):
-    """A service exited unexpectedly; ``status`` is an exit code, or minus a signal number."""
+    """A service exited unexpectedly; ``status`` is an exit code, or minus a signal number.
+
+    It is None where the process could not be started, or killed.
+    """
 
     code = "service_died"
 
-    def __init__(self, message: str, last_lines: Sequence[str] = (), *, status: int) -> None:
+    def __init__(
+        self, message: str, last_lines: Sequence[str] = (), *, status: int | None = None
+    ) -> None:
         super().__init__(message, last_lines)
         self.status = status
+
+
+class StillRunning(StackError):
+    """Processes of the stack did not end, not even when they were killed."""
+
+    code = "still_running"
+
+    def __init__(self, processes: Sequence[str]) -> None:
+        super().__init__(
+            f"cannot kill {', '.join(processes)}: waiting in the kernel, for a device or a remote "
+            "file system; `temper down` tries again"
+        )
 
 
 class NotReady(StackError):

@@ -44,6 +44,8 @@ def signal_group(leader: ProcessIdentity, number: signal.Signals) -> bool:
         os.killpg(leader.pid, number)
     except ProcessLookupError:
         return False
+    except PermissionError:
+        pass  # what is left of it runs as another user
     return True
 
 

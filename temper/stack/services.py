@@ -63,9 +63,6 @@ PORT_OPTIONS = {
 }
 """Services that listen, and the options of ``temper up`` for their ports."""
 
-OPTIONAL = frozenset(TOOLS)
-"""Services without which the stack still starts."""
-
 _MODULES = {Service.INDEXER: "services.retrieval.worker"}
 """Modules of services that are not named after their folder."""
 

@@ -8,6 +8,7 @@ from typing import Self
 
 from pydantic import BaseModel, ValidationError
 
+from services.contracts.stack import STACK_FILE, ServiceCondition, ServiceStatus
 from temper.stack.processes import ProcessIdentity
 from temper.stack.services import Service
 
@@ -21,21 +22,14 @@ class StackStatus(StrEnum):
 
 
 class RunningService(BaseModel):
-    """A service of the stack; its process leads its own group."""
+    """A service of the stack, as last started; its process leads its own group."""
 
     name: Service
     process: ProcessIdentity
     log: Path
     url: str | None = None
     """The URL on which it listens, if any."""
-
-
-class AbsentService(BaseModel):
-    """A service that the stack runs without, and why."""
-
-    name: Service
-    reason: str
-    log: Path
+    condition: ServiceCondition = ServiceCondition()
 
 
 class StackState(BaseModel):
@@ -45,15 +39,20 @@ class StackState(BaseModel):
     url: str
     supervisor: ProcessIdentity
     services: list[RunningService]
-    absent: list[AbsentService] = []
     started_at: float
+
+    @property
+    def disturbed(self) -> list[RunningService]:
+        """The services that do not run, or recently kept exiting."""
+        normal = ServiceStatus.RUNNING
+        return [each for each in self.services if each.condition.status is not normal]
 
 
 class StackFile:
     """``stack.json`` in the home folder, written by the holder of the `StackLock`."""
 
     def __init__(self, home: Path) -> None:
-        self.path = home / "stack.json"
+        self.path = home / STACK_FILE
 
     def read(self) -> StackState | None:
         """Return the last written state, or None if missing or unreadable."""

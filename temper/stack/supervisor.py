@@ -4,19 +4,20 @@ import http.client
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from services.contracts.stack import ServiceStatus
 from temper.client import Temper, Unreachable
 from temper.stack import logs
 from temper.stack.addresses import is_free
-from temper.stack.child import Child, Crashed, Restarted
-from temper.stack.errors import AlreadyRunning, NotReady, PortTaken, ServiceDied
+from temper.stack.child import Child, Event, Exited
+from temper.stack.errors import AlreadyRunning, NotReady, PortTaken, StillRunning
 from temper.stack.processes import KILL_SECONDS, ProcessIdentity, end_group, identify
 from temper.stack.services import (
-    OPTIONAL,
     PORT_OPTIONS,
     WORKERS,
     Address,
@@ -25,7 +26,6 @@ from temper.stack.services import (
     environment,
 )
 from temper.stack.state import (
-    AbsentService,
     RunningService,
     StackFile,
     StackLock,
@@ -33,20 +33,24 @@ from temper.stack.state import (
     StackStatus,
 )
 
-CHECK_SECONDS = 0.2
+READY_SECONDS = 0.2
+"""Interval of checks while the stack starts."""
+WATCH_SECONDS = 1.0
+"""Interval of checks while the stack runs."""
 ANSWER_SECONDS = 10.0
 SHUTDOWN_MARGIN = 10.0
 """Seconds that a worker gets beyond the grace period of its jobs' processes."""
-UNSUPPORTED = 2
-"""Exit code of a service that cannot run on this machine; its last log line says why."""
+
+Report = Callable[[Event], None]
 
 
 class Stack:
     """The services of one ``temper up``. Use in a ``with``: leaving it stops them all.
 
     Entering takes the home folder's lock, or raises `AlreadyRunning`, and stops what a killed
-    stack left (``leftovers``). Services are the workers and those in ``addresses``; ``variables``
-    are added to their environments.
+    stack left (``leftovers``). Leaving raises `StillRunning` if a process cannot be killed. A
+    service that exits is started again, however often; the others run on. Services are the
+    workers and those in ``addresses``; ``variables`` are added to their environments.
     """
 
     def __init__(
@@ -89,11 +93,13 @@ class Stack:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self._stop()
+            remaining = self._stop()
         finally:
             self._lock.release()
+        if remaining and kind is None:
+            raise StillRunning(remaining)
 
     def start(self) -> None:
         """Start all services."""
@@ -103,62 +109,52 @@ class Stack:
         for worker in WORKERS:
             self._start(worker, [])
 
-    def wait_ready(self, stop: threading.Event, timeout: float) -> bool:
+    def wait_ready(self, stop: threading.Event, timeout: float, report: Report) -> bool:
         """Wait until every service is ready and every worker has registered.
 
-        Return False if ``stop`` is set first. Raises `ServiceDied` if a required service exits,
-        and `NotReady` after ``timeout`` seconds.
+        A service that exits meanwhile is started again, but not waited for; that goes to
+        ``report``. Return False if ``stop`` is set first. Raises `ServiceDied` if the gateway
+        exits, and `NotReady` after ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
-        while missing := not_ready(self.client, self.state.services):
-            for child in tuple(self._children):
-                try:
-                    child.check_alive()
-                except ServiceDied as death:
-                    self._abandon(child, death)
+        while missing := not_ready(self.client, self._awaited()):
+            for event in self._events():
+                if isinstance(event, Exited) and event.service.name is Service.API:
+                    raise event.cause
+                report(event)
             if time.monotonic() > deadline:
                 raise NotReady(f"after {timeout:g} s still waiting for: {', '.join(missing)}")
-            if stop.wait(CHECK_SECONDS):
+            if stop.wait(READY_SECONDS):
                 return False
         self._save(StackStatus.READY)
         return True
 
-    def watch(
-        self,
-        stop: threading.Event,
-        report: Callable[[Crashed | Restarted | AbsentService], None],
-    ) -> None:
-        """Restart crashed services until ``stop`` is set.
+    def watch(self, stop: threading.Event, report: Report) -> None:
+        """Start services that exit again until ``stop`` is set; events go to ``report``."""
+        while not stop.wait(WATCH_SECONDS):
+            for event in self._events():
+                report(event)
+            with suppress(OSError):  # on a full disk the logs grow on, and the services run on
+                for child in self._children:
+                    logs.bound(child.running.log)
 
-        Crashes, restarts and abandoned services go to ``report``. Raises `ServiceDied` if a
-        required service crashes too often.
-        """
-        while not stop.wait(CHECK_SECONDS):
-            for child in tuple(self._children):
-                event = self._check(child)
-                if event is not None:
-                    self._save(StackStatus.READY)
-                    report(event)
-                logs.bound(child.running.log)
+    def _awaited(self) -> list[RunningService]:
+        return [each for each in self.state.services if each.condition.exits == 0]
 
-    def _check(self, child: Child) -> Crashed | Restarted | AbsentService | None:
-        try:
-            return child.keep_alive()
-        except ServiceDied as death:
-            return self._abandon(child, death)
-
-    def _abandon(self, child: Child, death: ServiceDied) -> AbsentService:
-        """Continue without an optional service; re-raise ``death`` for a required one."""
-        service = child.running
-        if service.name not in OPTIONAL:
-            raise death
-        self._children.remove(child)
-        has_reason = death.status == UNSUPPORTED and death.last_lines
-        reason = death.last_lines[-1] if has_reason else death.message
-        absent = AbsentService(name=service.name, reason=reason, log=service.log)
-        self.state.absent.append(absent)
-        self._save(self.state.status)
-        return absent
+    def _events(self) -> Iterator[Event]:
+        """Check all services once; yield what is new to the user."""
+        for child in self._children:
+            before = child.running.condition
+            event = child.check()
+            if event is None:
+                continue
+            with suppress(OSError):  # a full disk does not end the stack
+                self._save(self.state.status)
+            after = event.service.condition
+            hopeless = (ServiceStatus.FAILED, ServiceStatus.RECOVERING)
+            if {before.status, after.status} <= set(hopeless) and before.reason == after.reason:
+                continue  # another try that changed nothing
+            yield event
 
     def _start(self, service: Service, arguments: list[str]) -> None:
         log = self.home / "logs" / f"{service.value}.log"
@@ -178,12 +174,15 @@ class Stack:
         address = self.addresses.get(service.name)
         return service.model_copy(update={"url": address.url if address else None})
 
-    def _stop(self) -> None:
-        self._save(StackStatus.STOPPING)
+    def _stop(self) -> list[str]:
+        """Stop all services; return those that cannot be killed, which stay in the file."""
+        with suppress(OSError):  # a full disk
+            self._save(StackStatus.STOPPING)
         end_services(self.state, self.grace_seconds)
-        for child in self._children:
-            child.wait(self.grace_seconds)  # reaps it
-        self._file.remove()
+        remaining = [child.running for child in self._children if not child.reap(KILL_SECONDS)]
+        if not remaining:
+            self._file.remove()
+        return [_described(service) for service in remaining]
 
 
 def already_running(state: StackState | None) -> str:
@@ -238,6 +237,10 @@ def longest_shutdown(grace_seconds: float) -> float:
     return 2 * (grace_seconds + SHUTDOWN_MARGIN + KILL_SECONDS)
 
 
+def _described(service: RunningService) -> str:
+    return f"{service.name.value} (process {service.process.pid})"
+
+
 def end_services(state: StackState, grace_seconds: float) -> list[str]:
     """Stop a stack's services, workers first, because they stop their jobs' processes.
 
@@ -254,10 +257,16 @@ def end_services(state: StackState, grace_seconds: float) -> list[str]:
 
 
 def end_leftovers(file: StackFile, grace_seconds: float) -> list[str]:
-    """Stop the services of a stack whose supervisor was killed; the caller holds the lock."""
+    """Stop the services of a stack whose supervisor was killed; the caller holds the lock.
+
+    Return their names. Raises `StillRunning` if one of them cannot be killed.
+    """
     state = file.read()
     if state is None:
         return []
     ended = end_services(state, grace_seconds)
+    remaining = [_described(each) for each in state.services if each.process.is_alive]
+    if remaining:
+        raise StillRunning(remaining)
     file.remove()
     return ended

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,29 +84,6 @@ def test_a_crashed_service_is_restarted_and_the_others_keep_running(
     assert f"{victim} was restarted as process {now[victim].pid}" in said
     assert all_processes_ended(before)
     assert all_processes_ended(state)
-
-
-@pytest.mark.drill
-def test_a_crash_loop_stops_the_stack(home: Home) -> None:
-    process, state = home.up()
-    killed: set[int] = set()
-    deadline = time.monotonic() + DEADLINE
-
-    while process.poll() is None and time.monotonic() < deadline:
-        last = home.file.running()
-        trainer = processes(last).get(Service.TRAINER) if last else None
-        if trainer is not None and trainer.pid not in killed and trainer.is_alive:
-            killed.add(trainer.pid)
-            os.kill(trainer.pid, signal.SIGKILL)
-        time.sleep(0.1)
-
-    _, said = process.communicate(timeout=DEADLINE)
-    assert process.returncode == 1
-    assert "temper: error: trainer exited with signal 9" in said
-    assert "after 5 restarts within 300 s" in said
-    assert len(killed) == 6
-    assert all_processes_ended(state)
-    assert home.file.read() is None
 
 
 @pytest.mark.drill

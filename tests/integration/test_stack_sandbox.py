@@ -46,13 +46,19 @@ def test_the_stack_runs_without_a_sandbox_that_cannot_start(home: Home) -> None:
     with Temper(state.url) as client:
         assert len(client.workers()) == len(WORKERS)
     assert run_code(state.url).status_code == 503
-    (absent,) = state.absent
-    assert absent.name is Service.SANDBOX
-    assert "runtime 'sandbox' is not installed" in absent.reason
+    (failed,) = state.disturbed
+    assert failed.name is Service.SANDBOX
+    reason = failed.condition.reason
+    assert reason is not None
+    assert "runtime 'sandbox' is not installed" in reason
+    ready = httpx.get(f"{state.url}/readyz", timeout=DEADLINE)
+    assert ready.status_code == 200
+    assert ready.json()["degraded"] == {"sandbox": "failed (exits: 1)"}
+    assert reason in " ".join(home.run("ps").stderr.split())
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
-    assert f"without the sandbox: {absent.reason}" in " ".join(said.split())
+    assert f"without the sandbox: {reason}" in " ".join(said.split())
 
 
 def test_programs_run_through_a_gateway_with_keys(with_runtime: Home) -> None:

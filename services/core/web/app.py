@@ -30,12 +30,13 @@ def create_app(
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
     keyless_hosts: Collection[str] | None,
     larger_bodies: Mapping[str, int],
+    degraded: Callable[[], Mapping[str, str]] | None = None,
 ) -> FastAPI:
     """Create an application with error bodies, request ids, limits, health checks and metrics.
 
     ``keyless_hosts`` is None for a service that requires keys, otherwise the host names with a
     dot under which it may be used. ``larger_bodies`` maps the paths that accept more than a few
-    megabytes to their limits in bytes.
+    megabytes to their limits in bytes. ``degraded`` is as in `health_router`.
     """
     app = FastAPI(
         title=title,
@@ -48,7 +49,7 @@ def create_app(
     )
     app.add_api_route("/docs", _docs, include_in_schema=False, response_class=HTMLResponse)
     install_error_handlers(app)
-    app.include_router(health_router(checks, registry))
+    app.include_router(health_router(checks, registry, degraded))
     metrics = RequestMetrics(registry)
     app.add_middleware(BodyLimits, larger=larger_bodies)
     app.add_middleware(UnexpectedErrors)

@@ -26,14 +26,25 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether requests can be served; each dependency is ``ok`` or says what is wrong."""
+    """Whether requests can be served; each dependency is ``ok`` or says what is wrong.
+
+    ``degraded`` names services beside this one that do not run; requests are served without them.
+    """
 
     status: str
     dependencies: dict[str, str]
+    degraded: dict[str, str] | None = None
 
 
-def health_router(checks: Mapping[str, Check], registry: CollectorRegistry) -> APIRouter:
-    """Routes without authentication: they show nothing secret, and probes send no key."""
+def health_router(
+    checks: Mapping[str, Check],
+    registry: CollectorRegistry,
+    degraded: Callable[[], Mapping[str, str]] | None = None,
+) -> APIRouter:
+    """Routes without authentication: they show nothing secret, and probes send no key.
+
+    ``degraded`` returns the state of each service beside this one that does not run.
+    """
     router = APIRouter(tags=["health"], responses=documented_errors())
 
     @router.get("/healthz", summary="Is the process alive?")
@@ -44,16 +55,19 @@ def health_router(checks: Mapping[str, Check], registry: CollectorRegistry) -> A
     @router.get(
         "/readyz",
         summary="Can requests be served?",
+        response_model_exclude_none=True,
         responses={503: {"model": Readiness, "description": "A dependency does not answer."}},
     )
     async def readyz(response: Response) -> Readiness:
         """Check all dependencies concurrently, with a timeout."""
         results = await asyncio.gather(*(_check(name, check) for name, check in checks.items()))
         ready = all(result == "ok" for result in results)
+        others = await asyncio.to_thread(degraded) if degraded is not None else {}
         response.status_code = 200 if ready else 503
         return Readiness(
             status="ready" if ready else "not ready",
             dependencies=dict(zip(checks, results, strict=True)),
+            degraded=dict(others) or None,
         )
 
     @router.get(

@@ -43,6 +43,17 @@ def test_a_failing_dependency_is_named_without_its_address() -> None:
     }
 
 
+def test_services_beside_it_that_do_not_run_do_not_make_it_unready() -> None:
+    app = FastAPI()
+    others = {"trainer": "failed (exits: 7)"}
+    app.include_router(health.health_router({}, CollectorRegistry(), lambda: others))
+
+    answer = TestClient(app).get("/readyz")
+
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ready", "dependencies": {}, "degraded": others}
+
+
 def test_a_hanging_dependency_does_not_delay_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "CHECK_SECONDS", 0.05)
     released = Event()

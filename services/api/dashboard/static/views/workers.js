@@ -1,4 +1,4 @@
-// Active workers and their devices.
+// Active workers and their devices, and services of the stack that do not run.
 
 import { poll, request } from "../api.js";
 import { h, sameBy, show, table } from "../dom.js";
@@ -7,14 +7,24 @@ import { duration, time } from "../format.js";
 const REFRESH_SECONDS = 5;
 
 export function workersView({ place, signal }) {
+  const disturbed = h("div");
   const list = h("div");
   const problem = h("p", { class: "error", role: "alert" });
-  place.append(h("h1", {}, "Workers"), problem, list, sameBy("/v1/workers"));
+  place.append(h("h1", {}, "Workers"), problem, disturbed, list, sameBy("/v1/workers"));
   poll(REFRESH_SECONDS, async () => {
     const workers = (await request("/v1/workers", { signal })).data;
+    const services = (await request("/v1/services", { signal })).data;
     problem.textContent = "";
+    show(disturbed, services.filter((service) => service.status !== "running").map(disturbance));
     show(list, table(`${workers.length} workers`, COLUMNS, workers, "No active workers. Queued jobs wait until one starts."));
   }, (error) => { problem.textContent = error.message; }, signal);
+}
+
+function disturbance(service) {
+  const next = service.retry_at ? `; next try at ${time(service.retry_at)}` : "";
+  return h("section", {},
+    h("p", { class: "error" }, `${service.id} ${service.status} (exits: ${service.exits}): ${service.reason}${next}`),
+    h("pre", { tabindex: "0" }, service.last_lines.join("\n")));
 }
 
 const COLUMNS = {
