@@ -44,12 +44,12 @@ class UnlinkedFiles(NamedTuple):
 
 
 class ForkBomb(Exception):
-    """A run has so many computing processes that others would wait for seconds."""
+    """A run has so many computing processes or threads that others would wait for seconds."""
 
 
 class Resident(NamedTuple):
-    """Bytes of processes, counting shared pages once per process, and number of processes, and of
-    those that compute."""
+    """Bytes of processes, counting shared pages once per process, number of processes, and how many
+    of them, or of their many threads, compute."""
 
     memory: int
     processes: int
@@ -105,20 +105,28 @@ def resident_memory(processes: int, user: int | None) -> Resident:
     return Resident(
         memory=sum(process.memory for process in found),
         processes=len(found),
-        computing=sum(process.computes for process in found),
+        computing=sum(process.computing for process in found),
     )
 
 
-def private_memory(processes: int, user: int | None, limit: int) -> int:
+def _nothing() -> None:
+    pass
+
+
+def private_memory(
+    processes: int, user: int | None, limit: int, meanwhile: Callable[[], object] = _nothing
+) -> int:
     """The same with shared pages divided among their users; slow, and exact up to ``limit``.
 
-    The caller must be allowed to inspect the processes. Those that are not dumpable, and those left
+    ``meanwhile`` is called before each process, and what it raises ends this. The caller must be
+    allowed to inspect the processes. Those that are not dumpable, and those left
     after `LONGEST_SECONDS` of processor time, or four times as long on a busy machine, count with
     everything resident.
     """
     total = 0
     computed, end = time.thread_time() + LONGEST_SECONDS, time.monotonic() + _LONGEST_WAIT_SECONDS
     for process in living(processes, user):
+        meanwhile()
         if total > limit:
             break
         is_late = time.thread_time() > computed or time.monotonic() > end
@@ -179,15 +187,19 @@ class UnlinkedFileMonitor:
         return self.latest
 
 
-def unlinked_files(processes: int, user: int | None) -> UnlinkedFiles:
+def unlinked_files(
+    processes: int, user: int | None, meanwhile: Callable[[], object] = _nothing
+) -> UnlinkedFiles:
     """Sum over files that no folder lists: unlinked but open or mapped ones, and shared memory.
 
-    The caller must be allowed to inspect the processes; one that is not dumpable counts as using
-    more than there is. A mapping counts with its full length, because untouched pages may exist,
-    and a socket with the most that it buffers.
+    ``meanwhile`` is called before each process, and what it raises ends this. The caller must be
+    allowed to inspect the processes; one that is not dumpable counts as using more than there is. A
+    mapping counts with its full length, because untouched pages may exist, and a socket with the
+    most that it buffers.
     """
     sizes: dict[tuple[_Kind, int, int], int] = {}
     for process in living(processes, user):
+        meanwhile()
         place = process.place
         try:
             removed = *_removed_mappings(processes, place), *_removed_open(processes, place)

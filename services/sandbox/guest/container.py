@@ -54,7 +54,7 @@ class ContainedRun:
         self.user = user
         self._folder = _folder(configuration.root, user)
         self.fork_bombs = accounting.ForkBombWatch(configuration.processes)
-        self._samples_memory = configuration.sampled_memory
+        self._ends_fork_bombs = configuration.samples_processes
         self.layout = self._make_folders()
         self.control, control = socket.socketpair()
         self.names, names = os.pipe()
@@ -151,7 +151,7 @@ class ContainedRun:
 
     def _run_as_user(self, task: Callable[[], str]) -> str | None:
         """Evaluate as its user; raises `ForkBomb` where no group prevents one."""
-        return _run_as(self.user, task, meanwhile=self.resident if self._samples_memory else None)
+        return _run_as(self.user, task, meanwhile=self.resident if self._ends_fork_bombs else None)
 
     def _size_in_shared_memory(self) -> int:
         return sum(_size(entry) for entry in _in_shared_memory(self.user))

@@ -34,6 +34,7 @@ class Configuration(NamedTuple):
     only and gets ``links`` and ``files``. Programs may read and execute what is in ``readable`` and
     also write to ``writable``. ``host_user`` is the first of the slots' user ids on the host, None
     if the service is not root and they keep its own. ``seccomp`` is the filter, sent separately.
+    ``sampled_crowds``: slots end fork bombs, as no control group keeps them from starving others.
     Runs that are ``proxied`` hand over a socket listening on `PROXY_PORT`. Sizes are bytes.
     """
 
@@ -53,6 +54,7 @@ class Configuration(NamedTuple):
     processes: int
     open_files: int
     sampled_memory: bool
+    sampled_crowds: bool
     proxied: bool = False
 
     @property
@@ -61,6 +63,11 @@ class Configuration(NamedTuple):
         return [path for path in self.visible if path.startswith(tuple(f"{p}/" for p in LAYOUT))]
 
     @property
+    def samples_processes(self) -> bool:
+        """Whether slots must look at the processes of their runs."""
+        return self.sampled_memory or self.sampled_crowds
+
+    @property
     def sampled(self) -> bool:
         """Whether slots must sample usage because the kernel does not bound all of it."""
-        return self.sampled_memory or self.tier == "container"
+        return self.samples_processes or self.tier == "container"

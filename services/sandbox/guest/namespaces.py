@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import socket
+import time
 from pathlib import Path
 
 from services.sandbox.guest import accounting, program, reaper, stack, syscalls
@@ -75,14 +76,25 @@ class NamespacedRun:
         if not self.sockets:
             network.mark_used()
         self._unlinked = accounting.UnlinkedFileMonitor(
-            lambda: accounting.unlinked_files(self.processes, None)
+            lambda: accounting.unlinked_files(self.processes, None, self._look_again)
         )
+        self._next_look = 0.0
 
     def resident(self) -> accounting.Resident:
         """Memory of its processes; raises `ForkBomb`."""
+        start = time.monotonic()
         resident = accounting.resident_memory(self.processes, None)
         self.fork_bombs.check(resident)
+        end = time.monotonic()
+        self._next_look = end + accounting.pause_after(
+            0.0 if self.fork_bombs.suspects else end - start
+        )
         return resident
+
+    def _look_again(self) -> None:
+        """Look for a fork bomb if it is time: meanwhile one grows; raises `ForkBomb`."""
+        if time.monotonic() >= self._next_look:
+            self.resident()
 
     def memory(self, limit: int, resident: accounting.Resident) -> int:
         """Bytes used by processes and files; exact when above ``limit``."""
@@ -92,7 +104,7 @@ class NamespacedRun:
         files += self._unlinked.found().memory
         memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + files > limit:
-            memory = accounting.private_memory(self.processes, None, limit)
+            memory = accounting.private_memory(self.processes, None, limit, self._look_again)
         return (resident.memory if memory is None else memory) + files
 
     def reap_orphans(self) -> None:

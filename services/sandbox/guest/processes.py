@@ -11,21 +11,23 @@ PAGE_TABLES = (b"VmPTE:",)
 _RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:", *PAGE_TABLES)
 _COMPUTING = (b"R", b"D")
 _KILLED = 1 << (signal.SIGKILL - 1)
+_FEW_THREADS = 16
+"""Up to so many threads, which many runtimes start, count as one: to look at each takes time."""
 
 
 class Process(NamedTuple):
     """A living process: its folder in /proc, owner, and resident bytes (anonymous and shared
     memory, page tables and swap).
 
-    The folder is that of another thread if the main one has ended, whose own is empty then. It
-    ``computes`` while that thread runs, is ready to run or waits in the kernel, unless it has been
-    killed and only waits for its turn to die.
+    The folder is that of another thread if the main one has ended, whose own is empty then.
+    ``computing`` is 1 while that thread runs, is ready to run or waits in the kernel, unless it has
+    been killed and only waits for its turn to die; with many threads, the number of those that do.
     """
 
     place: str
     owner: int
     memory: int
-    computes: bool
+    computing: int
 
 
 def living(folder: int, user: int | None) -> Iterator[Process]:
@@ -40,12 +42,16 @@ def living(folder: int, user: int | None) -> Iterator[Process]:
 
 def find(folder: int, name: str) -> Process | None:
     """The process with this name in /proc; None if it has ended."""
-    process = _read(folder, name)
-    if process is not None:
+    status = lines(folder, f"{name}/status")
+    process = _process(name, status)
+    if process is None:
+        others = (thread for thread in _threads(folder, name) if thread != name)
+        found = (_read(folder, f"{name}/task/{thread}") for thread in others)
+        return next((process for process in found if process is not None), None)
+    if int(_value(status, b"Threads:")) <= _FEW_THREADS:
         return process
-    others = (thread for thread in _threads(folder, name) if thread != name)
-    found = (_read(folder, f"{name}/task/{thread}") for thread in others)
-    return next((process for process in found if process is not None), None)
+    threads = (_read(folder, f"{name}/task/{thread}") for thread in _threads(folder, name))
+    return process._replace(computing=sum(each.computing for each in threads if each is not None))
 
 
 def values(content: list[bytes], names: tuple[bytes, ...]) -> list[int]:
@@ -67,13 +73,16 @@ def lines(folder: int, path: str) -> list[bytes]:
 
 
 def _read(folder: int, place: str) -> Process | None:
-    status = lines(folder, f"{place}/status")
+    return _process(place, lines(folder, f"{place}/status"))
+
+
+def _process(place: str, status: list[bytes]) -> Process | None:
     memory = values(status, _RESIDENT)
     if not memory:
         return None
     state, owner, pending = (_value(status, name) for name in (b"State:", b"Uid:", b"SigPnd:"))
     computes = state in _COMPUTING and not int(pending, 16) & _KILLED
-    return Process(place, int(owner), sum(memory), computes)
+    return Process(place, int(owner), sum(memory), int(computes))
 
 
 def _value(status: list[bytes], name: bytes) -> bytes:

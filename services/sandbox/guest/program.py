@@ -166,15 +166,22 @@ def _execute(arguments: list[str]) -> NoReturn:
 
 
 def limit_resources(configuration: Configuration) -> None:
-    """Set the resource limits of a slot, which its processes inherit."""
+    """Set the resource limits of a slot, which its processes inherit.
+
+    A program may raise its stack's to the hard limit that it would have in the container itself:
+    the stack counts as memory.
+    """
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, configuration.open_files),
         (resource.RLIMIT_FSIZE, configuration.disk_bytes),
         (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES),
-        (resource.RLIMIT_STACK, _STACK_BYTES),
     ):
         resource.setrlimit(kind, (value, value))
+    soft, hard = _STACK_BYTES, resource.getrlimit(resource.RLIMIT_STACK)[1]
+    if hard != resource.RLIM_INFINITY:
+        soft = min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
 
 
 def confine(configuration: Configuration, layout: RunLayout, user: int | None) -> int | None:

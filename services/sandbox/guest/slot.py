@@ -193,17 +193,16 @@ class GuestSlot:
         limits = configuration.disk_bytes, configuration.inodes
         try:
             # First: inspecting the processes of a fork bomb closely takes seconds.
-            resident = run.resident() if configuration.sampled_memory else None
+            resident = run.resident() if configuration.samples_processes else None
             if run.exceeds_disk_limit(*limits, afresh=is_urgent):
                 return "out_of_disk"
-            memory = 0 if resident is None else run.memory(memory_bytes, resident)
+            if resident is None or not configuration.sampled_memory:
+                return None
+            memory = run.memory(memory_bytes, resident)
         except accounting.ForkBomb:
             return "fork_bomb"
-        if configuration.sampled_memory:
-            self._peak = max(self._peak, memory)
-            if memory > memory_bytes:
-                return "out_of_memory"
-        return None
+        self._peak = max(self._peak, memory)
+        return "out_of_memory" if memory > memory_bytes else None
 
     def _result(
         self, ending: str, wall: float, ended: program.Ended, params: program.RunParams

@@ -42,6 +42,7 @@ def try_full(folder: str, user: int | None, seccomp: bytes) -> None:
         processes=8,
         open_files=64,
         sampled_memory=False,
+        sampled_crowds=False,
     )
     namespaces.enter_root(configuration)
     own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)

@@ -7,6 +7,7 @@ from pathlib import Path
 from services.contracts.errors import ConfigurationError
 from services.sandbox.guest.layout import USER, Configuration
 from services.sandbox.isolation.cgroups import Cgroups
+from services.sandbox.isolation.hierarchy import Controller
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import Isolation
 from services.sandbox.network.proxy import Network
@@ -62,6 +63,7 @@ def create_pool(
         processes=capacity.processes,
         open_files=capacity.open_files,
         sampled_memory=not isolation.memory_counted,
+        sampled_crowds=not {Controller.CPU, Controller.PIDS} <= cgroups.controllers,
         proxied=network is not None,
     )
     return Pool(

@@ -37,18 +37,25 @@ from services.sandbox.pool.zygote import SlotProcess
 
 _READY_SECONDS = 20.0
 _OVERTIME_SECONDS = 15.0
-_ANSWER_SLACK_SECONDS = 15.0
+_FILES_SECONDS = 15.0
+"""How long after the time limit of a program its files may arrive."""
+_VERDICT_SECONDS = 5.0
+"""How long after the time limit its slot may report what happened, without files."""
 _SETTLE_SECONDS = 2.0
 _LAST_WORD_SECONDS = 2.0
 _SETTLE_BYTES = 32 << 20
 
 
 class SlotLost(Exception):
-    """The slot's processes died or hang; ``started`` unless the program certainly did not start."""
+    """The slot's processes died or hang; ``started`` unless the program certainly did not start.
 
-    def __init__(self, reason: str, *, started: bool = False) -> None:
+    ``silent`` if they are alive but did not answer in time.
+    """
+
+    def __init__(self, reason: str, *, started: bool = False, silent: bool = False) -> None:
         super().__init__(reason)
         self.started = started
+        self.silent = silent
 
 
 class Slot:
@@ -135,7 +142,7 @@ class Slot:
             async with asyncio.timeout(seconds):
                 header, body = await self._process.channel.receive()
         except TimeoutError:
-            raise self._lost(f"no answer within {seconds:.0f} s", started=True) from None
+            raise self._lost(f"no answer within {seconds:.0f} s", silent=True) from None
         except ChannelClosed as closed:
             started = not isinstance(closed, MessageUnread)
             raise self._lost("its process died", started=started) from None
@@ -241,9 +248,9 @@ class Slot:
             await self.answer(_LAST_WORD_SECONDS)  # the reason, if it was still sent
             raise self._lost("its process reads no messages") from None
 
-    def _lost(self, reason: str, *, started: bool = False) -> SlotLost:
+    def _lost(self, reason: str, *, started: bool = False, silent: bool = False) -> SlotLost:
         self.broken = True
-        return SlotLost(reason, started=started)
+        return SlotLost(reason, started=started or silent, silent=silent)
 
 
 class SlotRun:
@@ -282,6 +289,7 @@ class SlotRun:
         awaited = None if execution.fetch else seconds  # only the slot can send files
         self._crowd_watch = CrowdWatch(cgroup, awaited, self._end_overdue)
         self._is_overdue = False
+        self._fetches = bool(execution.fetch)
         self._usage = cgroup.usage() or 0
         self._memory_kills = cgroup.oom_kills()
         self._started_at = time.monotonic()
@@ -304,10 +312,13 @@ class SlotRun:
 
     async def outcome(self) -> Outcome:
         """Wait for the end; cancelling this kills the program. Raises `SlotLost`."""
-        allowed = None if self._seconds is None else self._seconds + _ANSWER_SLACK_SECONDS
+        slack = _FILES_SECONDS if self._fetches else _VERDICT_SECONDS
+        allowed = None if self._seconds is None else self._seconds + slack
         try:
             header, body = await self._slot.answer(allowed)
         except SlotLost as lost:
+            # A slot that gets no turn says nothing of the machine: its program took them all.
+            self._is_overdue |= lost.silent
             header, body = self._result_despite(lost), b""
         except asyncio.CancelledError:
             with contextlib.suppress(SlotLost):  # which kills everything in the slot

@@ -1,5 +1,6 @@
 """Limits of programs."""
 
+import resource
 import signal
 
 import pytest
@@ -176,3 +177,14 @@ def test_packages_fit_into_a_small_limit(sandbox: PoolInThread) -> None:
     program = python(source, memory_bytes=256 << 20, imports=frozenset({"numpy"}))
 
     assert run(sandbox, program).stdout == b"1000000\n"
+
+
+def test_a_program_may_raise_its_stack_as_far_as_its_container(sandbox: PoolInThread) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    source = (
+        "import resource\n"
+        f"resource.setrlimit(resource.RLIMIT_STACK, ({hard}, {hard}))\n"
+        "print(resource.getrlimit(resource.RLIMIT_STACK)[0])"
+    )
+
+    assert run(sandbox, python(source)).stdout.decode() == f"{hard}\n"

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -309,6 +309,60 @@ def test_intermittently_computing_processes_are_no_fork_bomb(
 def test_a_process_that_dies_while_it_is_looked_at_counts_as_nothing(
     monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    dying = Process("999999999", owner=0, memory=1 << 30, computes=False)
+    dying = Process("999999999", owner=0, memory=1 << 30, computing=0)
     monkeypatch.setattr(accounting, "living", lambda *_: iter([dying]))
     assert accounting.private_memory(processes, None, 1 << 20) == 0
+
+
+@pytest.mark.parametrize(
+    "inspect",
+    [
+        lambda folder, look: accounting.private_memory(folder, None, 1 << 60, look),
+        lambda folder, look: accounting.unlinked_files(folder, None, look),
+    ],
+    ids=["memory", "files"],
+)
+def test_a_long_inspection_ends_when_a_fork_bomb_is_found_meanwhile(
+    processes: int, inspect: Callable[[int, Callable[[], object]], object]
+) -> None:
+    looks: list[float] = []
+
+    def look() -> None:
+        looks.append(time.monotonic())
+        if len(looks) == 2:
+            raise accounting.ForkBomb
+
+    with pytest.raises(accounting.ForkBomb):
+        inspect(processes, look)
+
+
+SORTING = """
+import ctypes, os, sys, threading
+os.setresuid(USER, USER, USER)
+libc, size = ctypes.CDLL(None), 5_000_000
+def sort():
+    while True: libc.qsort(ctypes.create_string_buffer(size), size, 1, libc.memcmp)
+for _ in range(40): threading.Thread(target=WORK, daemon=True).start()
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+@pytest.mark.parametrize(
+    ("work", "least", "most"), [("sort", 20, 41), ("threading.Event().wait", 0, 1)]
+)
+def test_computing_threads_are_counted(processes: int, work: str, least: int, most: int) -> None:
+    user = 1_300_000_000 + os.getpid() % 100_000
+    program = SORTING.replace("USER", str(user)).replace("WORK", work)
+    command = [sys.executable, "-I", "-S", "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+
+        def is_counted() -> bool:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            found = accounting.resident_memory(processes, user)
+            return "Threads:\t41" in status and least <= found.computing <= most
+
+        try:
+            wait_for(is_counted, "the threads that compute are counted")
+        finally:
+            process.kill()
