@@ -116,13 +116,13 @@ class Watchdog:
 
     def _end_tree(self) -> None:
         """Send TERM to every descendant, wait the grace period, then kill until none is left."""
-        if _descendants():
+        if descendants(os.getpid()):
             _signal_all(signal.SIGTERM)
         deadline = time.monotonic() + self.grace
-        while _descendants() and time.monotonic() < deadline:
+        while descendants(os.getpid()) and time.monotonic() < deadline:
             self._reap_orphans()
             time.sleep(POLL_SECONDS)
-        while _descendants():
+        while descendants(os.getpid()):
             _signal_all(signal.SIGKILL)
             self._reap_orphans()
             time.sleep(POLL_SECONDS)
@@ -170,7 +170,7 @@ def _memory_held(enough: int) -> int:
     Pages that processes share count once if the sum that counts them repeatedly, which costs
     little, is above ``enough``.
     """
-    found = _descendants()
+    found = descendants(os.getpid())
     held = sum(_status_bytes(pid, "status", (b"RssAnon:", b"RssShmem:")) for pid in found)
     if held <= enough:
         return held
@@ -195,8 +195,8 @@ def _kernel_kills() -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
-def _descendants() -> set[int]:
-    """All live descendants of this process."""
+def descendants(root: int) -> set[int]:
+    """All live descendants of a process."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -208,21 +208,20 @@ def _descendants() -> set[int]:
             continue
         if state != b"Z":
             parents[int(entry.name)] = int(parent)
-    me = os.getpid()
     found: set[int] = set()
     for pid in parents:
         line = []
         ancestor: int | None = pid
-        while ancestor is not None and ancestor not in (me, *found):
+        while ancestor is not None and ancestor not in (root, *found):
             line.append(ancestor)
             ancestor = parents.get(ancestor)
         if ancestor is not None:
             found.update(line)
-    return found - {me}
+    return found - {root}
 
 
 def _signal_all(number: int) -> None:
-    for pid in _descendants():
+    for pid in descendants(os.getpid()):
         try:
             os.kill(pid, number)
         except ProcessLookupError:

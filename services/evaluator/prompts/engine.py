@@ -25,6 +25,7 @@ from services.contracts.offline_engine import (
 from services.contracts.prompt_batches import OwnEngine, PromptBatch
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, find_runtime
+from services.core.process.tree import kill_tree
 from services.evaluator.failures import first_error
 from services.evaluator.prompts.cards import choose_cards, visible_cards
 from services.evaluator.prompts.rows import PromptRow, PromptRows
@@ -259,5 +260,5 @@ async def _end(process: Process) -> None:
         async with asyncio.timeout(GRACE_SECONDS):
             await process.wait()
     except TimeoutError:
-        process.kill()
+        kill_tree(process.pid)
         await process.wait()

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
+from services.core.process.tree import kill_tree
 from services.retrieval.store.store import IndexStore
 
 logger = logging.getLogger(__name__)
@@ -67,5 +68,5 @@ async def _run_builder(folder: Path) -> int:
             return await builder.wait()
     finally:
         if builder.returncode is None:
-            builder.kill()
+            kill_tree(builder.pid)
             await builder.wait()

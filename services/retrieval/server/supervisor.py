@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
 from services.contracts.errors import ConfigurationError
+from services.core.process.tree import kill_tree
 from services.core.web.serving import SHUTDOWN_SECONDS, Address, bind
 from services.retrieval.default_index.building import building_default_index
 from services.retrieval.engine.encoders import EncoderPool
@@ -113,5 +114,5 @@ async def _end(server: Process) -> None:
         async with asyncio.timeout(END_SECONDS):
             await server.wait()
     except TimeoutError:
-        server.kill()
+        kill_tree(server.pid)
         await server.wait()

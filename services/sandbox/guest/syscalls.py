@@ -152,9 +152,9 @@ def bring_up_loopback() -> None:
     _checked(done, "SIOCSIFFLAGS")
 
 
-def die_with_parent() -> None:
-    """Have the kernel send SIGKILL when the parent dies."""
-    _checked(_prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "PR_SET_PDEATHSIG")
+def die_with_parent(number: int = 9) -> None:
+    """Have the kernel send this signal, by default SIGKILL, when the parent dies."""
+    _checked(_prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "PR_SET_PDEATHSIG")
 
 
 def set_dumpable(dumpable: bool) -> None:

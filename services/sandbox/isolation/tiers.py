@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.errors import ConfigurationError
+from services.core.process.tree import run_tree
 from services.sandbox.guest import landlock
 from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.isolation.hierarchy import Controller
@@ -111,14 +112,11 @@ def _try(isolation: Isolation) -> str | None:
     with tempfile.TemporaryDirectory(prefix="temper-sandbox-") as folder:
         command = [sys.executable, "-m", _TRIAL, isolation.tier, folder, user]
         try:
-            trial = subprocess.run(
+            trial = run_tree(
                 [*command, isolation.seccomp_filter.hex()],
+                seconds=_TRIAL_SECONDS,
                 cwd=_REPOSITORY,
-                env={},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_TRIAL_SECONDS,
-                check=False,
+                environment={},
             )
         except subprocess.TimeoutExpired:
             return f"a confined process did not end within {_TRIAL_SECONDS:.0f} s"

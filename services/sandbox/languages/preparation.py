@@ -19,6 +19,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from services.core.process.tree import kill_tree, run_tree
+from services.sandbox.guest import syscalls
 from services.sandbox.languages.catalog import (
     LANGUAGES,
     SEARCH_PATH,
@@ -62,8 +64,7 @@ async def prepare_in_background(root: Path) -> None:
         await process.wait()
     finally:
         if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_tree(process.pid)
             await process.wait()
 
 
@@ -115,15 +116,13 @@ def _prepare(preparation: PreparationSpec, folder: Path) -> None:
             (work / path).parent.mkdir(parents=True, exist_ok=True)
             (work / path).write_text(text, encoding="utf-8")
         try:
-            subprocess.run(
+            # Compilers are drivers, whose own children do the work.
+            run_tree(
                 preparation.command,
+                seconds=STEP_SECONDS,
                 cwd=work,
-                env=_environment(preparation, scratch, str(work)),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=STEP_SECONDS,
-                check=True,
-            )
+                environment=_environment(preparation, scratch, str(work)),
+            ).check_returncode()
             for product in preparation.products:
                 (ready / product).parent.mkdir(parents=True, exist_ok=True)
                 (work / product).rename(ready / product)
@@ -153,9 +152,16 @@ def _lower_priority() -> None:
 _LOWEST = 19
 
 
+def _end_with_parent() -> None:
+    """Stop, with the running compiler, when the service dies without a word."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    syscalls.die_with_parent(signal.SIGTERM)
+
+
 if __name__ == "__main__":
     if _LOWEST_PRIORITY in sys.argv[2:]:
         _lower_priority()
+        _end_with_parent()
     os.umask(0o022)
     try:
         prepare(Path(sys.argv[1]).absolute())

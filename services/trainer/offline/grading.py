@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from services.contracts.best_checkpoint import GENERATED, SCORE
 from services.contracts.offline import AnswerGrader
 from services.core.process.runtimes import REPOSITORY, child_environment
+from services.core.process.tree import run_tree
 from services.trainer.errors import TrainingFailure
 
 _SECONDS = 900.0
@@ -51,14 +52,12 @@ def grade_in_child(
     """The mean of each metric over the answers, from 0 to 1; raises TrainingFailure."""
     request = Answers(grader=grader, answers=list(answers))
     try:
-        done = subprocess.run(
+        done = run_tree(
             [str(python), "-m", "services.trainer.offline.grading"],
-            input=request.model_dump_json().encode(),
-            env=child_environment({}),
+            seconds=_SECONDS,
             cwd=REPOSITORY,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
+            environment=child_environment({}),
+            given=request.model_dump_json().encode(),
         )
     except subprocess.TimeoutExpired:
         raise TrainingFailure(f"grading took longer than {_SECONDS:.0f} s") from None

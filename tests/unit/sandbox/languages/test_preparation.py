@@ -90,3 +90,19 @@ def test_preparation_skips_a_locked_folder(tmp_path: Path) -> None:
         prepare(root)
     assert (root / "theirs").exists()
     assert _made(root) == []
+
+
+@pytest.mark.usefixtures("language")
+def test_a_preparation_that_takes_too_long_ends_with_its_compilers(
+    tmp_path: Path,
+    add_program: AddProgram,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    add_program("toyc", 'sleep 600 & echo $! > "$COUNT"; wait')
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.5)
+    prepare(tmp_path / "prepared")
+
+    assert "timed out" in capfd.readouterr().err
+    compiler = Path("/proc", (tmp_path / "count").read_text().strip(), "stat")
+    assert not compiler.exists() or ") Z " in compiler.read_text()
