@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import httpx
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from services.contracts.errors import JobFailed
 from services.core.process.reporter import Reporter
@@ -19,7 +17,8 @@ from services.evaluator.rollout.local_engine import (
 )
 from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint, served
-from services.inference.clients.json_service import LOOPBACK
+from services.inference.clients.json_service import JsonService
+from services.inference.clients.retries import Retries, ServiceFailed
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.base import (
     EngineFailed,
@@ -162,26 +161,18 @@ async def context_length(base_url: str, key: str | None, model: str | None = Non
 
     With ``model``, the one of that model.
     """
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    # Loopback addresses bypass the proxy of the environment.
-    proxied = urlsplit(base_url).hostname not in LOOPBACK
+    service = JsonService(
+        base_url,
+        key,
+        timeout=LOOK_UP_SECONDS,
+        retries=Retries(attempts=1, deadline_seconds=LOOK_UP_SECONDS),
+        connections=1,
+        largest_answer=LARGEST_ANSWER,
+    )
     try:
-        async with httpx.AsyncClient(
-            headers=headers, timeout=LOOK_UP_SECONDS, trust_env=proxied
-        ) as client:
-            cards = _Cards.model_validate_json(await _get(client, f"{base_url}/models")).data
-    except (httpx.HTTPError, httpx.InvalidURL, ValidationError):
+        async with service:
+            cards = (await service.get(_Cards.model_validate_json, "/models")).value.data
+    except ServiceFailed:
         return None
     known = [card.max_model_len for card in cards if model is None or card.id == model]
     return next((length for length in known if length is not None), None)
-
-
-async def _get(client: httpx.AsyncClient, url: str) -> bytes:
-    """The response body, truncated at ``MAX_RESPONSE_BYTES``."""
-    body = bytearray()
-    async with client.stream("GET", url) as answer:
-        async for chunk in answer.aiter_bytes():
-            body += chunk
-            if len(body) > LARGEST_ANSWER:
-                break
-    return bytes(body)

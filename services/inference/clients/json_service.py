@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from yarl import URL
 
 from services.inference.clients.adaptive_limit import AdaptiveLimit
+from services.inference.clients.resolving import GuardedResolver
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed, seconds_to_wait
 
 LARGEST_ANSWER = 64 * 2**20
@@ -103,7 +104,9 @@ class JsonService:
             headers["Authorization"] = f"Bearer {self._api_key}"
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=self._connections, force_close=not self._keep_alive
+                limit=self._connections,
+                force_close=not self._keep_alive,
+                resolver=GuardedResolver(),
             ),
             headers=headers,
             # _attempt limits the attempt as a whole.
@@ -129,6 +132,10 @@ class JsonService:
         if url is None:
             url = self._urls[path] = URL(f"{self._url}{path}")
         return await self._retried(_Request("POST", url, json.dumps(payload).encode()), read)
+
+    async def get(self, read: Callable[[bytes], Value], path: str) -> ServiceAnswer[Value]:
+        """Get ``path``, appended to the URL, until ``read`` accepts an answer, as `post` does."""
+        return await self._retried(_Request("GET", URL(f"{self._url}{path}"), b""), read)
 
     async def reach(self) -> None:
         """Send an OPTIONS request, which is safe, and accept any answer; raises `ServiceFailed`."""
