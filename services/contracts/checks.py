@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictInt, StringConstraints
 
 from services.contracts.base import Resource
+from services.contracts.fidelity import FidelityReport
 from services.contracts.fine_tuning import Method
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.training_rows import DataFormat
@@ -64,6 +65,11 @@ class ValidationReport(Resource):
     ignored_columns: list[str] = Field(description="Columns that training does not use.")
     counts: RowCounts
     lengths: RowLengths | None
+    fidelity: FidelityReport | None = Field(
+        default=None,
+        description="What the model's chat template makes of the rows; null without a model whose "
+        "files are here, and for plain text.",
+    )
 
 
 class Check(JobState):

@@ -66,6 +66,12 @@ class ExampleRow(Resource):
     problem: str | None = None
     label: bool | None = None
     examples: list[TrainingExample] = Field(default_factory=list)
+    missing: list[str] = Field(
+        default_factory=list, description="Parts of the row that the chat template leaves out."
+    )
+    warnings: list[str] = Field(
+        default_factory=list, description="What else becomes of the row that may be unexpected."
+    )
 
 
 class ExampleRows(Page[ExampleRow]):

@@ -27,6 +27,7 @@ from services.contracts.best_checkpoint import (
 )
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import InvalidRequest
+from services.contracts.fidelity import DEFAULT_LOSSY_SHARE
 from services.contracts.graders import GoldGrader
 from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.openai_graders import StringCheckGrader, TextSimilarityGrader
@@ -55,6 +56,13 @@ class OfflineHyperparameters(Request):
     training_type: TrainingType = TrainingType.LORA
     lora: LoraSettings = Field(default_factory=LoraSettings)
     max_seq_length: StrictInt = Field(default=2048, ge=16, le=1_048_576)
+    max_lossy_share: Number = Field(
+        default=DEFAULT_LOSSY_SHARE,
+        ge=0,
+        le=1,
+        description="Share of rows of which the chat template may leave out words; with more, the "
+        "file is refused.",
+    )
     warmup_ratio: Number = Field(default=0.0, ge=0.0, le=1.0)
     template: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] | None = Field(
         default=None, description="LLaMA-Factory's template name; null: the model's own."

@@ -8,7 +8,7 @@ from typing import Any
 from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.messages import text_of
 from services.datasets.record import JsonValue
-from services.datasets.training_rows import Demonstration, TrainingRowReader
+from services.datasets.training_rows import Demonstration, TrainingRow, TrainingRowReader
 
 Row = dict[str, Any]
 
@@ -64,12 +64,17 @@ class ConversationReader:
     def read(self, row: JsonValue) -> ConversationRow:
         """Check a row and return its conversations; a RowError names the path at fault."""
         checked = self._rows.read(row)
-        if self._kind is RowKind.TEXT:
-            return ConversationRow(())
-        conversations = tuple(
-            _conversation(self._rows.format, each) for each in checked.demonstrations
-        )
-        return ConversationRow(conversations, checked.label)
+        return conversation_row(self._kind, self._rows.format, checked)
+
+
+def conversation_row(
+    kind: RowKind, data_format: DataFormat | None, checked: TrainingRow
+) -> ConversationRow:
+    """The conversations of a checked row of a known format."""
+    if kind is RowKind.TEXT:
+        return ConversationRow(())
+    conversations = tuple(_conversation(data_format, each) for each in checked.demonstrations)
+    return ConversationRow(conversations, checked.label)
 
 
 def _conversation(data_format: DataFormat | None, given: Demonstration) -> Conversation:

@@ -100,6 +100,8 @@ class Scan(Generic[Row]):
         self._valid_rows = 0
         self._errors: list[Problem] = []
         self._complete = True
+        self.number = 0
+        """The number of the row that was read last."""
 
     @property
     def report(self) -> ScanReport:
@@ -129,6 +131,7 @@ class Scan(Generic[Row]):
     def _valid(self, reader: RecordReader) -> Iterator[Row]:
         for record in reader:
             self._rows += 1
+            self.number = record.row or 0
             if self._rows % _ROWS_PER_PROGRESS == 0:
                 self._progress(reader.share_read)
             try:

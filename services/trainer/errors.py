@@ -61,6 +61,7 @@ _CODES = {
     "invalid_llamafactory_argument": "invalid_arguments",
     "invalid_request": "invalid_arguments",
     "invalid_row": "bad_data",
+    "invalid_training_file": "bad_data",
     "unreadable_file": "bad_data",
 }
 

@@ -11,6 +11,10 @@ def example_lines(row: ExampleRow) -> Iterator[str]:
     """Yield a row and its examples, one token per line: loss mask, id, text as JSON."""
     label = {None: "", True: " (desirable)", False: " (undesirable)"}[row.label]
     yield f"row {row.row}{label}{f': {escaped(row.problem)}' if row.problem else ''}"
+    for part in row.missing:
+        yield f"  not in the trained text: {escaped(part)}"
+    for warning in row.warnings:
+        yield f"  {escaped(warning)}"
     for example in row.examples:
         yield f"  {_heading(example)}"
         tokens = zip(example.mask, example.token_ids, example.texts, strict=True)

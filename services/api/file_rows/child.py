@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from tokenizers import Tokenizer
 
 from services.api.file_rows.spec import ReadExamples, ReadRows, Refusal, RowAnswer, RowRequest
 from services.contracts.errors import InvalidRequest
@@ -27,9 +26,12 @@ from services.contracts.offline import OfflineHyperparameters
 from services.contracts.training_rows import DataFormat
 from services.core.process.worker_child import serve
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
+from services.datasets.rendering.fidelity import warnings_of
+from services.datasets.rendering.rows import TrainingSequence
+from services.datasets.rendering.text_encoding import TokenizerEncoder
 from services.datasets.row_pages import Place, rows_behind
 from services.datasets.training_rows import TrainingRowReader
-from services.rollouts.chat.examples import Example, ExampleReader, load_tokenizer
+from services.rollouts.chat.examples import ExampleReader, load_encoder
 from services.rollouts.chat.hub import TokenizerUnavailable, fetch_chat_files
 
 PAGE_BYTES = 4 << 20
@@ -70,9 +72,10 @@ def example_page(request: ReadExamples) -> str:
     """A page of examples, as JSON; raises InvalidRequest for a model that cannot be used."""
     settings = request.method.as_offline
     folder = _folder(request)
+    encode = _tokenizer(folder)
     reader = ExampleReader(
         folder,
-        _tokenizer(folder),
+        encode,
         settings,
         _format(request.path, settings),
     )
@@ -82,11 +85,16 @@ def example_page(request: ReadExamples) -> str:
         if isinstance(record, Problem):
             return row.model_copy(update={"problem": record.message})
         try:
-            label, examples = reader.read(record.value)
+            rendered = reader.read(record.value)
         except RowError as error:
             return row.model_copy(update={"problem": error.message})
         return row.model_copy(
-            update={"label": label, "examples": list(map(_example_view, examples))}
+            update={
+                "label": rendered.label,
+                "examples": list(map(_example_view, rendered.sequences)),
+                "missing": [str(each) for each in rendered.missing],
+                "warnings": warnings_of(rendered, encode.special),
+            }
         )
 
     page = _Page(request)
@@ -94,8 +102,8 @@ def example_page(request: ReadExamples) -> str:
     return ExampleRows(data=rows, **page.cursor()).model_dump_json()
 
 
-def _example_view(example: Example) -> TrainingExample:
-    sequence = example.sequence
+def _example_view(example: TrainingSequence) -> TrainingExample:
+    sequence = example.tokens
     tokens = sequence.tokens[:MAX_TOKENS_SHOWN]
     return TrainingExample(
         part=example.part,
@@ -157,14 +165,14 @@ def _fetched(hub_id: str, revision: str | None) -> Path:
     return fetch_chat_files(hub_id, revision)
 
 
-def _tokenizer(folder: Path) -> Tokenizer:
+def _tokenizer(folder: Path) -> TokenizerEncoder:
     path = folder / "tokenizer.json"
     return _loaded(folder, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: Path, _changed: int) -> Tokenizer:
-    return load_tokenizer(folder)
+def _loaded(folder: Path, _changed: int) -> TokenizerEncoder:
+    return load_encoder(folder)
 
 
 def _format(path: Path, settings: OfflineHyperparameters) -> DataFormat:

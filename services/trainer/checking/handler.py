@@ -33,7 +33,8 @@ class CheckHandler:
     def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
         """Check the rows, with the child of fine-tuning jobs."""
         request = CreateCheck.model_validate(job.request)
-        settings = (request.method or Method()).as_offline
+        method = request.method or Method()
+        settings = method.as_offline
         with database.read() as session:
             file = require_file(session, request.training_file, "training_file")
             spec = TrainingFilesSpec(
@@ -42,6 +43,7 @@ class CheckHandler:
                 data_format=settings.data_format,
                 max_seq_length=settings.max_seq_length,
                 tokenizer_file=self._tokenizer(session, request.model),
+                method=method,
                 max_errors=request.max_errors,
             )
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))

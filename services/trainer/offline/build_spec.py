@@ -57,6 +57,7 @@ def validation_spec(
         data_format=tune.hyperparameters.data_format,
         max_seq_length=tune.hyperparameters.max_seq_length,
         tokenizer_file=tune.model.tokenizer_file,
+        method=tune.method,
         all_uploaded={*tune.files, *scripts}
         >= set(filter(is_training, tune.request.file_references)),
     )
@@ -116,6 +117,7 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
         batch_size=_batch_size(settings),
         learning_rate=_learning_rate(settings),
         max_seq_len=settings.max_seq_length,
+        max_lossy_share=settings.max_lossy_share,
         warmup_ratio=settings.warmup_ratio,
         seed=tune.request.seed or 0,
         generation=_generation(settings),

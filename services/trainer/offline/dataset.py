@@ -16,15 +16,16 @@ from typing import Any
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import RemoteEntryNotFoundError
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.fidelity import FidelityReport
 from services.contracts.fine_tuning import TRAINING_DATASET
 from services.contracts.line_file import LineFile
 from services.contracts.mixing import Mixing, drawn
-from services.contracts.training_rows import RowKind
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
+from services.datasets.rendering.fidelity import FidelityCounter, check_fidelity
 from services.trainer.hub import explained
 from services.trainer.offline.examples import ExampleLayout, ExampleReader, described
 from services.trainer.offline.spec import DataSource, TrainingSpec
@@ -44,6 +45,8 @@ class PreparedData(BaseModel):
     training_rows: int
     validation_rows: int
     last_response: str
+    fidelity: dict[str, FidelityReport] = Field(default_factory=dict)
+    """What became of the rows of each file that the model's own template renders, by its name."""
 
 
 def prepared_data(data_dir: Path, spec: TrainingSpec) -> PreparedData | None:
@@ -64,9 +67,9 @@ def prepare_data(
     the row and the field at fault.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
-    training = _Preparer(spec.rows, layout, progress)
+    training = _Preparer(spec, layout, progress)
     training_rows = _write_training(spec, training, data_dir / f"{TRAINING_DATASET}.jsonl")
-    validation = _Preparer(spec.rows, layout, progress)
+    validation = _Preparer(spec, layout, progress)
     for name, source in spec.validations.items():
         with open(data_dir / f"{name}.jsonl", "wb") as file:
             file.writelines(validation.entries(source))
@@ -80,6 +83,7 @@ def prepare_data(
         training_rows=training_rows,
         validation_rows=validation.rows,
         last_response=training.last_response,
+        fidelity={**training.fidelity, **validation.fidelity},
     )
     _write_json(data_dir / _PREPARED, prepared.model_dump())
     return prepared
@@ -135,16 +139,18 @@ def _chosen(
 
 
 class _Preparer:
-    """Turns rows into lines of JSON for LLaMA-Factory, and counts them."""
+    """Turns rows into lines of JSON for LLaMA-Factory, and counts them. Rows that training cannot
+    learn from are left out."""
 
     _ROWS_PER_PROGRESS = 50_000
 
     def __init__(
-        self, kind: RowKind, layout: ExampleLayout, progress: Callable[[int], None]
+        self, spec: TrainingSpec, layout: ExampleLayout, progress: Callable[[int], None]
     ) -> None:
         self.rows = 0
         self.last_response = ""
-        self._kind = kind
+        self.fidelity: dict[str, FidelityReport] = {}
+        self._spec = spec
         self._layout = layout
         self._progress = progress
 
@@ -156,17 +162,29 @@ class _Preparer:
             raise _named(source, error) from error
 
     def _entries(self, source: DataSource) -> Iterator[bytes]:
-        reader = ExampleReader(self._kind, source.format, self._layout)
+        reader = ExampleReader(self._spec.rows, source.format, self._layout)
+        counter = self._counter()
         for record in read_rows(source):
-            lines = []
             with _located(record):
-                for example in reader.read(record.value):
-                    lines.append(json.dumps(example.row, ensure_ascii=False) + "\n")
-                    self.last_response = example.last_response
+                examples = reader.read(record.value)
+            if examples.rendered is not None:
+                counter.add(record.row, examples.rendered)
+            if not examples.rows:
+                continue
+            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in examples.rows]
+            self.last_response = examples.last_response
             yield "".join(lines).encode()
             self.rows += 1
             if self.rows % self._ROWS_PER_PROGRESS == 0:
                 self._progress(self.rows)
+        if (report := counter.report()) is not None:
+            self.fidelity[source.param or source.label] = report
+            check_fidelity(report, source.param, source.label)
+
+    def _counter(self) -> FidelityCounter:
+        rendering = self._layout.rendering
+        special = frozenset() if rendering is None else rendering.encode.special
+        return FidelityCounter(special, self._spec.max_lossy_share)
 
 
 def _named(source: DataSource, error: UnreadableFile) -> UnreadableFile:
@@ -189,6 +207,7 @@ def _fingerprint(spec: TrainingSpec) -> str:
         include={
             *("model", "stage", "training_data", "mixture", "validation_data", "validation_sets"),
             *("template", "chat_template_kwargs", "arguments", "seed"),
+            *("max_seq_len", "max_lossy_share"),
         }
     )
     return hashlib.sha256(content.encode()).hexdigest()

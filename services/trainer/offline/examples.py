@@ -4,20 +4,17 @@ Where the model's own chat template is used, the turns already hold the text tha
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.conversation import Conversation, ConversationReader
 from services.datasets.record import JsonValue
-from services.datasets.rendering import (
-    TemplateRenderer,
-    opened,
-    render,
-    render_answer,
-    render_pair,
-)
+from services.datasets.rendering.exchanges import TemplateRenderer, opened
+from services.datasets.rendering.rows import RenderedRow, RowRenderer, TrainingSequence
+from services.datasets.rendering.text_encoding import TextEncoder
+from services.datasets.rendering.training_tokens import TokenSettings
 from services.trainer.offline.alternation import alternate
 
 RENDERED = "empty"
@@ -27,8 +24,17 @@ LibraryRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Rendering:
+    """The model's own chat template and tokenizer, and the settings that determine tokens."""
+
+    chat_template: TemplateRenderer
+    encode: TextEncoder
+    tokens: TokenSettings
+
+
+@dataclass(frozen=True)
 class ExampleLayout:
-    """How conversations become text: by ``chat_template``, or by a named template of the library.
+    """How conversations become text: by ``rendering``, or by a named template of the library.
 
     ``default_system`` is the system message of conversations without one. For a named template,
     which has its own, ``between_results`` joins the results of parallel tool calls and
@@ -36,7 +42,7 @@ class ExampleLayout:
     """
 
     name: str
-    chat_template: TemplateRenderer | None = None
+    rendering: Rendering | None = None
     default_system: str | None = None
     between_results: str = "\n"
     stop_words: tuple[str, ...] = ()
@@ -49,11 +55,16 @@ class ExampleLayout:
 
 
 @dataclass(frozen=True)
-class LibraryExample:
-    """A row for the library, and its final text: what the model learns to write last."""
+class LibraryExamples:
+    """A row for the library as one or more of its own; none if training cannot learn from it.
 
-    row: LibraryRow
-    last_response: str
+    ``last_response`` is the final text that the model learns to write. ``rendered`` says what the
+    model's own template made of the row; None for other templates and for text.
+    """
+
+    rows: list[LibraryRow]
+    last_response: str = ""
+    rendered: RenderedRow | None = None
 
 
 class ExampleReader:
@@ -61,23 +72,27 @@ class ExampleReader:
 
     def __init__(self, kind: RowKind, data_format: DataFormat, layout: ExampleLayout) -> None:
         self._kind = kind
-        self._rows = ConversationReader(kind, data_format)
         self._layout = layout
+        self._rows = ConversationReader(kind, data_format)
+        self._renderer = None
+        if kind is not RowKind.TEXT and (found := layout.rendering) is not None:
+            self._renderer = RowRenderer(
+                kind,
+                found.chat_template,
+                found.encode,
+                found.tokens,
+                default_system=layout.default_system,
+            )
 
-    def read(self, row: JsonValue) -> Iterator[LibraryExample]:
+    def read(self, row: JsonValue) -> LibraryExamples:
         """The examples of a row; more than one where a template rewrites earlier turns."""
         read = self._rows.read(row)
+        if self._renderer is not None:
+            return _rendered(self._renderer.render(row, read))
+        if self._kind is RowKind.TEXT:
+            return LibraryExamples([{"text": row["text"]}])
         conversations = [opened(each, self._layout.default_system) for each in read.conversations]
-        match self._kind:
-            case RowKind.DEMONSTRATION:
-                yield from _demonstrations(conversations[0], self._layout)
-            case RowKind.PREFERENCE:
-                preferred, rejected = conversations
-                yield _preference(preferred, rejected, self._layout)
-            case RowKind.FEEDBACK:
-                yield _feedback(conversations[0], bool(read.label), self._layout)
-            case RowKind.TEXT:
-                yield LibraryExample({"text": row["text"]}, "")
+        return _named(conversations, read.label, self._layout)
 
 
 def described(kind: RowKind, file_name: str) -> dict[str, Any]:
@@ -85,44 +100,47 @@ def described(kind: RowKind, file_name: str) -> dict[str, Any]:
     return {"file_name": file_name, **_DESCRIPTIONS[kind]}
 
 
-def _demonstrations(conversation: Conversation, layout: ExampleLayout) -> Iterator[LibraryExample]:
-    if layout.chat_template is None:
-        row = layout.named_turns(conversation)
-        yield LibraryExample(row, row["conversations"][-1]["value"])
-        return
-    for example in render(conversation, layout.chat_template):
-        turns = []
-        for exchange in example:
-            turns += [_turn("human", exchange.context), _turn("gpt", exchange.response)]
-        yield LibraryExample(_rendered(turns), example[-1].response)
+def _named(
+    conversations: Sequence[Conversation], label: bool | None, layout: ExampleLayout
+) -> LibraryExamples:
+    """The turns of a named template."""
+    row = layout.named_turns(conversations[0])
+    last = row["conversations"][-1]
+    if len(conversations) > 1:
+        other = layout.named_turns(conversations[1])["conversations"][-1]
+        turns = row["conversations"][:-1]
+        row = {**row, "conversations": turns, "chosen": last, "rejected": other}
+    elif label is not None:
+        row = {**row, "kto_tag": label}
+    return LibraryExamples([row], last["value"])
 
 
-def _preference(
-    preferred: Conversation, rejected: Conversation, layout: ExampleLayout
-) -> LibraryExample:
-    if layout.chat_template is None:
-        row = layout.named_turns(preferred)
-        *turns, chosen = row["conversations"]
-        other = layout.named_turns(rejected)["conversations"][-1]
-        return LibraryExample(
-            {**row, "conversations": turns, "chosen": chosen, "rejected": other}, chosen["value"]
-        )
-    context, responses = render_pair(preferred, rejected, layout.chat_template)
-    chosen, other = (_turn("gpt", response) for response in responses)
-    row = _rendered([_turn("human", context)])
-    return LibraryExample({**row, "chosen": chosen, "rejected": other}, responses[0])
+def _rendered(row: RenderedRow) -> LibraryExamples:
+    """The texts of a row that the model's own template has rendered."""
+    usable = row.usable
+    if not usable:
+        return LibraryExamples([], rendered=row)
+    if row.is_pair:
+        preferred, rejected = (each.exchanges[0] for each in usable)
+        chosen, other = (_turn("gpt", each.response) for each in (preferred, rejected))
+        turns = _library_row([_turn("human", preferred.context)])
+        rows = [{**turns, "chosen": chosen, "rejected": other}]
+    else:
+        label = {} if row.label is None else {"kto_tag": row.label}
+        rows = [{**_library_row(_turns(each)), **label} for each in usable]
+    last = (usable[0] if row.is_pair else usable[-1]).exchanges[-1].response
+    return LibraryExamples(rows, last, row)
 
 
-def _feedback(conversation: Conversation, label: bool, layout: ExampleLayout) -> LibraryExample:
-    if layout.chat_template is None:
-        row = layout.named_turns(conversation)
-        return LibraryExample({**row, "kto_tag": label}, row["conversations"][-1]["value"])
-    exchange = render_answer(conversation, layout.chat_template)
-    row = _rendered([_turn("human", exchange.context), _turn("gpt", exchange.response)])
-    return LibraryExample({**row, "kto_tag": label}, exchange.response)
+def _turns(sequence: TrainingSequence) -> list[dict[str, str]]:
+    return [
+        turn
+        for each in sequence.exchanges
+        for turn in (_turn("human", each.context), _turn("gpt", each.response))
+    ]
 
 
-def _rendered(turns: list[dict[str, str]]) -> LibraryRow:
+def _library_row(turns: list[dict[str, str]]) -> LibraryRow:
     return {"conversations": turns, "system": "", "tools": ""}
 
 

@@ -1,6 +1,7 @@
 """What happens before LLaMA-Factory is imported, so that bad input fails early: the tokenizer, the
 chat template, the tokens that end a turn, and the prepared data."""
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,15 +11,21 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from services.contracts.training_rows import RowKind
+from services.datasets.record import RowError
+from services.datasets.rendering.training_tokens import TokenSettings
 from services.rollouts.chat.template import ChatTemplate, check_variables
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.dataset import PreparedData, prepare_data, prepared_data
-from services.trainer.offline.examples import RENDERED, ExampleLayout
+from services.trainer.offline.encoding import encoder_of
+from services.trainer.offline.examples import RENDERED, ExampleLayout, Rendering
 from services.trainer.offline.job_dir import Context
 from services.trainer.offline.library import llamafactory_module
 from services.trainer.offline.spec import TrainingSpec
 
 _WAIT_SECONDS = 6 * 3600
+
+FIDELITY = "fidelity.json"
+"""The artifact that says what became of the rows of each file."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ def prepare(
     data = prepared_data(context.data_dir, spec)
     if data is None and context.leads:
         data = prepare_data(spec, chosen, context.data_dir, _reporting(context))
+        _store_fidelity(data, context)
     elif data is None:
         data = _await_data(spec, context)
     stops = stop_token_ids(tokenizer, chosen, data.last_response)
@@ -50,6 +58,15 @@ def prepare(
 
 def _reporting(context: Context) -> Callable[[int], None]:
     return lambda rows: context.reporter.message(f"{rows:,} rows prepared", rows=rows)
+
+
+def _store_fidelity(data: PreparedData, context: Context) -> None:
+    """Store what became of the rows with the job, and say what training leaves out."""
+    reports = {param: report.model_dump(mode="json") for param, report in data.fidelity.items()}
+    (context.job_dir / FIDELITY).write_text(json.dumps(reports, ensure_ascii=False, indent=1))
+    for param, report in data.fidelity.items():
+        level = "info" if report.verdict == "faithful" else "warn"
+        context.reporter.message(f"{param}: {report.summary}", level, artifact=FIDELITY)
 
 
 def _await_data(spec: TrainingSpec, context: Context) -> PreparedData:
@@ -93,17 +110,35 @@ def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> ExampleLay
     def chat_template(
         messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, prompt: bool
     ) -> str:
-        text = tokenizer.apply_chat_template(
-            messages,
-            tools=tools or None,
-            add_generation_prompt=prompt,
-            tokenize=False,
-            **spec.chat_template_kwargs,
-        )
+        try:
+            text = tokenizer.apply_chat_template(
+                messages,
+                tools=tools or None,
+                add_generation_prompt=prompt,
+                tokenize=False,
+                **spec.chat_template_kwargs,
+            )
+        except Exception as error:  # a template's code may raise anything
+            reason = str(error)[:500] or type(error).__name__
+            raise RowError(f"the chat template refuses the conversation: {reason}") from None
         return str(text)
 
     system = spec.arguments.get("default_system")
-    return ExampleLayout(RENDERED, chat_template, default_system=str(system) if system else None)
+    return ExampleLayout(
+        RENDERED,
+        Rendering(chat_template, encoder_of(tokenizer), token_settings(spec)),
+        default_system=str(system) if system else None,
+    )
+
+
+def token_settings(spec: TrainingSpec) -> TokenSettings:
+    """The settings of a training that determine its tokens."""
+    cutoff = spec.arguments.get("cutoff_len")
+    return TokenSettings(
+        cutoff=cutoff if isinstance(cutoff, int) else spec.max_seq_len,
+        train_on_prompt=bool(spec.arguments.get("train_on_prompt")),
+        mask_history=bool(spec.arguments.get("mask_history")),
+    )
 
 
 def _check_variables(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> None:

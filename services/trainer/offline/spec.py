@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.fidelity import DEFAULT_LOSSY_SHARE
+from services.contracts.fine_tuning import Method
 from services.contracts.mixing import MixStrategy
 from services.contracts.offline import AnswerGrader
 from services.contracts.sharding import Sharding
@@ -34,6 +36,11 @@ class TrainingFilesSpec(ValidationSpec):
     data_format: DataFormat = DataFormat.AUTO
     max_seq_length: int = Field(ge=1)
     tokenizer_file: Path | None = None
+    method: Method | None = Field(
+        default=None,
+        description="Settings that render the rows with the chat template beside tokenizer_file; "
+        "null: the rows are not rendered.",
+    )
     all_uploaded: bool = Field(default=True, description="Whether no training data are on a hub.")
     scripts: dict[str, ScriptRun] = Field(
         default_factory=dict, description="The runs that generate some of the files, by field."
@@ -136,6 +143,7 @@ class TrainingSpec(_Part):
     batch_size: int | None = Field(default=None, ge=1)
     learning_rate: float = Field(gt=0)
     max_seq_len: int = Field(default=2048, ge=16)
+    max_lossy_share: float = Field(default=DEFAULT_LOSSY_SHARE, ge=0.0, le=1.0)
     warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     seed: int = Field(default=42, ge=0)
     generation: GenerationSpec | None = None

@@ -11,14 +11,22 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.checks import RowCounts, RowLengths
 from services.contracts.errors import InvalidRequest
+from services.contracts.fidelity import FidelityReport
 from services.contracts.training_rows import DataFormat, RowKind
-from services.datasets.record import Problem, counted
+from services.datasets.conversation import ConversationRow, conversation_row
+from services.datasets.record import JsonValue, Problem, counted
+from services.datasets.rendering.fidelity import FidelityCounter, announce, check_fidelity
+from services.datasets.rendering.rows import RowRenderer
 from services.datasets.scan import InvalidFile, Scan, ScanReport
-from services.datasets.training_rows import TrainingRowReader
+from services.datasets.training_rows import TrainingRow, TrainingRowReader
 from services.datasets.validate import FileValidation, validate
+from services.rollouts.chat.examples import MAX_CHARACTERS, load_encoder, row_renderer
 from services.trainer.offline.lengths import LengthCounter, row_lengths
 from services.trainer.offline.scripts import write_rows
 from services.trainer.offline.spec import TrainingFilesSpec
+
+MAX_RENDERED = 100_000
+"""Rendering takes about a millisecond for each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,8 @@ class TrainingFileReport:
     """The outcome for one file.
 
     ``layout`` is the rows' format, None if no row showed it; ``ignored_columns`` are those that
-    training does not use; ``lengths`` is None without a valid row.
+    training does not use; ``lengths`` is None without a valid row, and
+    ``fidelity`` where the rows are not rendered.
     """
 
     scan: ScanReport
@@ -34,6 +43,7 @@ class TrainingFileReport:
     ignored_columns: tuple[str, ...]
     counts: RowCounts
     lengths: RowLengths | None
+    fidelity: FidelityReport | None = None
 
     def to_json(self) -> JsonObject:
         """The report as one flat JSON object."""
@@ -43,6 +53,7 @@ class TrainingFileReport:
             "ignored_columns": self.ignored_columns,
             "counts": self.counts.model_dump(),
             "lengths": self.lengths and self.lengths.model_dump(),
+            "fidelity": self.fidelity and self.fidelity.model_dump(mode="json"),
         }
 
     def summary(self) -> str:
@@ -71,6 +82,7 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
         row_lengths(spec.tokenizer_file, spec.max_seq_length),
         max_errors=spec.max_errors,
         progress=file.progress,
+        renderer=file_renderer(spec),
     )
     report.scan.raise_errors(file.filename, code="invalid_training_file", param=file.param)
     if spec.rows is RowKind.FEEDBACK and file.param == "training_file":
@@ -79,8 +91,11 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
     if report.ignored_columns:
         names = ", ".join(name[:100] for name in report.ignored_columns)
         file.message(f"columns that training does not use: {names}", "warn")
+    if report.fidelity is not None:
+        announce(report.fidelity, file.message)
+        check_fidelity(report.fidelity, file.param, file.filename)
     # Text is cut into sequences, not truncated.
-    if report.lengths is not None and report.lengths.truncated and spec.rows is not RowKind.TEXT:
+    elif report.lengths is not None and report.lengths.truncated and spec.rows is not RowKind.TEXT:
         file.message(
             f"{report.lengths.truncated:,} of {report.scan.rows:,} rows are longer than "
             f"max_seq_length ({spec.max_seq_length:,} tokens) and will be truncated",
@@ -131,10 +146,18 @@ def scan_training_file(
     *,
     max_errors: int,
     progress: Callable[[float], None],
+    renderer: "FileRenderer | None" = None,
 ) -> TrainingFileReport:
     """Read the whole file, or up to the first problem beyond ``max_errors``, in bounded memory."""
     reader = TrainingRowReader(kind, data_format)
-    scan = Scan(path, reader.read, max_errors=max_errors, progress=progress)
+
+    def check(value: JsonValue) -> TrainingRow:
+        row = reader.read(value)
+        if renderer is not None:
+            renderer.add(scan.number, value, conversation_row(kind, reader.format, row))
+        return row
+
+    scan = Scan(path, check, max_errors=max_errors, progress=progress)
     messages = turns = tool_calls = with_tools = desirable = undesirable = 0
     for row in scan:
         for example in row.examples:
@@ -154,7 +177,48 @@ def scan_training_file(
         undesirable=undesirable,
     )
     ignored = tuple(sorted(reader.ignored))
-    return TrainingFileReport(scan.report, reader.format, ignored, counts, lengths.statistics())
+    fidelity = renderer.report() if renderer is not None else None
+    return TrainingFileReport(
+        scan.report, reader.format, ignored, counts, lengths.statistics(), fidelity
+    )
+
+
+class FileRenderer:
+    """Renders the rows of one file as training will, as far as `MAX_RENDERED` rows: training itself
+    renders and checks them all."""
+
+    def __init__(self, renderer: RowRenderer, counter: FidelityCounter) -> None:
+        self._renderer = renderer
+        self._counter = counter
+        self._rendered = 0
+
+    def add(self, number: int, row: JsonValue, read: ConversationRow) -> None:
+        """Render a row; a RowError says why the chat template refuses it."""
+        characters = sum(
+            len(message.content) for each in read.conversations for message in each.messages
+        )
+        if self._rendered >= MAX_RENDERED or characters > MAX_CHARACTERS:
+            return
+        self._rendered += 1
+        self._counter.add(number, self._renderer.render(row, read))
+
+    def report(self) -> FidelityReport | None:
+        """The findings; None without a rendered row."""
+        return self._counter.report()
+
+
+def file_renderer(spec: TrainingFilesSpec) -> FileRenderer | None:
+    """Renders rows with the model's own chat template; None where another one is used, for plain
+    text, and while the model is on a hub. Raises InvalidRequest for a template that is unusable."""
+    if spec.method is None or spec.tokenizer_file is None or spec.rows is RowKind.TEXT:
+        return None
+    settings = spec.method.as_offline
+    if settings.template is not None:
+        return None
+    folder = spec.tokenizer_file.parent
+    encode = load_encoder(folder)
+    renderer = row_renderer(folder, encode, settings)
+    return FileRenderer(renderer, FidelityCounter(encode.special, settings.max_lossy_share))
 
 
 if __name__ == "__main__":

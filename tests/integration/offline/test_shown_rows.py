@@ -10,7 +10,7 @@ import pytest
 from services.contracts.fine_tuning import Method
 from services.contracts.offline import OfflineHyperparameters
 from services.contracts.training_rows import DataFormat
-from services.rollouts.chat.examples import ExampleReader, load_tokenizer
+from services.rollouts.chat.examples import ExampleReader, load_encoder
 from services.trainer.offline.spec import TrainingSpec
 from tests.integration.llamafactory.tokenized_rows import library_rows
 from tests.support.chat_templates.families import FAMILIES
@@ -78,14 +78,14 @@ def sequences(rows: Any, prefix: str = "") -> Sequences:
 
 
 def shown(folder: Path, rows: Sequence[Any], settings: OfflineHyperparameters, part: str) -> Any:
-    reader = ExampleReader(folder, load_tokenizer(folder), settings, DataFormat.AUTO)
+    reader = ExampleReader(folder, load_encoder(folder), settings, DataFormat.AUTO)
     found: Sequences = []
     for row in rows:
-        for example in reader.read(row)[1]:
-            assert example.sequence.cut >= 0
+        for example in reader.read(row).sequences:
+            assert example.tokens.cut >= 0
             if example.part == part:
-                tokens = [token.id for token in example.sequence.tokens]
-                found.append((tokens, example.sequence.mask))
+                tokens = [token.id for token in example.tokens.tokens]
+                found.append((tokens, example.tokens.mask))
     return found
 
 

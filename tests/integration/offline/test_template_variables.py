@@ -40,9 +40,9 @@ def test_a_variable_gives_the_same_tokens_in_training_rollouts_and_evaluations(
     tokenizer = load_tokenizer(folder)
 
     asked = training_spec(folder, chat_template_kwargs=variables)
-    trains = layout(asked, tokenizer).chat_template
-    assert trains is not None
-    trained = tokenizer.encode(trains(QUESTION, [], prompt=True), add_special_tokens=False)
+    rendering = layout(asked, tokenizer).rendering
+    assert rendering is not None
+    trained = list(rendering.encode(rendering.chat_template(QUESTION, [], prompt=True)).ids)
     # Online training opens the same chat tokens as rollouts.
     sampled = open_chat_tokens(folder, variables).prompt(QUESTION, ())
     # Evaluations leave the rendering to vLLM, which passes these fields to transformers.
@@ -74,8 +74,8 @@ def test_a_default_system_message_is_part_of_the_rendered_prompt(tmp_path: Path)
     asked = training_spec(folder, arguments={"default_system": "Be brief."})
     reader = ExampleReader(RowKind.DEMONSTRATION, DataFormat.AUTO, layout(asked, tokenizer))
 
-    (example,) = reader.read({"messages": [*QUESTION, ANSWER]})
+    (row,) = reader.read({"messages": [*QUESTION, ANSWER]}).rows
 
     system = {"role": "system", "content": "Be brief."}
     expected = tokenizer.apply_chat_template([system, *QUESTION], tokenize=False)
-    assert example.row["conversations"][0]["value"].startswith(expected)
+    assert row["conversations"][0]["value"].startswith(expected)

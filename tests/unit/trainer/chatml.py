@@ -5,6 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from services.datasets.rendering.text_encoding import EncodedText
+
 Messages = list[dict[str, Any]]
 
 
@@ -29,6 +31,16 @@ def forgetful(messages: Messages, tools: list[dict[str, Any]], *, prompt: bool) 
         shows = message["role"] == "assistant" and last
         kept.append(message | {"content": (thought if shows else "") + message["content"]})
     return chatml(kept, tools, prompt=prompt)
+
+
+class Characters:
+    """A tokenizer of single characters."""
+
+    special: frozenset[str] = frozenset()
+
+    def __call__(self, text: str) -> EncodedText:
+        places = range(len(text))
+        return EncodedText(text, list(map(ord, text)), places, [place + 1 for place in places])
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).map(

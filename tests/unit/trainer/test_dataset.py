@@ -11,15 +11,18 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.mixing import MixStrategy
 from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
+from services.datasets.rendering.training_tokens import TokenSettings
 from services.trainer.offline.dataset import (
     PreparedData,
     prepare_data,
     prepared_data,
 )
-from services.trainer.offline.examples import RENDERED, ExampleLayout
+from services.trainer.offline.examples import RENDERED, ExampleLayout, Rendering
 from services.trainer.offline.spec import DataSource, Mixture, TrainingSpec
 
-from .chatml import chatml
+from .chatml import Characters, chatml
+
+RENDERING = Rendering(chatml, Characters(), TokenSettings(cutoff=2048))
 
 ROWS = [
     {
@@ -62,7 +65,7 @@ def prepare(
     asked: TrainingSpec, data_dir: Path, layout: ExampleLayout | None = None
 ) -> PreparedData:
     return prepare_data(
-        asked, layout or ExampleLayout(RENDERED, chatml), data_dir, lambda rows: None
+        asked, layout or ExampleLayout(RENDERED, RENDERING), data_dir, lambda rows: None
     )
 
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import RowError
-from services.datasets.rendering import Exchange, as_chat_message, render
+from services.datasets.rendering.exchanges import Exchange, as_chat_message, render
 from services.trainer.offline.alternation import alternate
 
-from .chatml import chat_rows, chatml, forgetful
+from .chatml import Characters, chat_rows, chatml, forgetful
 
 
 def read_conversation(data_format: DataFormat, row: dict[str, Any]) -> Conversation:
@@ -33,6 +33,7 @@ def test_a_conversation_is_split_into_context_and_learned_text() -> None:
                 Message("assistant", "4", learned=True),
             ),
             chatml,
+            Characters(),
         )
     )
 
@@ -54,6 +55,7 @@ def test_a_turn_without_loss_becomes_context() -> None:
                 Message("assistant", "good", learned=True),
             ),
             chatml,
+            Characters(),
         )
     )
 
@@ -71,6 +73,7 @@ def test_a_template_that_drops_earlier_reasoning_yields_one_example_per_turn() -
                 Message("assistant", "B", reasoning="why B", learned=True),
             ),
             forgetful,
+            Characters(),
         )
     )
 
@@ -93,7 +96,8 @@ def test_a_think_tag_opened_by_the_prompt_is_dropped_if_history_lacks_it() -> No
 
     turns = conversation(Message("user", "a"), Message("assistant", "A", learned=True))
 
-    assert list(render(turns, thinking)) == [[Exchange("[user]\na[end]\n[assistant]\n", "A[end]")]]
+    ((exchange,),) = render(turns, thinking, Characters())
+    assert exchange == Exchange("[user]\na[end]\n[assistant]\n", "A[end]", is_served=False)
 
 
 @given(chat_rows())
@@ -102,7 +106,7 @@ def test_every_answer_is_learned_once_as_rendered_for_serving(row: dict[str, Any
     messages = [as_chat_message(message) for message in turns.messages]
     whole = chatml(messages, list(turns.tools), prompt=False)
 
-    (example,) = render(turns, chatml)
+    (example,) = render(turns, chatml, Characters())
 
     assert "".join(e.context + e.response for e in example) == whole.rstrip()
     answers = [message for message in turns.messages if message.role == "assistant"]

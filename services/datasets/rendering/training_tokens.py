@@ -1,33 +1,14 @@
 """The tokens that offline training makes of rendered texts, and which of them have a loss. Written
-for LLaMA-Factory 0.9.5, whose processors (data/processor) do the same for its template ``empty``:
-every text is encoded separately, and a row that is too long loses tokens from all its parts.
+for LLaMA-Factory 0.9.5, whose processors (data/processor) do the same with the tokens of our
+template: the texts of a row are encoded as one, and a row that is too long loses tokens from all
+its parts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
-from services.datasets.rendering import Exchange
-
-
-class Token(NamedTuple):
-    """A token, and the part of the text that it represents."""
-
-    id: int
-    text: str
-
-
-class EncodedText(Protocol):
-    """The tokens of a text."""
-
-    def __len__(self) -> int:
-        """How many there are."""
-
-    def first(self, count: int) -> list[Token]:
-        """The first ``count`` tokens."""
-
-
-Encode = Callable[[str], EncodedText]
+from services.datasets.rendering.exchanges import Exchange
+from services.datasets.rendering.text_encoding import TextEncoder, TextPart, Token
 
 
 @dataclass(frozen=True)
@@ -53,11 +34,12 @@ class TrainingTokens:
 
 
 def conversation_tokens(
-    exchanges: Sequence[Exchange], encode: Encode, settings: TokenSettings
+    exchanges: Sequence[Exchange], encode: TextEncoder, settings: TokenSettings
 ) -> TrainingTokens:
     """A demonstration (data/processor/supervised.py); with ``mask_history`` only the last turn has
     a loss, and it is the last to be truncated."""
-    pairs = [(encode(each.context), encode(each.response)) for each in exchanges]
+    parts = encoded_parts(exchanges, encode)
+    pairs = list(zip(parts[::2], parts[1::2], strict=True))
     kept: list[TrainingTokens] = []
     room = settings.cutoff
     for turn, (source, target) in enumerate(pairs[::-1] if settings.mask_history else pairs):
@@ -72,23 +54,23 @@ def conversation_tokens(
             )
         )
         room -= before + after
-    parts = kept[::-1] if settings.mask_history else kept
-    tokens = [token for part in parts for token in part.tokens]
-    mask = [has_loss for part in parts for has_loss in part.mask]
+    ordered = kept[::-1] if settings.mask_history else kept
+    tokens = [token for part in ordered for token in part.tokens]
+    mask = [has_loss for part in ordered for has_loss in part.mask]
     total = sum(len(source) + len(target) for source, target in pairs)
     return TrainingTokens(tokens, mask, total - len(tokens))
 
 
 def answer_tokens(
-    prompt: str, answers: Sequence[str], encode: Encode, cutoff: int
+    answers: Sequence[Exchange], encode: TextEncoder, cutoff: int
 ) -> list[TrainingTokens]:
-    """A prompt with each of its answers, truncated as the longest one requires
+    """Answers to one prompt, truncated as the longest one requires
     (data/processor/pairwise.py and feedback.py)."""
-    source = encode(prompt)
-    targets = [encode(answer) for answer in answers]
-    before, after = shares(len(source), max(map(len, targets)), cutoff)
+    pairs = [encoded_parts([answer], encode) for answer in answers]
+    source = pairs[0][0]
+    before, after = shares(len(source), max(len(target) for _, target in pairs), cutoff)
     sequences = []
-    for target in targets:
+    for _, target in pairs:
         shown = target.first(after)
         tokens = source.first(before) + shown
         mask = [False] * before + [True] * len(shown)
@@ -96,10 +78,16 @@ def answer_tokens(
     return sequences
 
 
-def text_tokens(text: str, encode: Encode, cutoff: int | None) -> TrainingTokens:
+def encoded_parts(exchanges: Sequence[Exchange], encode: TextEncoder) -> list[TextPart]:
+    """The tokens of each context and response, encoded as one text."""
+    texts = [text for each in exchanges for text in (each.context, each.response)]
+    return encode("".join(texts)).parts([len(text) for text in texts])
+
+
+def text_tokens(text: str, encode: TextEncoder, cutoff: int | None) -> TrainingTokens:
     """Plain text with its end token; with ``cutoff`` None it is split into sequences, not
     truncated."""
-    encoded = encode(text)
+    (encoded,) = encode(text).parts([len(text)])
     tokens = encoded.first(len(encoded) if cutoff is None else min(len(encoded), cutoff))
     return TrainingTokens(tokens, [True] * len(tokens), len(encoded) - len(tokens))
 

@@ -1,0 +1,173 @@
+"""Rows of training files as the sequences that training reads, with what becomes of their words."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from services.contracts.training_rows import RowKind
+from services.datasets.conversation import Conversation, ConversationRow
+from services.datasets.record import JsonValue
+from services.datasets.rendering.exchanges import (
+    Exchange,
+    TemplateRenderer,
+    opened,
+    render,
+    render_answer,
+    render_pair,
+)
+from services.datasets.rendering.missing_parts import Missing, missing_parts
+from services.datasets.rendering.text_encoding import TextEncoder
+from services.datasets.rendering.training_tokens import (
+    TokenSettings,
+    TrainingTokens,
+    answer_tokens,
+    conversation_tokens,
+    text_tokens,
+)
+
+SequencePart = Literal["conversation", "preferred", "rejected", "answer", "text"]
+
+
+@dataclass(frozen=True)
+class TrainingSequence:
+    """A sequence that training reads, and which answer of its row it ends with.
+
+    Its text is that of the ``exchanges``; ``tokens`` are those that fit.
+    """
+
+    part: SequencePart
+    exchanges: tuple[Exchange, ...]
+    tokens: TrainingTokens
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether any token has a loss."""
+        return any(self.tokens.mask)
+
+
+@dataclass(frozen=True)
+class RenderedRow:
+    """The sequences of a row: one or more of a demonstration, two of a preference.
+
+    ``label`` says whether the answer of a row with feedback is desirable; None for other kinds.
+    ``control_tokens`` are special tokens that the row's own texts hold.
+    """
+
+    sequences: tuple[TrainingSequence, ...]
+    label: bool | None = None
+    missing: tuple[Missing, ...] = ()
+    control_tokens: tuple[str, ...] = ()
+    is_pair: bool = field(default=False, repr=False)
+
+    @property
+    def is_equal_pair(self) -> bool:
+        """Whether both answers of a preference are the same after truncation."""
+        if not self.is_pair:
+            return False
+        first, second = ([token.id for token in each.tokens.tokens] for each in self.sequences)
+        return first == second
+
+    @property
+    def usable(self) -> tuple[TrainingSequence, ...]:
+        """The sequences that training can learn from: those with a loss, and of a pair both or
+        none."""
+        if not self.is_pair:
+            return tuple(each for each in self.sequences if each.is_trained)
+        trains = all(each.is_trained for each in self.sequences) and not self.is_equal_pair
+        return self.sequences if trains else ()
+
+
+class RowRenderer:
+    """Turns rows of one kind into sequences, as training with these settings does.
+
+    ``template`` is None for plain text. ``end_of_text`` is appended to that, which is not truncated
+    where ``splits_text``.
+    """
+
+    def __init__(
+        self,
+        kind: RowKind,
+        template: TemplateRenderer | None,
+        encode: TextEncoder,
+        settings: TokenSettings,
+        *,
+        default_system: str | None = None,
+        end_of_text: str = "",
+        splits_text: bool = True,
+    ) -> None:
+        self._kind = kind
+        self._template = template
+        self._encode = encode
+        self._settings = settings
+        self._system = default_system
+        self._end_of_text = end_of_text
+        self._text_cutoff = None if splits_text else settings.cutoff
+        self._control = _any_of(encode.special)
+
+    def render(self, row: JsonValue, read: ConversationRow) -> RenderedRow:
+        """Render a checked row; a RowError names the turn at fault."""
+        if self._template is None:
+            return self._rendered_text(row["text"])
+        conversations = [opened(each, self._system) for each in read.conversations]
+        sequences = tuple(self._sequences(conversations, self._template))
+        return RenderedRow(
+            sequences,
+            read.label,
+            self._missing(conversations, sequences),
+            self._control_tokens(_texts(read)),
+            is_pair=self._kind is RowKind.PREFERENCE,
+        )
+
+    def _rendered_text(self, text: str) -> RenderedRow:
+        tokens = text_tokens(text + self._end_of_text, self._encode, self._text_cutoff)
+        sequence = TrainingSequence("text", (Exchange("", text),), tokens)
+        return RenderedRow((sequence,), control_tokens=self._control_tokens([text]))
+
+    def _sequences(
+        self, conversations: Sequence[Conversation], template: TemplateRenderer
+    ) -> Iterator[TrainingSequence]:
+        encode, settings = self._encode, self._settings
+        if self._kind is RowKind.DEMONSTRATION:
+            for exchanges in render(conversations[0], template, encode):
+                tokens = conversation_tokens(exchanges, encode, settings)
+                yield TrainingSequence("conversation", tuple(exchanges), tokens)
+            return
+        parts: tuple[SequencePart, ...] = ("answer",)
+        answers: tuple[Exchange, ...]
+        if self._kind is RowKind.PREFERENCE:
+            parts = ("preferred", "rejected")
+            answers = render_pair(conversations[0], conversations[1], template, encode)
+        else:
+            answers = (render_answer(conversations[0], template, encode),)
+        tokens_of = answer_tokens(answers, encode, settings.cutoff)
+        for part, answer, tokens in zip(parts, answers, tokens_of, strict=True):
+            yield TrainingSequence(part, (answer,), tokens)
+
+    def _missing(
+        self, conversations: Sequence[Conversation], sequences: Sequence[TrainingSequence]
+    ) -> tuple[Missing, ...]:
+        if self._kind is RowKind.DEMONSTRATION:
+            return tuple(missing_parts(conversations[0], [each.exchanges for each in sequences]))
+        found = [
+            missing
+            for conversation, each in zip(conversations, sequences, strict=True)
+            for missing in missing_parts(conversation, [each.exchanges])
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def _control_tokens(self, texts: Iterator[str] | list[str]) -> tuple[str, ...]:
+        found = (token for text in texts for token in self._control.findall(text))
+        return tuple(dict.fromkeys(found))
+
+
+def _texts(read: ConversationRow) -> Iterator[str]:
+    for conversation in read.conversations:
+        for message in conversation.messages:
+            yield message.content
+            yield message.reasoning
+
+
+def _any_of(texts: frozenset[str]) -> re.Pattern[str]:
+    longest_first = sorted((text for text in texts if len(text) > 1), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
