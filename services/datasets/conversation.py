@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.training_rows import DataFormat, RowKind
+from services.datasets.message_fields import is_trained, reasoning_of
 from services.datasets.messages import text_of
 from services.datasets.record import JsonValue
 from services.datasets.training_rows import Demonstration, TrainingRow, TrainingRowReader
@@ -89,11 +90,11 @@ def _chat_messages(row: Row) -> Iterator[Message]:
         yield Message(
             role=role,
             content=text_of(turn),
-            reasoning=turn.get("reasoning_content") or "",
+            reasoning=reasoning_of(turn),
             tool_calls=_calls(turn.get("tool_calls") or ()),
             name=turn.get("name"),
             tool_call_id=turn.get("tool_call_id"),
-            learned=role == "assistant" and turn.get("weight") != 0,
+            learned=role == "assistant" and is_trained(turn),
         )
 
 
@@ -113,14 +114,14 @@ def _sharegpt_messages(row: Row) -> Iterator[Message]:
     if row.get("system"):
         yield Message("system", row["system"])
     for turn in row["conversations"]:
-        value = turn["value"]
+        value, thought, learned = turn["value"], reasoning_of(turn), is_trained(turn)
         match turn["from"]:
             case "function_call":
                 parsed = json.loads(value)
                 calls = parsed if isinstance(parsed, list) else [parsed]
-                yield Message("assistant", tool_calls=_calls(calls), learned=True)
+                yield Message("assistant", "", thought, _calls(calls), learned=learned)
             case "gpt":
-                yield Message("assistant", value, learned=True)
+                yield Message("assistant", value, thought, learned=learned)
             case source:
                 roles = {"system": "system", "human": "user", "observation": "tool"}
                 yield Message(roles[source], value)

@@ -10,6 +10,7 @@ from typing import Any
 
 from services.contracts.training_rows import DataFormat
 from services.datasets.decoding import decode_within
+from services.datasets.message_fields import check_fields, is_trained
 from services.datasets.messages import (
     Message,
     check_arguments,
@@ -86,7 +87,7 @@ def read_chat(row: dict[str, Any]) -> Example:
                 text += _calls_text(calls)
         turns.append((message["role"], text))
     _check_order(messages)
-    _check_weights(messages)
+    _check_own_fields(messages)
     return Example(turns, answers, tool_calls, check_tools(row.get("tools")))
 
 
@@ -114,16 +115,12 @@ def _check_order(messages: list[Message]) -> None:
         raise RowError(f"{last}.role is '{messages[-1]['role']}'; the last must be 'assistant'")
 
 
-def _check_weights(messages: list[Message]) -> None:
+def _check_own_fields(messages: list[Message]) -> None:
     trained = False
     for position, message in enumerate(messages):
-        weight = message.get("weight")
-        if weight is not None:
-            if message["role"] != "assistant":
-                raise RowError(f"messages[{position}].weight: only assistant messages have one")
-            if isinstance(weight, bool) or weight not in (0, 1):
-                raise RowError(f"messages[{position}].weight is {shown(weight)}, not 0 or 1")
-        trained = trained or (message["role"] == "assistant" and weight != 0)
+        answers = message["role"] == "assistant"
+        check_fields(message, f"messages[{position}]", answers=answers)
+        trained = trained or (answers and is_trained(message))
     if not trained:
         raise RowError("messages: every assistant message has weight 0, so nothing is trained")
 
@@ -182,7 +179,7 @@ def read_sharegpt(row: dict[str, Any]) -> Example:
     Raises RowError that names the path at fault.
     """
     turns = _sharegpt_system(row)
-    tool_calls, expected = 0, _QUESTIONS
+    tool_calls, expected, trained = 0, _QUESTIONS, False
     for position, message in enumerate(_conversations(row)):
         path = f"conversations[{position}]"
         source, value = _sharegpt_message(message, path)
@@ -195,10 +192,15 @@ def read_sharegpt(row: dict[str, Any]) -> Example:
             expected = _ANSWERS if expected is _QUESTIONS else _QUESTIONS
         if source == "function_call":
             tool_calls += _check_sharegpt_calls(value, f"{path}.value")
+        answers_now = source in _ANSWERS
+        check_fields(message, path, answers=answers_now)
+        trained = trained or (answers_now and is_trained(message))
         turns.append((_SHAREGPT_ROLES[source], value))
     answers = sum(role == "assistant" for role, _ in turns)
     if turns[-1][0] != "assistant":
         raise RowError(f"conversations must end with {' or '.join(_ANSWERS)}")
+    if not trained:
+        raise RowError("conversations: no turn of the assistant has a loss, so nothing is trained")
     return Example(turns, answers, tool_calls, check_tools(row.get("tools")))
 
 

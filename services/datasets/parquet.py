@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from services.datasets.container import Container
+from services.datasets.padding import without_padding
 from services.datasets.parquet_pages import ParquetPage, pages
 from services.datasets.record import MAX_DEPTH, JsonValue, Problem, Record, UnreadableFile, shown
 
@@ -29,7 +30,8 @@ sizes are those of the page headers, which readers use, not those of the footer.
 
 
 class ParquetReader:
-    """Rows are objects with a key for each column; missing values are null.
+    """Rows are objects with a key for each column; missing values are null, and absent from
+    objects inside a column.
 
     Dates and times become ISO 8601 text, decimals numbers, bytes their UTF-8 text, and non-finite
     floats null.
@@ -126,6 +128,7 @@ def _values(batch: pa.RecordBatch, schema: pa.Schema) -> list[JsonValue] | None:
         rows = batch.cast(schema).to_pylist(maps_as_pydicts="strict")
     except (pa.ArrowException, ValueError, LookupError):
         return None
+    rows = [without_padding(row) for row in rows]
     return [_finite(row) for row in rows] if _has_floats(schema) else rows
 
 

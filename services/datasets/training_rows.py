@@ -17,7 +17,9 @@ from services.datasets.formats import (
     detect_format,
     read_demonstration,
 )
+from services.datasets.message_fields import unknown_keys, untrained
 from services.datasets.messages import check_object, check_text
+from services.datasets.padding import without_padding
 from services.datasets.record import JsonValue, RowError, shown
 
 Row = dict[str, Any]
@@ -55,7 +57,7 @@ class TrainingRow:
 class TrainingRowReader:
     """Checks rows of one kind and format; with AUTO the first row with a known key decides which.
 
-    ``ignored`` collects the columns that training does not use.
+    ``ignored`` collects the columns, and the keys of messages, that training does not use.
     """
 
     def __init__(self, kind: RowKind, data_format: DataFormat) -> None:
@@ -72,6 +74,7 @@ class TrainingRowReader:
         """Check a row; a RowError names the path at fault."""
         if not isinstance(row, dict):
             raise RowError(f"is {shown(row)}, not an object")
+        row = without_padding(row)
         if self._format is DataFormat.AUTO:
             self._format = _detect(self._kind, row)
         checked = _READERS[self._kind](row, self._format)
@@ -81,6 +84,9 @@ class TrainingRowReader:
                 raise RowError(unusable)
             if len(self.ignored) < MAX_IGNORED:
                 self.ignored |= {name for name in unknown if row[name] is not None}
+        for demonstration in checked.demonstrations:
+            if len(self.ignored) < MAX_IGNORED:
+                self.ignored.update(unknown_keys(demonstration.row))
         return checked
 
 
@@ -139,7 +145,7 @@ def _chat_sides(row: Row) -> tuple[tuple[Row, str], tuple[Row, str]]:
         raise RowError("input.messages must be a list of at least one message")
     if isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
         raise RowError("input.messages must end before the assistant's answer")
-    unlearned = [_unweighted(message) for message in messages]
+    unlearned = [untrained(message) for message in messages]
 
     def side(name: str) -> tuple[Row, str]:
         answers = row.get(name)
@@ -150,17 +156,10 @@ def _chat_sides(row: Row) -> tuple[tuple[Row, str], tuple[Row, str]]:
         answer = check_object(answers[0], f"{name}[0]")
         if answer.get("role") != "assistant":
             raise RowError(f"{name}[0].role is {shown(answer.get('role'))}, not 'assistant'")
-        whole = {**given, "messages": [*unlearned, _unweighted(answer)]}
+        whole = {**given, "messages": [*unlearned, untrained(answer)]}
         return whole, f"{name}[0]"
 
     return side("preferred_output"), side("non_preferred_output")
-
-
-def _unweighted(message: JsonValue) -> JsonValue:
-    """A message without the weight that supervised training gives it."""
-    if not isinstance(message, dict):
-        return message
-    return {name: value for name, value in message.items() if name != "weight"}
 
 
 def _alpaca_sides(row: Row) -> tuple[tuple[Row, str], tuple[Row, str]]:
@@ -175,14 +174,16 @@ def _sharegpt_sides(row: Row) -> tuple[tuple[Row, str], tuple[Row, str]]:
         raise RowError("conversations must be a list of at least one turn")
 
     def side(name: str) -> tuple[Row, str]:
-        return {**row, "conversations": [*turns, check_object(row.get(name), name)]}, name
+        answer = untrained(check_object(row.get(name), name))
+        return {**row, "conversations": [*map(untrained, turns), answer]}, name
 
     return side("chosen"), side("rejected")
 
 
 def _read_feedback(row: Row, data_format: DataFormat) -> TrainingRow:
-    if isinstance(row.get("messages"), list):
-        row = {**row, "messages": [_unweighted(message) for message in row["messages"]]}
+    for column in ("messages", "conversations"):
+        if isinstance(row.get(column), list):
+            row = {**row, column: [untrained(message) for message in row[column]]}
     example = read_demonstration(data_format, row)
     _check_answer(example, "the last turn")
     given = [name for name in LABEL_COLUMNS if row.get(name) is not None]

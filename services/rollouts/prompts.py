@@ -13,6 +13,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import PromptType
 from services.datasets.messages import text_of
+from services.datasets.padding import without_padding
 from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
@@ -61,6 +62,7 @@ def prompt_of_row(
     """
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with messages, prompt or question")
+    row = without_padding(row)
     key, question = question_of(row)
     gold_key, gold = gold_of(row)
     own = {"messages", "prompt_type", key, gold_key or "answer"}

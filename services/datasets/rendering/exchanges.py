@@ -5,12 +5,14 @@ of the whole text.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Protocol
 
 from services.datasets.conversation import Conversation, Message
+from services.datasets.message_fields import REASONING_KEYS
 from services.datasets.record import RowError
 from services.datasets.rendering.text_encoding import EncodedText, TextEncoder
 
@@ -231,6 +233,20 @@ def _shared_tokens(first: EncodedText, second: EncodedText, most: int) -> int:
     """The number of tokens, up to ``most``, that two texts have in common at their beginning."""
     pairs = zip(first.ids[:most], second.ids[:most], strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def reasoning_key(template: str) -> str:
+    """The key under which a chat template, given as its source, reads reasoning."""
+    reads = (key for key in REASONING_KEYS if re.search(rf"[.'\"]{key}\b", template))
+    return next(reads, REASONING_KEYS[0])
+
+
+def with_reasoning_as(key: str, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Messages with their reasoning under another key."""
+    return [
+        {(key if name in REASONING_KEYS else name): value for name, value in message.items()}
+        for message in messages
+    ]
 
 
 def as_chat_message(message: Message) -> ChatMessage:

@@ -12,6 +12,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.graders import GoldGrader, MathGrader, TokenF1Grader
 from services.contracts.rewards import EvaluationGrader, PairwiseJudgeReward, SearchEmReward
 from services.datasets.messages import text_of
+from services.datasets.padding import without_padding
 from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
@@ -116,6 +117,7 @@ def parse_sample(
 
     With ``benchmark`` the row is one of its data set. Raises RowError naming the path at fault.
     """
+    row = without_padding(row)
     tags = _tags(row, benchmark)
     if benchmark is not None:
         row = evaluation_row(row, benchmark)

@@ -10,6 +10,7 @@ from services.contracts.offline import OfflineHyperparameters
 from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.conversation import ConversationReader
 from services.datasets.record import JsonValue, RowError
+from services.datasets.rendering.exchanges import reasoning_key, with_reasoning_as
 from services.datasets.rendering.rows import RenderedRow, RowRenderer
 from services.datasets.rendering.text_encoding import EncodedText, TextEncoder, TokenizerEncoder
 from services.datasets.rendering.training_tokens import TokenSettings
@@ -112,12 +113,14 @@ class FolderTemplate:
         self._plain = ChatTemplate(files.template, files.special_tokens, variables)
         self._with_tools = ChatTemplate(files.tool_template, files.special_tokens, variables)
         check_variables(variables, self._plain, self._with_tools)
+        self._reasoning = reasoning_key(files.template + files.tool_template)
 
     def __call__(
         self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, prompt: bool
     ) -> str:
         template = self._with_tools if tools else self._plain
         try:
-            return template.render(messages, tools, opening=prompt)
+            turns = with_reasoning_as(self._reasoning, messages)
+            return template.render(turns, tools, opening=prompt)
         except InvalidRequest as error:
             raise RowError(error.message) from None

@@ -12,6 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from services.contracts.training_rows import RowKind
 from services.datasets.record import RowError
+from services.datasets.rendering.exchanges import reasoning_key, with_reasoning_as
 from services.datasets.rendering.training_tokens import TokenSettings
 from services.rollouts.chat.template import ChatTemplate, check_variables
 from services.trainer.errors import TrainingFailure
@@ -106,13 +107,14 @@ def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> ExampleLay
         )
 
     _check_variables(spec, tokenizer)
+    reasoning = reasoning_key(str(tokenizer.chat_template))
 
     def chat_template(
         messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, prompt: bool
     ) -> str:
         try:
             text = tokenizer.apply_chat_template(
-                messages,
+                with_reasoning_as(reasoning, messages),
                 tools=tools or None,
                 add_generation_prompt=prompt,
                 tokenize=False,

@@ -9,6 +9,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.multi_turn import PromptType
 from services.datasets.messages import check_messages
+from services.datasets.padding import without_padding
 from services.datasets.questions import worked_answer
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, counted
@@ -30,6 +31,7 @@ class TrainingPrompt:
 def read_row(row: JsonValue, index: int, prompt_type: PromptType) -> TrainingPrompt:
     """Read a row: ``messages`` may end with a demonstration; for a row with a question, the
     demonstration is its first gold, worked solution included. Raises RowError."""
+    row = without_padding(row)
     if isinstance(row, dict) and isinstance(row.get("messages"), list):
         asked, answers = _split(check_messages(row["messages"]))
         return TrainingPrompt(

@@ -158,3 +158,79 @@ def test_zero_weight_turns_are_not_learned_and_trailing_ones_are_dropped() -> No
 def test_an_invalid_row_names_the_field(row: dict[str, Any], message: str) -> None:
     with pytest.raises(RowError, match=message):
         read_conversation(DataFormat.AUTO, row)
+
+
+def test_null_keys_that_pad_objects_are_no_part_of_tools_and_arguments() -> None:
+    """As in JSON Lines that the datasets library writes."""
+    tools = [
+        {"name": name, "parameters": {"properties": {"city": city, "x": x}}}
+        for name, city, x in (
+            ("get_weather", {"type": "string"}, None),
+            ("add", None, {"type": "integer"}),
+        )
+    ]
+    function = {"name": "get_weather", "arguments": {"city": "Paris", "x": None}}
+    call = {"id": "a", "type": "function", "function": function}
+    messages = [
+        {"role": "user", "content": "How is the weather?", "tool_calls": None},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    ]
+
+    read = ConversationReader(RowKind.DEMONSTRATION, DataFormat.AUTO)
+    (conversation,) = read.read({"messages": messages, "tools": tools}).conversations
+
+    properties = [tool["function"]["parameters"]["properties"] for tool in conversation.tools]
+    assert properties == [{"city": {"type": "string"}}, {"x": {"type": "integer"}}]
+    assert conversation.messages[1].tool_calls[0].arguments == {"city": "Paris"}
+
+
+@pytest.mark.parametrize(
+    "said", [{"weight": 0}, {"loss": False}, {"train": 0}, {"trainable": False}, {"loss_mask": 0}]
+)
+@pytest.mark.parametrize("data_format", [DataFormat.CHAT, DataFormat.SHAREGPT])
+def test_an_answer_that_says_it_is_not_trained_is_not_learned(
+    data_format: DataFormat, said: dict[str, Any]
+) -> None:
+    column, role, content, names = {
+        DataFormat.CHAT: ("messages", "role", "content", ("user", "assistant")),
+        DataFormat.SHAREGPT: ("conversations", "from", "value", ("human", "gpt")),
+    }[data_format]
+    turns = [{role: names[n % 2], content: text} for n, text in enumerate(("a", "BAD", "b", "B"))]
+    turns[1] |= said
+
+    read = read_conversation(data_format, {column: turns})
+
+    assert [message.learned for message in read.messages] == [False, False, False, True]
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])
+def test_reasoning_is_read_under_every_name(key: str) -> None:
+    chat = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "A"}]}
+    chat["messages"][1][key] = "why"
+    sharegpt = {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "A"}]}
+    sharegpt["conversations"][1][key] = "why"
+
+    read = [
+        read_conversation(DataFormat.CHAT, chat),
+        read_conversation(DataFormat.SHAREGPT, sharegpt),
+    ]
+
+    assert [conversation.messages[1].reasoning for conversation in read] == ["why", "why"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"loss": True, "train": False}, "messages[1].loss and messages[1].train contradict"),
+        ({"loss_mask": [1, 0]}, "messages[1].loss_mask is a list, not 0 or 1"),
+        ({"thinking": {"a": 1}}, "messages[1].thinking is an object, not a string"),
+        ({"thinking": "a", "reasoning": "b"}, "messages[1].reasoning and messages[1].thinking"),
+    ],
+)
+def test_what_a_message_says_of_itself_is_checked(fields: dict[str, Any], problem: str) -> None:
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "A", **fields}]
+
+    with pytest.raises(RowError) as caught:
+        read_conversation(DataFormat.CHAT, {"messages": turns})
+
+    assert caught.value.message.startswith(problem)

@@ -25,8 +25,20 @@ def test_nested_columns_become_objects_and_lists(read: Read) -> None:
     messages = [{"role": "user", "content": "é"}, {"role": "assistant", "content": None}]
     rows = read(parquet({"messages": [messages, []], "n": [1, None]}))
     assert rows == [
-        Record(1, {"messages": messages, "n": 1}),
+        Record(1, {"messages": [messages[0], {"role": "assistant"}], "n": 1}),
         Record(2, {"messages": [], "n": None}),
+    ]
+
+
+def test_null_keys_that_pad_objects_are_left_out(read: Read) -> None:
+    tools = [
+        {"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}},
+        {"name": "add", "parameters": {"properties": {"x": {"type": "integer", "enum": [1]}}}},
+    ]
+    rows = {"tools": [tools], "extra_info": [{"a": None, "b": [None, 1]}], "note": [None]}
+
+    assert read(parquet(rows)) == [
+        Record(1, {"tools": tools, "extra_info": {"b": [None, 1]}, "note": None})
     ]
 
 

@@ -179,3 +179,12 @@ def test_the_longest_answer_of_a_preference_counts(validate: Validate) -> None:
     assert report.layout is DataFormat.ALPACA
     assert report.lengths is not None
     assert report.lengths.max == 7
+
+
+def test_unknown_keys_of_messages_are_named_like_columns(validate: Validate) -> None:
+    chat = {"messages": [{**CHAT["messages"][0], "mood": "glad"}, CHAT["messages"][1]]}
+    gpt = {"from": "gpt", "value": "de", "rating": 3, "note": None}
+    sharegpt = {"conversations": [SHAREGPT["conversations"][0], gpt]}
+
+    assert validate([chat]).ignored_columns == ("messages[].mood",)
+    assert validate([sharegpt]).ignored_columns == ("conversations[].rating",)
