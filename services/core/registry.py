@@ -25,6 +25,8 @@ from services.core.artifacts import (
 from services.core.db.tables import CheckpointRow, FileRow, JobRow, ModelRow
 from services.core.model_code import HUB_PREFIX, check_code
 from services.core.readable import check_readable
+from services.core.tokenizer_ids.files import TOKENIZER
+from services.core.tokenizer_ids.prepared import speaks_as
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class ResolvedModel:
     """A model ready to load: full weights and optionally an adapter over them.
 
     ``base`` is the name of the full weights; it equals ``id`` without an adapter.
-    ``stop_token_ids`` end a response, in addition to those in the model's configuration.
+    ``weights.tokenizer`` is the adapter's folder where it has a tokenizer: what it was trained
+    with. ``stop_token_ids`` end a response, in addition to those in the model's configuration.
     """
 
     id: str
@@ -49,18 +52,40 @@ class ResolvedModel:
         return folder if folder is not None and (folder / VALUE_HEAD).is_file() else None
 
     @property
+    def tokenizer_folder(self) -> Path | None:
+        """The folder with its tokenizer and chat template; None while they are on a hub."""
+        return self.weights.tokenizer or self.weights.path
+
+    @property
     def tokenizer_file(self) -> Path | None:
         """The tokenizer that counts its tokens; None while it is on a hub."""
-        folder = self.weights.path
-        path = folder / "tokenizer.json" if folder is not None else None
+        folder = self.tokenizer_folder
+        path = folder / TOKENIZER if folder is not None else None
         return path if path is not None and path.is_file() else None
+
+    @property
+    def needs_own_engine(self) -> bool:
+        """Whether an adapter cannot share an engine with its base and others: it must be merged, or
+        its tokenizer or chat template is not the base's."""
+        if self.needs_merge or self.weights.tokenizer is None:
+            return self.needs_merge
+        base = self.weights.path or _cached_tokenizer(self.weights)
+        return base is None or not speaks_as(self.weights.tokenizer, base)
 
     @property
     def without_tokenizer(self) -> str:
         """Why there is no `tokenizer_file`."""
-        if self.weights.path is None:
+        if self.tokenizer_folder is None:
             return f"{self.id!r} is on a hub: its tokenizer is not here"
         return f"{self.id!r} has no tokenizer.json"
+
+
+def _cached_tokenizer(source: ModelSource) -> Path | None:
+    """The folder with the tokenizer of a hub model; None unless this host has downloaded it."""
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - takes long, rarely needed
+
+    found = try_to_load_from_cache(str(source.hub_id), TOKENIZER, revision=source.revision)
+    return Path(found).parent if isinstance(found, str) else None
 
 
 def get_model_row(session: Session, model_id: str, param: str | None = None) -> ModelRow:
@@ -123,7 +148,9 @@ def locate_model(
     return ResolvedModel(
         id=row.id,
         base=base.id,
-        weights=_weights(session, base, model_root, artifacts, trusted),
+        weights=_with_tokenizer(
+            _weights(session, base, model_root, artifacts, trusted), weights.path
+        ),
         adapter=weights.path,
         stop_token_ids=serving.stop_token_ids,
         needs_merge=serving.needs_merge,
@@ -160,6 +187,13 @@ def _weights(
     if not path.is_dir():
         raise InvalidRequest(f"the folder of model {row.id!r} is gone", param="model")
     return ModelSource(path=path, trusted=may_run)
+
+
+def _with_tokenizer(base: ModelSource, adapter: Path | None) -> ModelSource:
+    """The base with the tokenizer and chat template that an adapter was trained with, its own."""
+    if adapter is None or not (adapter / TOKENIZER).is_file():
+        return base
+    return base.model_copy(update={"tokenizer": adapter})
 
 
 def _is_trusted(session: Session, row: ModelRow, trusted: Collection[str]) -> bool:

@@ -28,6 +28,7 @@ def model_of(
         path=resolved.weights.path,
         hub_id=resolved.weights.hub_id,
         revision=resolved.weights.revision,
+        tokenizer=resolved.weights.tokenizer,
         trusted=resolved.weights.trusted,
         adapter=(Adapter(name=resolved.id, path=resolved.adapter) if resolved.adapter else None),
         stop_token_ids=list(resolved.stop_token_ids),

@@ -1,5 +1,6 @@
 """A registered model, served by vLLM for the length of a job."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,11 @@ from services.contracts.errors import JobFailed
 from services.contracts.models import HubName, RemoteModel
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
+from services.evaluator.tokenizers import (
+    TOKENIZER_FOLDER,
+    prepared_source,
+    sampling_defaults,
+)
 from services.inference.merging.merged import merged_model
 from services.inference.merging.spec import AdapterMerge
 from services.inference.vllm.launch import NO_ROUTES, Routes
@@ -41,6 +47,9 @@ class LocalModel(_Strict):
     hub_id: HubName | None = None
     revision: str | None = None
     trusted: bool = Field(default=False, description="Whether the model's own code may run.")
+    tokenizer: Path | None = Field(
+        default=None, description="The folder of an adapter that has its own tokenizer."
+    )
     adapter: Adapter | None = None
     stop_token_ids: list[int] = Field(
         default_factory=list, description="Tokens that end a response beside those of the files."
@@ -57,6 +66,12 @@ class LocalModel(_Strict):
         if (self.path is None) == (self.hub_id is None):
             raise ValueError("give exactly one of path and hub_id")
         return self
+
+    @property
+    def source(self) -> ModelSource:
+        """The full weights, and the folder with the tokenizer where that is another."""
+        names = ("path", "hub_id", "revision", "tokenizer", "trusted")
+        return ModelSource(**{name: getattr(self, name) for name in names})
 
 
 class RemoteEndpoint(RemoteModel):
@@ -82,14 +97,19 @@ async def served(
 ) -> AsyncIterator[Served]:
     """A server of the model, ready inside the block; its start is reported.
 
-    ``name`` is what the server calls the loaded weights; None: a name of its own choice.
+    ``name`` is what the server calls the loaded weights, or the adapter over them; None: a name of
+    its own choice. Text is encoded as tokenizer.json says, see `prepared_source`.
 
     Entering raises ``JobFailed`` with the code ``engine_start_failed`` when the model cannot be
     served.
     """
-    source, adapter = await _loadable(model, job_dir, reporter)
+    source = await asyncio.to_thread(
+        prepared_source, model.source, job_dir / TOKENIZER_FOLDER, model.runtime_python
+    )
+    source, adapter = await _loadable(source, model, job_dir, reporter)
     reporter.phase("loading_model")
-    base_name = name or (f"base-of-{adapter.name}" if adapter else "model")
+    base_name = f"base-of-{adapter.name}" if adapter else name or "model"
+    _tell_defaults(source, reporter)
 
     def tell(progress: StartupProgress) -> None:
         elapsed = round(progress.elapsed_seconds, 1)
@@ -117,12 +137,9 @@ async def served(
 
 
 async def _loadable(
-    model: LocalModel, job_dir: Path, reporter: Reporter
+    source: ModelSource, model: LocalModel, job_dir: Path, reporter: Reporter
 ) -> tuple[ModelSource, Adapter | None]:
     """The weights and the adapter that vLLM loads; no adapter where it is merged."""
-    source = ModelSource(
-        path=model.path, hub_id=model.hub_id, revision=model.revision, trusted=model.trusted
-    )
     if model.adapter is None or model.merging_python is None:
         return source, model.adapter
     reporter.phase("merging")
@@ -130,4 +147,14 @@ async def _loadable(
         base=source, adapter=model.adapter.path, stop_token_ids=model.stop_token_ids
     )
     folder = await merged_model(model.merging_python, merge, job_dir)
-    return ModelSource(path=folder, trusted=model.trusted), None
+    return source.model_copy(update={"path": folder, "hub_id": None, "revision": None}), None
+
+
+def _tell_defaults(source: ModelSource, reporter: Reporter) -> None:
+    """Report the sampling settings that requests without their own get from the model's files."""
+    if defaults := sampling_defaults(source.path):
+        listed = ", ".join(f"{name} {value}" for name, value in defaults.items())
+        reporter.message(
+            f"requests that do not set them are sampled with the model's generation_config.json: "
+            f"{listed}"
+        )

@@ -1,6 +1,7 @@
 """The handler of fine-tuning jobs: their children, and the model that these produce."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,10 @@ class FineTuningHandler:
         """Check the rows of the uploaded files, with the model's own tokenizer."""
         with database.read() as session:
             tune = self._look_up(session, job)
-        if tune.method.online is not None:
-            prompts = prompts_spec(tune, self._artifacts)
-            return Launch(validation_command(PROMPTS_CHILD, prompts, job_dir))
+            if tune.method.online is not None:
+                resolve = partial(self._resolve, session)
+                prompts = prompts_spec(tune, self._artifacts, resolve)
+                return Launch(validation_command(PROMPTS_CHILD, prompts, job_dir))
         spec = validation_spec(tune, self._artifacts, self._script_runs(tune))
         if spec is None:
             return None
@@ -120,11 +122,7 @@ class FineTuningHandler:
         """The coordinator, which starts the learner and the engine; it gets the keys of tools and
         rewards by environment only."""
 
-        root, trusted = self._settings.models_folder, self._settings.trusted_models
-
-        def resolve(name: str) -> ResolvedModel:
-            return resolve_model(session, name, root, self._artifacts, trusted)
-
+        resolve = partial(self._resolve, session)
         runtimes = self._settings.runtimes_folder
         found = find_runtime(runtimes, RUNTIME), find_runtime(runtimes, ENGINE_RUNTIME)
         guests = GuestSpec(host=self._settings.serving_host, epoch=claim.job.epoch)
@@ -136,6 +134,10 @@ class FineTuningHandler:
         environment = OperatorEnvironment.of(self._settings, models).variables()
         command = [sys.executable, "-m", ONLINE_CHILD, str(job_dir)]
         return Launch(command, environment, saves_on_pause=True)
+
+    def _resolve(self, session: Session, name: str) -> ResolvedModel:
+        root, trusted = self._settings.models_folder, self._settings.trusted_models
+        return resolve_model(session, name, root, self._artifacts, trusted)
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Register the trained model with its lineage."""

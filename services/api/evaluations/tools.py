@@ -76,6 +76,6 @@ def _check_registered(
         model = resolve_for_load(session, name, settings)
     except (InvalidRequest, NotFound):
         return  # the job reports what is missing: it may exist by then
-    folder = model.weights.path
+    folder = model.tokenizer_folder
     if folder is not None and folder.is_dir():
         check_parser_fits(folder, conversation)

@@ -88,12 +88,13 @@ def _example_request(gateway: GatewayContext, file_id: str, body: ShowExamples) 
     # Arguments about evaluations do not change the rows.
     _check_showable(method, check_hyperparameters(method, has_validation=True))
     with gateway.database.read() as session:
-        model = resolve_for_load(session, body.model, gateway.settings).weights
+        found = resolve_for_load(session, body.model, gateway.settings)
+    model = found.weights
     return ReadExamples(
         path=_path(gateway, file_id),
         after=body.after,
         limit=body.limit,
-        folder=model.path,
+        folder=found.tokenizer_folder,
         hub_id=model.hub_id,
         revision=model.revision,
         method=method,

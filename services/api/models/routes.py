@@ -14,6 +14,7 @@ from services.api.models.service import (
     remove_model,
     remove_weights,
 )
+from services.api.models.tokenizers import check_registered_tokenizer
 from services.contracts.base import Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.models import Model, RegisterModel
@@ -41,6 +42,7 @@ def register(
 ) -> Model:
     """Register a folder under the operator's model root, or a hub repository."""
     root = gateway.settings.models_folder
+    check_registered_tokenizer(body, gateway.settings)
     return creation.create(
         "models", body, Model, lambda session: register_model(session, root, body)
     )

@@ -33,7 +33,7 @@ def resolve_servable(session: Session, name: str, settings: ApiSettings) -> Reso
 
 def loaded_model(model: ResolvedModel) -> str:
     """Name of the model that the engine loads: the model itself, or the base of an adapter."""
-    return model.id if model.adapter is None or model.needs_merge else model.base
+    return model.id if model.adapter is None or model.needs_own_engine else model.base
 
 
 def serving_of(session: Session, loaded: str) -> Job | None:

@@ -163,7 +163,7 @@ def _check_failure(model: ResolvedModel, job: Job) -> None:
 
 def _route(model: ResolvedModel, endpoint: RelayEndpoint) -> Route:
     adapter = None
-    if model.adapter is not None and not model.needs_merge:
+    if model.adapter is not None and not model.needs_own_engine:
         adapter = ServedAdapter(name=model.id, path=model.adapter)
     embeds = computes_embeddings(model.weights.path)
     return Route(model.id, endpoint, adapter, model.stop_token_ids, embeds)

@@ -25,11 +25,10 @@ def open_job_tokenizer(database: Database, job: Job, settings: ApiSettings) -> T
     name = str(job.request.get("tokenizer") or job.request["model"])
     artifacts = Artifacts(settings.home)
     with database.read() as session:
-        # It is stored with the weights; an adapter's is its base model's.
-        weights = locate_model(session, name, settings.models_folder, artifacts).weights
-    if weights.path is None:
+        folder = locate_model(session, name, settings.models_folder, artifacts).tokenizer_folder
+    if folder is None:
         raise InvalidRequest(f"the tokenizer of {name!r} is in a hub repository", param="model")
-    return open_tokenizer(weights.path)
+    return open_tokenizer(folder)
 
 
 def tokens_page(

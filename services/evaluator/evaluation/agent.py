@@ -10,15 +10,14 @@ from typing import NamedTuple
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.sampling import Sampling
-from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
 from services.evaluator.child_process import ChildContext
 from services.evaluator.evaluation.conversations import ConversationStore, ToolConversations
 from services.evaluator.evaluation.endpoint import connect, longest_answer
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
-from services.evaluator.rollout.chat_files import chat_folder
 from services.evaluator.rollout.engine import never, open_own_engine
 from services.evaluator.serving import LocalModel, RemoteEndpoint
+from services.evaluator.tokenizers import chat_folder, weights_folder
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.call_format import check_parser_fits
 from services.rollouts.chat.conversations import ChatTokens
@@ -132,11 +131,11 @@ async def _remote(
 
 def _chats(model: LocalModel, settings: MultiTurn, spec: EvaluationSpec) -> dict[str, ChatTokens]:
     """The chat template with the variables of each benchmark."""
-    folder = chat_folder(ModelSource(path=model.path, hub_id=model.hub_id, revision=model.revision))
+    folder, weights = chat_folder(model.source), weights_folder(model.source)
     check_parser_fits(folder, settings)
     variables = [each.chat_template_kwargs for each in spec.benchmarks]
     different = {_key(each): each for each in variables}
-    return {key: open_chat_tokens(folder, each) for key, each in different.items()}
+    return {key: open_chat_tokens(folder, each, weights=weights) for key, each in different.items()}
 
 
 def _key(variables: ChatTemplateKwargs) -> str:

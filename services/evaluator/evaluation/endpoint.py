@@ -152,9 +152,9 @@ async def _remote(
 async def _served(
     model: LocalModel, spec: EvaluationSpec, job_dir: Path, reporter: Reporter
 ) -> AsyncIterator[EndpointEngine]:
-    if model.path is not None:
+    if (folder := model.tokenizer or model.path) is not None:
         for each in spec.benchmarks:
-            check_template_reads(model.path, each.chat_template_kwargs)
+            check_template_reads(folder, each.chat_template_kwargs)
     longest = longest_answer(spec)
     async with (
         served(model, job_dir, reporter) as (server, name),

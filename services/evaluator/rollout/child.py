@@ -21,11 +21,11 @@ from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
-from services.evaluator.rollout.chat_files import load_chat_tokens
 from services.evaluator.rollout.engine import WatchedEngine, open_engine
 from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.rollout.totals import RolloutTotals
+from services.evaluator.tokenizers import load_chat_tokens
 from services.rewards.scorer import open_scorer
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet

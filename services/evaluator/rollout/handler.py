@@ -94,7 +94,7 @@ class RolloutHandler:
         return RolloutResult.model_validate(result).model_dump(mode="json")
 
     def _tokenizer(self, session: Session, request: CreateRollout) -> ModelSource:
-        """The tokenizer is stored with the weights; an adapter's is its base model's."""
+        """That of the model, or the one that the request names for a remote model."""
         name = request.tokenizer or str(request.model)
         return self._resolve(session, name).weights
 

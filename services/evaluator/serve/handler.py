@@ -74,7 +74,7 @@ class ServeHandler:
         settings = self._settings
         try:
             model = locate_model(session, name, settings.models_folder, Artifacts(settings.home))
-            if model.adapter is None or model.needs_merge:
+            if model.adapter is None or model.needs_own_engine:
                 return 0
             return adapter_rank(model.adapter)
         except (InvalidRequest, NotFound):

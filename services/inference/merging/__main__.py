@@ -24,6 +24,7 @@ def main() -> None:
         spec.stop_token_ids,
         base.revision,
         trusted=base.trusted,
+        tokenizer=base.tokenizer,
     )
     partial.rename(target)
 

@@ -11,14 +11,20 @@ from services.rollouts.chat.template import ChatTemplate, check_variables
 __all__ = ["ChatTokens", "check_template_reads", "open_chat_tokens"]
 
 
-def open_chat_tokens(folder: Path, variables: Mapping[str, JsonValue] | None = None) -> ChatTokens:
+def open_chat_tokens(
+    folder: Path,
+    variables: Mapping[str, JsonValue] | None = None,
+    *,
+    weights: Path | None = None,
+) -> ChatTokens:
     """The chat tokens of the model in a folder; takes seconds for a large vocabulary.
 
-    ``variables`` are passed to its chat template. Raises InvalidRequest with param ``model`` if
+    ``variables`` are passed to its chat template. ``weights`` is the folder of its weights where
+    the tokenizer is in another. Raises InvalidRequest with param ``model`` if
     tokenizer.json or the chat template is missing or unusable, and with param
     ``chat_template_kwargs`` for a variable that the template does not read.
     """
-    return ChatTokens(read_chat_files(folder), variables)
+    return ChatTokens(read_chat_files(folder, weights), variables)
 
 
 def check_template_reads(folder: Path, variables: Mapping[str, JsonValue]) -> None:

@@ -57,7 +57,12 @@ def _merge(spec: MergeSpec, job_dir: Path, reporter: Reporter) -> None:
     elif spec.adapter is not None:
         weights = import_module("services.inference.merging.weights")
         weights.merge_adapter(
-            base, spec.adapter, partial, spec.stop_token_ids, trusted=spec.model.trusted
+            base,
+            spec.adapter,
+            partial,
+            spec.stop_token_ids,
+            trusted=spec.model.trusted,
+            tokenizer=spec.model.tokenizer,
         )
     partial.rename(job_dir / MODEL)
 
@@ -68,8 +73,10 @@ def _make_classifier(spec: MergeSpec, checkpoint: Path, base: Path, target: Path
     template = None
     if spec.template is not None:
         named = import_module("services.trainer.offline.named_template")
+        load = import_module("services.trainer.offline.tokenizer").load_tokenizer
+        folder = spec.model.tokenizer or base
         template = named.chat_template_of(
-            spec.template, base, spec.arguments, trusted=spec.model.trusted
+            spec.template, load(folder, trusted=spec.model.trusted), spec.arguments
         )
     classifier = import_module("services.trainer.offline.reward_classifier")
     classifier.convert_to_classifier(

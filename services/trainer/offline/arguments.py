@@ -38,6 +38,8 @@ class TrainingEnvironment:
     rows: int
     has_validation: bool
     reference: Path | None = None
+    resizes: bool = False
+    """Whether the adapter that is trained further has more tokens than the base."""
     resume_from: Path | None = None
     devices: int = 1
     cpu_cores: int = 1
@@ -190,6 +192,7 @@ def _platform_owned(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str,
         "dataset": TRAINING_DATASET,
         "template": place.template,
         "output_dir": str(place.output_dir),
+        **({"resize_vocab": True} if place.resizes else {}),
         "overwrite_output_dir": True,  # otherwise LLaMA-Factory decides whether to resume
         "resume_from_checkpoint": str(place.resume_from) if place.resume_from else None,
         "save_only_model": False,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,27 @@ def llamafactory_module(name: str) -> ModuleType:
         stand_in.__spec__ = ModuleSpec("torchaudio", loader=None)
         sys.modules["torchaudio"] = stand_in
     return import_module(f"llamafactory.{name}")
+
+
+def take_tokenizer_from(folder: Path) -> None:
+    """Make LLaMA-Factory load the tokenizer of every model from ``folder``, and leave its chat
+    template as it is there: the library replaces some and adds one where there is none."""
+    loader, template = llamafactory_module("model.loader"), llamafactory_module("data.template")
+    setattr(loader, "AutoTokenizer", _TokenizerIn(folder))  # noqa: B010 - modules are typed
+    template.Template.fix_jinja_template = lambda _template, _tokenizer: None
+
+
+class _TokenizerIn:
+    """Stands in for transformers' AutoTokenizer."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def from_pretrained(self, _model: str, **settings: Any) -> Any:
+        settings["revision"] = None
+        return import_module("transformers").AutoTokenizer.from_pretrained(
+            str(self._folder), **settings
+        )
 
 
 def report_phases(stage: Stage, enter: Callable[[str], None]) -> None:

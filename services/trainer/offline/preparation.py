@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from services.contracts.training_rows import RowKind
 from services.datasets.record import RowError
@@ -22,6 +22,7 @@ from services.trainer.offline.examples import RENDERED, ExampleLayout, Rendering
 from services.trainer.offline.job_dir import Context
 from services.trainer.offline.library import llamafactory_module
 from services.trainer.offline.spec import TrainingSpec
+from services.trainer.offline.tokenizer import load_tokenizer, training_tokenizer
 
 _WAIT_SECONDS = 6 * 3600
 
@@ -31,9 +32,11 @@ FIDELITY = "fidelity.json"
 
 @dataclass(frozen=True)
 class Preparation:
-    """The base model's folder, the data prepared for it, and the tokens that end a turn in it."""
+    """The folders of the base model and of the tokenizer, the data prepared for them, and the
+    tokens that end a turn."""
 
     model: Path
+    tokenizer: Path
     data: PreparedData
     stop_token_ids: list[int]
     reference: Path | None = None
@@ -44,7 +47,8 @@ def prepare(
 ) -> Preparation:
     """Prepare the data for a model, once for all processes and attempts."""
     context.enter("loading_model")
-    tokenizer = load_tokenizer(model, trusted=spec.model.trusted)
+    folder = training_tokenizer(spec, model, context)
+    tokenizer = load_tokenizer(folder, trusted=spec.model.trusted)
     chosen = layout(spec, tokenizer)
     context.enter("preparing_data")
     data = prepared_data(context.data_dir, spec)
@@ -54,7 +58,7 @@ def prepare(
     elif data is None:
         data = _await_data(spec, context)
     stops = stop_token_ids(tokenizer, chosen, data.last_response)
-    return Preparation(model, data, stops, reference)
+    return Preparation(model, folder, data, stops, reference)
 
 
 def _reporting(context: Context) -> Callable[[int], None]:
@@ -77,18 +81,6 @@ def _await_data(spec: TrainingSpec, context: Context) -> PreparedData:
             return data
         time.sleep(1)
     raise TrainingFailure("the data was not prepared in time")
-
-
-def load_tokenizer(model: Path, *, trusted: bool = False) -> PreTrainedTokenizerBase:
-    """The tokenizer in the folder of a model; raises TrainingFailure. Its own code may run where it
-    is ``trusted``."""
-    try:
-        return AutoTokenizer.from_pretrained(str(model), trust_remote_code=trusted)
-    except (OSError, ValueError) as error:
-        cause = " ".join(str(error).split())
-        raise TrainingFailure(
-            f"the tokenizer cannot be loaded: {cause}", code="model_load_failed"
-        ) from error
 
 
 def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> ExampleLayout:

@@ -20,6 +20,7 @@ from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import check_arguments
 from services.contracts.stages import Stage
 from services.core.artifacts import write_stop_tokens
+from services.inference.merging.weights import adapter_vocabulary
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
 from services.trainer.offline.arguments import (
@@ -34,13 +35,18 @@ from services.trainer.offline.encoding import install_rendered_template
 from services.trainer.offline.generation import GenerationSetup, install_generation
 from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
-from services.trainer.offline.library import llamafactory_module, report_phases
+from services.trainer.offline.library import (
+    llamafactory_module,
+    report_phases,
+    take_tokenizer_from,
+)
 from services.trainer.offline.named_template import chat_template_of
 from services.trainer.offline.pissa import Pissa
 from services.trainer.offline.preparation import Preparation
 from services.trainer.offline.progress import Patience, ProgressCallback, TrainerOutcome
 from services.trainer.offline.reward_classifier import convert_to_classifier
 from services.trainer.offline.spec import GenerationSpec, TrainingSpec
+from services.trainer.offline.tokenizer import load_tokenizer
 from services.trainer.offline.trainers import install_trainers
 from services.trainer.step_metrics import write_step_metrics
 
@@ -51,6 +57,7 @@ _PATHS = ("dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_o
 def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> None:
     """Train to the last step and write the result."""
     context.enter("configuring")
+    take_tokenizer_from(preparation.tokenizer)
     known = installed_catalogue()
     check_arguments(spec.arguments, spec.stage, known, beside=spec.beside)
     arguments = build_arguments(spec, _environment(spec, preparation, context))
@@ -70,9 +77,8 @@ def _reward_template(spec: TrainingSpec, preparation: Preparation) -> str | None
     """The chat template of a reward model that is trained with a named template."""
     if spec.stage is not Stage.RM or spec.template is None:
         return None
-    return chat_template_of(
-        spec.template, preparation.model, spec.arguments, trusted=spec.model.trusted
-    )
+    tokenizer = load_tokenizer(preparation.tokenizer, trusted=spec.model.trusted)
+    return chat_template_of(spec.template, tokenizer, spec.arguments)
 
 
 def _environment(
@@ -87,6 +93,7 @@ def _environment(
         rows=preparation.data.training_rows,
         has_validation=preparation.data.validation_rows > 0,
         reference=preparation.reference,
+        resizes=_has_more_tokens(spec, preparation.model),
         resume_from=checkpoint,
         devices=context.processes,
         cpu_cores=os.cpu_count() or 1,
@@ -97,6 +104,15 @@ def _environment(
         _clear(context.output_dir, checkpoint)
         _announce(spec, place, context)
     return place
+
+
+def _has_more_tokens(spec: TrainingSpec, model: Path) -> bool:
+    """Whether the adapter that is trained further has embeddings of more tokens than its base."""
+    rows = None if spec.adapter is None else adapter_vocabulary(spec.adapter)
+    if rows is None:
+        return False
+    config = AutoConfig.from_pretrained(str(model), trust_remote_code=spec.model.trusted)
+    return rows > int(config.get_text_config().vocab_size)
 
 
 def _clear(output_dir: Path, checkpoint: Path | None) -> None:

@@ -146,7 +146,8 @@ async def _export(training: Training, folder: Path) -> None:
 
 
 def _stop_token_ids(spec: OnlineSpec) -> list[int]:
-    stop_token_ids = [*open_chat_tokens(spec.model).stop_token_ids, *spec.stop_token_ids]
+    chat = open_chat_tokens(spec.tokenizer_folder, weights=spec.model)
+    stop_token_ids = [*chat.stop_token_ids, *spec.stop_token_ids]
     return list(dict.fromkeys(stop_token_ids))
 
 

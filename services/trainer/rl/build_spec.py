@@ -19,6 +19,7 @@ from services.trainer.rl.spec import (
     PromptFilesSpec,
     RemoteTeacher,
     RuntimeSpec,
+    TaughtModel,
     online_method,
     rewards_of,
 )
@@ -29,7 +30,7 @@ MAX_EVALUATED = 262_144
 """Maximum samples per evaluation: all stay in memory until it finishes."""
 
 
-def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptFilesSpec:
+def prompts_spec(tune: FineTune, artifacts: Artifacts, resolve: Resolve) -> PromptFilesSpec:
     """What the validation child checks before training."""
     online = online_method(tune.method)
     return PromptFilesSpec(
@@ -39,6 +40,7 @@ def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptFilesSpec:
         prompt_type=online.hyperparameters.prompt_type,
         needs_gold=needs_gold(rewards_of(online)),
         needs_answer=learns_from_data(online),
+        taught=_taught(tune, online, resolve),
     )
 
 
@@ -105,6 +107,14 @@ def _teacher(online: Online, resolve: Resolve) -> ModelSource | RemoteTeacher | 
     if model.adapter is not None:
         raise InvalidRequest("a teacher is a whole model, not an adapter", param=TEACHER)
     return model.weights
+
+
+def _taught(tune: FineTune, online: Online, resolve: Resolve) -> TaughtModel | None:
+    teacher = _teacher(online, resolve)
+    if not isinstance(teacher, ModelSource) or teacher.path is None:
+        return None
+    student = tune.model.tokenizer_folder
+    return None if student is None else TaughtModel(student=student, teacher=teacher.path)
 
 
 def _validation(tune: FineTune, artifacts: Artifacts) -> SourceFile | None:

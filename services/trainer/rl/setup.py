@@ -14,6 +14,9 @@ from services.contracts.online import OnlineSettings
 from services.contracts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
+from services.core.tokenizer_ids.compare import check_prepared
+from services.core.tokenizer_ids.prepared import prepare_tokenizer
+from services.core.tokenizer_ids.words import check_same_words
 from services.inference.vllm.server import StartupProgress
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
@@ -44,6 +47,7 @@ from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutContext, open_sources
 from services.trainer.rl.spec import (
+    TEACHER,
     Online,
     OnlineSpec,
     online_method,
@@ -54,6 +58,8 @@ from services.trainer.rl.spec import (
 from services.trainer.rl.weight_folder import weight_folder
 from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 
+TOKENIZER_FOLDER = "tokenizer"
+"""In a job's folder: the tokenizer that the engine loads."""
 OUTPUT = "output"
 
 
@@ -81,7 +87,15 @@ async def open_training(
     settings = online.hyperparameters
     budget = response_budget(settings)
     rows = read_rows(spec.prompts.path, settings.prompt_type)
-    chat = open_chat_tokens(spec.model, settings.chat_template_kwargs)
+    chat = open_chat_tokens(
+        spec.tokenizer_folder, settings.chat_template_kwargs, weights=spec.model
+    )
+    if isinstance(spec.teacher, Path):
+        check_same_words(spec.tokenizer_folder, spec.teacher, TEACHER)
+    tokenizer = prepare_tokenizer(
+        spec.tokenizer_folder, job_dir / TOKENIZER_FOLDER, weights=spec.model
+    )
+    check_prepared(str(spec.model), tokenizer, "vllm", spec.vllm.python)
     checkpoints = Checkpoints(job_dir / OUTPUT, settings.keep_checkpoints)
     checkpoint = checkpoints.newest()
     position = _position(checkpoint, job_dir, reporter)
@@ -102,7 +116,7 @@ async def open_training(
         sync = WeightSync(learner, published)
         engine = await stack.enter_async_context(
             await build_policy_engine(
-                spec, online, devices, sync, position.version, job_dir, reporter
+                spec, online, devices, sync, position.version, job_dir, tokenizer, reporter
             )
         )
         context = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
@@ -172,6 +186,7 @@ def _learner_spec(
     return LearnerSpec(
         model=spec.model,
         adapter=spec.adapter,
+        tokenizer=spec.tokenizer,
         teacher=spec.teacher if isinstance(spec.teacher, Path) else None,
         trusted=spec.trusted,
         checkpoint=checkpoint.learner if checkpoint else None,
@@ -243,6 +258,7 @@ async def build_policy_engine(
     sync: WeightSync,
     version: int,
     job_dir: Path,
+    tokenizer: Path,
     reporter: Reporter,
 ) -> PolicyEngine:
     """The policy's engine, not started yet.
@@ -262,7 +278,7 @@ async def build_policy_engine(
         spec.model if rank is not None else await sync.publish(version),
         job_dir,
         engine_options(online, spec, devices),
-        tokenizer=spec.model,
+        tokenizer=tokenizer,
         trusted=spec.model in spec.trusted,
         lora_rank=rank,
         adapters=min(settings.max_staleness + 2, MAX_ADAPTERS),

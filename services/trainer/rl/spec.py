@@ -27,6 +27,17 @@ TEACHER = "method.distillation.hyperparameters.teacher.model"
 """The request field that names a local teacher."""
 
 
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TaughtModel(_Part):
+    """The folders with the tokenizers of a distillation's student and teacher."""
+
+    student: Path
+    teacher: Path
+
+
 class PromptFilesSpec(ValidationSpec):
     """Files of prompts to validate, and what each row must have: a gold for the rewards, or an
     answer to learn from. ``validation_rows`` limits the validation file."""
@@ -37,10 +48,9 @@ class PromptFilesSpec(ValidationSpec):
     prompt_type: PromptType
     needs_gold: bool
     needs_answer: bool
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    taught: TaughtModel | None = Field(
+        default=None, description="Of a distillation whose models are on this host."
+    )
 
 
 class RemoteTeacher(_Part):
@@ -89,10 +99,18 @@ class OnlineSpec(_Training):
     """
 
     model: Path
+    tokenizer: Path | None = Field(
+        default=None, description="The folder of an adapter that has its own tokenizer."
+    )
     teacher: Path | RemoteTeacher | None = None
     trusted: frozenset[Path] = Field(
         default=frozenset(), description="Folders whose own code may run."
     )
+
+    @property
+    def tokenizer_folder(self) -> Path:
+        """The folder with the tokenizer and chat template that the policy was trained with."""
+        return self.tokenizer or self.model
 
 
 class OnlineTask(_Training):
@@ -112,6 +130,7 @@ class OnlineTask(_Training):
         return OnlineSpec(
             **{name: getattr(self, name) for name in _Training.model_fields},
             model=model,
+            tokenizer=self.model.tokenizer,
             teacher=folder if isinstance(teacher, ModelSource) else teacher,
             trusted=frozenset(trusted),
         )

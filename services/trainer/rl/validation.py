@@ -7,14 +7,18 @@ import sys
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.core.tokenizer_ids.words import check_same_words
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
 from services.trainer.rl.prompts import MAX_ROWS, TrainingPrompt, read_row
-from services.trainer.rl.spec import PromptFilesSpec
+from services.trainer.rl.spec import TEACHER, PromptFilesSpec
 
 
 def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
-    """Check that every row is a prompt with the gold or the answer that the method needs."""
+    """Check that every row is a prompt with the gold or the answer that the method needs, and that
+    a teacher has the student's words."""
+    if spec.taught is not None and file.param == "training_file":
+        check_same_words(spec.taught.student, spec.taught.teacher, TEACHER)
     limit = spec.validation_rows if file.param == "validation_file" else MAX_ROWS
     rows = 0
 

@@ -18,8 +18,9 @@ from services.trainer.offline.arguments import TrainingEnvironment, build_argume
 from services.trainer.offline.dataset import prepare_data
 from services.trainer.offline.encoding import install_rendered_template
 from services.trainer.offline.library import llamafactory_module
-from services.trainer.offline.preparation import layout, load_tokenizer
+from services.trainer.offline.preparation import layout
 from services.trainer.offline.spec import SPEC, TrainingSpec
+from services.trainer.offline.tokenizer import load_tokenizer
 
 
 def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from services.contracts.stages import Stage
 from services.trainer.offline import generation
 from services.trainer.offline.generation import GenerationPrompt, GenerationSetup, generate
 from services.trainer.offline.grading import AnswerPair
-from services.trainer.offline.preparation import load_tokenizer
+from services.trainer.offline.tokenizer import load_tokenizer
 from tests.support.offline import OfflineJob, rows_of
 from tests.support.runtime_tests import CORE_PYTHON
 

@@ -30,8 +30,9 @@ _CONVERSATIONS: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [
 
 
 @pytest.mark.runtime
-def test_prompts_have_the_same_tokens_as_in_transformers(tmp_path: Path) -> None:
-    python = installed_runtime("training").python
+@pytest.mark.parametrize("runtime", ["training", "vllm"])
+def test_prompts_have_the_same_tokens_as_in_transformers(tmp_path: Path, runtime: str) -> None:
+    python = installed_runtime(runtime).python
     folders = {name: tmp_path / name for name in FAMILIES}
     for name, folder in folders.items():
         folder.mkdir()

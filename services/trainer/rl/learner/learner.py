@@ -151,7 +151,7 @@ class Learner:
         if keep:
             dtype = self._stored_dtype()
             with atomic_folder(folder, durable=durable) as partial:
-                write_model(self._plain.model, weights, dtype, self._spec.model, partial)
+                self._write_model(weights, dtype, partial)
 
     def _save(self, folder: Path) -> None:
         keep = self._processes.is_main
@@ -161,8 +161,12 @@ class Learner:
             dtype = self._stored_dtype()
             with atomic_folder(folder, durable=True) as partial:
                 (partial / MODEL).mkdir()
-                write_model(self._plain.model, weights, dtype, self._spec.model, partial / MODEL)
+                self._write_model(weights, dtype, partial / MODEL)
                 state.write(partial / TRAINER)
+
+    def _write_model(self, weights: dict[str, Tensor], dtype: torch.dtype, folder: Path) -> None:
+        spec = self._spec
+        write_model(self._plain.model, weights, dtype, spec.model, folder, tokenizer=spec.tokenizer)
 
     def _stored_dtype(self) -> torch.dtype:
         return stored_dtype(self._spec.model, trusted=self._spec.model in self._spec.trusted)

@@ -133,6 +133,9 @@ class LearnerSpec(BaseModel):
 
     model: Path
     adapter: Path | None = Field(default=None, description="To be trained further.")
+    tokenizer: Path | None = Field(
+        default=None, description="The folder of an adapter that has its own tokenizer."
+    )
     teacher: Path | None = None
     trusted: frozenset[Path] = Field(
         default=frozenset(), description="Folders whose own code may run."

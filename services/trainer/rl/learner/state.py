@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import GenerationConfig
 
 from services.core.model_code import code_files
+from services.core.tokenizer_ids.files import GENERATION_CONFIG, copy_tokenizer
 from services.trainer.rl.learner.model import LanguageModel
 from services.trainer.rl.learner.parallel import ParallelStrategy, ParameterState, cpu_copy
 
@@ -107,20 +108,20 @@ def gather_policy_weights(
     }
 
 
-TOKENIZER_FILES = (
-    *("added_tokens.json", "chat_template.jinja", "merges.txt", "special_tokens_map.json"),
-    *("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "vocab.txt"),
-)
-GENERATION_CONFIG = "generation_config.json"
-
-
 def write_model(
-    model: Any, state: dict[str, Tensor], dtype: torch.dtype, base: Path, folder: Path
+    model: Any,
+    state: dict[str, Tensor],
+    dtype: torch.dtype,
+    base: Path,
+    folder: Path,
+    *,
+    tokenizer: Path | None = None,
 ) -> None:
     """Write a transformers model, or a PEFT adapter, into a folder.
 
-    ``state`` holds its weights by name; full weights are stored as ``dtype``. Tokenizer, chat
-    template, generation settings and the model's own code are copied from the folder ``base``.
+    ``state`` holds its weights by name; full weights are stored as ``dtype``. Generation settings
+    and the model's own code are copied from the folder ``base``, tokenizer and chat templates from
+    ``tokenizer``, or from ``base`` if it is None.
     """
     if hasattr(model, "peft_config"):
         model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
@@ -131,9 +132,9 @@ def write_model(
         model.save_pretrained(str(folder), state_dict=_stored(model, state, dtype))
         model.config.dtype = dtype  # save_pretrained wrote the compute dtype
         model.config.to_json_file(str(folder / "config.json"))
-    for name in (*TOKENIZER_FILES, GENERATION_CONFIG):
-        if (base / name).is_file():
-            shutil.copyfile(base / name, folder / name)
+    copy_tokenizer(tokenizer or base, folder)
+    if (base / GENERATION_CONFIG).is_file():
+        shutil.copyfile(base / GENERATION_CONFIG, folder / GENERATION_CONFIG)
     for path in code_files(base):
         shutil.copyfile(path, folder / path.name)
 

@@ -1,0 +1,177 @@
+"""A prepared folder: a tokenizer that transformers loads as its tokenizer.json stands.
+
+Some of transformers' tokenizer classes build normalizer and pre-tokenizer of their own and ignore
+those of tokenizer.json, each version differently. The prepared folder declares the class that
+changes nothing, names no added tokens beside the file's, and has no model configuration that would
+choose another class. Whoever encodes text of a model loads this folder.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from services.contracts.base import JsonObject
+from services.core.tokenizer_ids.files import (
+    CHAT_TEMPLATE,
+    DEFAULT,
+    GENERATION_CONFIG,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    TOOL_USE,
+    read_chat_templates,
+    read_end_tokens,
+    read_object,
+    read_special_tokens,
+    refused,
+)
+
+MAX_TOKENIZER_BYTES = 128 << 20
+CLASS = "PreTrainedTokenizerFast"
+_KEPT = ("clean_up_tokenization_spaces", "model_max_length", "padding_side")
+
+
+def prepare_tokenizer(
+    folder: Path, target: Path, *, weights: Path | None = None, chat_template: str | None = None
+) -> Path:
+    """Write the prepared tokenizer of ``folder`` to ``target``, replacing what is there.
+
+    ``chat_template`` replaces the folder's own. The tokens that end generation are those of the
+    folder and of ``weights``, the model's. Returns ``target``; raises InvalidRequest for files
+    that cannot be read, and for a folder without tokenizer.json.
+    """
+    source = folder / TOKENIZER
+    if not source.is_file():
+        raise refused(f"{folder.name} has no {TOKENIZER}")
+    if chat_template is None:
+        chat_template = one_template(read_chat_templates(folder))
+    config = read_object(folder / TOKENIZER_CONFIG)
+    settings = {
+        "tokenizer_class": CLASS,
+        **{name: config[name] for name in _KEPT if name in config},
+        **_known(read_special_tokens(folder), source),
+    }
+    ends = dict.fromkeys([*read_end_tokens(folder), *(read_end_tokens(weights) if weights else ())])
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    (target / TOKENIZER).symlink_to(source.resolve())
+    _write(target / TOKENIZER_CONFIG, settings)
+    _write(target / GENERATION_CONFIG, {"eos_token_id": list(ends)})
+    if chat_template is not None:
+        (target / CHAT_TEMPLATE).write_text(chat_template, encoding="utf-8")
+    return target
+
+
+def one_template(templates: Mapping[str, str]) -> str | None:
+    """A template that renders as the one for tools does with tools, and as the default without;
+    None without any. What copies a tokenizer then needs no second file."""
+    if not templates:
+        return None
+    default, with_tools = templates[DEFAULT], templates[TOOL_USE]
+    if default == with_tools:
+        return default
+    # The signs keep line breaks and blanks beside the blocks, which are the templates' own; Jinja
+    # drops a line break that ends a whole template.
+    default, with_tools = (text.removesuffix("\n") for text in (default, with_tools))
+    return f"{{%+ if tools +%}}{with_tools}{{%+ else +%}}{default}{{%+ endif +%}}"
+
+
+def _known(special: dict[str, str], tokenizer: Path) -> dict[str, str]:
+    """The named tokens that a tokenizer.json has; transformers would give others new ids, for which
+    the model has no weights. Raises InvalidRequest for an eos_token that it lacks."""
+    described = _described(tokenizer)
+    added = _added_tokens(described)
+    if added.issuperset(special.values()):
+        return special
+    model = described.get("model")
+    vocabulary: Any = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, list):
+        vocabulary = [entry[0] for entry in vocabulary]
+    present = added | set(vocabulary or ())
+    end = special.get("eos_token")
+    if end is not None and end not in present:
+        raise refused(f"the eos_token {end!r} of {tokenizer.parent.name} is not in {TOKENIZER}")
+    return {name: text for name, text in special.items() if text in present}
+
+
+def is_settled(prepared: Path) -> bool:
+    """Whether tokenizer.json alone decides the ids that a prepared folder gives.
+
+    transformers adds tokens that the configuration names and the file has not among its added
+    tokens; nothing else of a prepared folder changes what the file says.
+    """
+    added = _added_tokens(_described(prepared / TOKENIZER))
+    return added.issuperset(read_special_tokens(prepared).values())
+
+
+def speaks_as(folder: Path, other: Path) -> bool:
+    """Whether two folders have equal tokenizers and chat templates.
+
+    tokenizer.json is compared as the library understands it: each version writes it differently.
+    """
+    if read_chat_templates(folder) != read_chat_templates(other):
+        return False
+    files = folder / TOKENIZER, other / TOKENIZER
+    return _vocabulary_digest(files[0]) == _vocabulary_digest(files[1])
+
+
+def vocabulary_of(folder: Path) -> dict[str, int]:
+    """Every token's text and id; raises InvalidRequest."""
+    return _loaded(folder / TOKENIZER).get_vocab(with_added_tokens=True)
+
+
+def _vocabulary_digest(path: Path) -> str | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return _digest(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=1024)
+def _digest(path: Path, _changed: int, _size: int) -> str:
+    described: JsonObject = json.loads(_loaded(path).to_str())
+    decisive = {name: described.get(name) for name in ("added_tokens", "model", "normalizer")} | {
+        "pre_tokenizer": described.get("pre_tokenizer")
+    }
+    return sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+def _loaded(path: Path) -> Tokenizer:
+    _check_size(path)
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise refused(f"{path.parent.name}/{path.name} cannot be used: {error}") from None
+
+
+def _described(path: Path) -> JsonObject:
+    _check_size(path)
+    return read_object(path)
+
+
+def _added_tokens(described: JsonObject) -> set[str]:
+    added: Any = described.get("added_tokens")
+    return {
+        str(token["content"])
+        for token in (added if isinstance(added, list) else ())
+        if isinstance(token, dict) and "content" in token
+    }
+
+
+def _check_size(path: Path) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise refused(f"{path.parent.name} has no {path.name} that can be read") from error
+    if size > MAX_TOKENIZER_BYTES:
+        raise refused(f"{path.name} of {path.parent.name} has {size:,} bytes; too many")
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,90 @@
+"""The tokenizer and chat template that a training uses, and that its model is served with."""
+
+import os
+from pathlib import Path
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from services.contracts.stages import Stage
+from services.contracts.training_rows import RowKind
+from services.core.tokenizer_ids.child import ids_of
+from services.core.tokenizer_ids.compare import RuntimeIds, compare, probes_of
+from services.core.tokenizer_ids.files import (
+    TOKENIZER,
+    read_chat_templates,
+)
+from services.core.tokenizer_ids.prepared import is_settled, one_template, prepare_tokenizer
+from services.trainer.errors import TrainingFailure
+from services.trainer.offline.job_dir import Context
+from services.trainer.offline.named_template import chat_template_of, refusing_template
+from services.trainer.offline.spec import TrainingSpec
+
+
+def training_tokenizer(spec: TrainingSpec, model: Path, context: Context) -> Path:
+    """The folder that tokenizer and chat template are loaded from, here and by LLaMA-Factory.
+
+    It is that of the adapter that is trained further, or of the base. With a named template, or a
+    default system message, its chat template renders what is trained, so that the model is saved,
+    evaluated and served with it. A model without tokenizer.json keeps its own folder.
+    Raises `InvalidRequest` for files that cannot be read.
+    """
+    folder = spec.model.tokenizer or model
+    if not (folder / TOKENIZER).is_file():
+        return folder
+    # Every process of the training has one: they write at the same time.
+    target = context.data_dir / f"tokenizer-{os.environ.get('RANK', '0')}"
+    prepared = prepare_tokenizer(folder, target, weights=model)
+    _check_ids(spec, prepared)
+    template = _trained_template(spec, prepared, context)
+    if template is not None:
+        prepare_tokenizer(folder, target, weights=model, chat_template=template)
+    return prepared
+
+
+def load_tokenizer(model: Path, *, trusted: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer in the folder of a model; raises TrainingFailure. Its own code may run where it
+    is ``trusted``."""
+    try:
+        return AutoTokenizer.from_pretrained(str(model), trust_remote_code=trusted)
+    except (OSError, ValueError) as error:
+        cause = " ".join(str(error).split())
+        raise TrainingFailure(
+            f"the tokenizer cannot be loaded: {cause}", code="model_load_failed"
+        ) from error
+
+
+def _check_ids(spec: TrainingSpec, prepared: Path) -> None:
+    if not is_settled(prepared):
+        probes = probes_of(prepared)
+        found = RuntimeIds.model_validate(ids_of(prepared, probes))
+        compare(spec.model.location, probes, {"training": found})
+
+
+def _trained_template(spec: TrainingSpec, prepared: Path, context: Context) -> str | None:
+    """The chat template that renders conversations as they are trained; None: the model's own."""
+    if spec.rows is RowKind.TEXT:
+        return None
+    if spec.template is None:
+        system = spec.arguments.get("default_system")
+        own = one_template(read_chat_templates(prepared))
+        return with_default_system(own, str(system)) if own and system else None
+    try:
+        return chat_template_of(spec.template, load_tokenizer(prepared), spec.arguments)
+    except TrainingFailure:
+        if spec.stage is Stage.RM:  # its scores need one
+            raise
+    message = f"LLaMA-Factory's template {spec.template} cannot be written as a chat template"
+    context.reporter.message(
+        f"{message}: the model will be trained, but no conversation with it served or evaluated",
+        "warn",
+    )
+    return refusing_template(message)
+
+
+def with_default_system(template: str, system: str) -> str:
+    """A chat template that begins conversations without a system message with this one."""
+    quoted = system.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return (
+        "{%- if messages and messages[0]['role'] != 'system' -%}{%- set messages = "
+        f"[{{'role': 'system', 'content': '{quoted}'}}] + messages -%}}{{%- endif +%}}{template}"
+    )
