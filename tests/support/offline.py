@@ -44,8 +44,12 @@ def restored_library() -> Iterator[None]:
     """Undo afterwards what training changes in LLaMA-Factory's modules."""
     places = [TRAINERS[stage] for stage in TRAINERS]
     places += [(f"train.{stage.value}.workflow", name) for stage in TRAINERS for name in SEAMS]
+    places += [("model.loader", "AutoTokenizer")]
     kept = [(place, getattr(llamafactory_module(place[0]), place[1])) for place in places]
+    template = llamafactory_module("data.template").Template
+    fix = template.fix_jinja_template
     yield
+    template.fix_jinja_template = fix
     for (module, name), value in kept:
         setattr(llamafactory_module(module), name, value)
 

@@ -64,12 +64,12 @@ def _trained_template(spec: TrainingSpec, prepared: Path, context: Context) -> s
     """The chat template that renders conversations as they are trained; None: the model's own."""
     if spec.rows is RowKind.TEXT:
         return None
+    own = one_template(read_chat_templates(prepared))
     if spec.template is None:
         system = spec.arguments.get("default_system")
-        own = one_template(read_chat_templates(prepared))
         return with_default_system(own, str(system)) if own and system else None
     try:
-        return chat_template_of(spec.template, load_tokenizer(prepared), spec.arguments)
+        return chat_template_of(spec.template, load_tokenizer(prepared), spec.arguments, own)
     except TrainingFailure:
         if spec.stage is Stage.RM:  # its scores need one
             raise
