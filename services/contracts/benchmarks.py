@@ -86,6 +86,12 @@ class Benchmark(Request):
         description="Python with the places of fields: the row's only piece of code in `tests`, "
         "for code_tests.",
     )
+    setup: str | None = Field(
+        default=None,
+        max_length=100_000,
+        description="Python with the places of fields that is run before the program: the row's "
+        "`setup`, for code_tests with setup_field.",
+    )
     subtasks: list[FieldPath] = Field(
         default_factory=list,
         max_length=5,
@@ -129,8 +135,8 @@ class Benchmark(Request):
         if self.incorrect and (self.choices is not None or self.answer is None):
             raise ValueError("incorrect goes with answer, and without choices")
         for name in self.fields:
-            if f"{{{name}}}" not in self.prompt + (self.tests or ""):
-                raise ValueError(f"fields.{name} has no place {{{name}}} in prompt or tests")
+            if f"{{{name}}}" not in self.prompt + (self.tests or "") + (self.setup or ""):
+                raise ValueError(f"fields.{name} has no place {{{name}}} in prompt, tests or setup")
         return self
 
 
@@ -279,9 +285,10 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             answer=None,
             prompt="Complete this function. Answer with the whole program, its imports included, "
             "in a fenced code block.\n\n```python\n{question}\n```",
-            fields={"test": "test", "entry_point": "entry_point"},
+            fields={"test": "test", "entry_point": "entry_point", "begun": "prompt"},
             tests="{test}\n\ncheck({entry_point})\n",
-            grader=CodeTestsReward(partial=False),
+            setup="{begun}",
+            grader=CodeTestsReward(partial=False, setup_field="setup"),
         ),
         "mbpp": Benchmark(
             question="text",

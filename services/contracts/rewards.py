@@ -114,18 +114,32 @@ class RewardModelReward(Request):
 
 
 class CodeTestsReward(Request):
-    """The fraction of tests passed by the last fenced code block in the model's text.
+    """The fraction of tests passed by the last fenced code block of the language in the model's
+    text, without its reasoning.
 
     The row's ``field`` holds them: a list of {input, output} or {stdin, expected_output}, an
     object {inputs: [...], outputs: [...]}, or, for Python, a list of texts, each a piece of code
     that is run behind the block and must not fail. A text is read as the JSON of one of these.
+    Tests that are code or call a function run the block as a module that is not ``__main__``.
     """
 
     type: Literal["code_tests"] = "code_tests"
     field: FieldName = "tests"
     language: Language = Language.PYTHON
+    setup_field: FieldName | None = Field(
+        default=None,
+        description="A field of the row with Python that is run before the block, where tests are "
+        "code or call a function: what a prompt begins with, such as imports.",
+    )
     partial: StrictBool = Field(
         default=True, description="False: 1 when all tests pass and 0 otherwise."
+    )
+    tolerance: Number = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="Numbers in outputs and return values may differ by this much, relative or "
+        "absolute.",
     )
     run_timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a test.")
     memory_limit_mb: StrictInt = Field(default=1024, ge=16, le=65_536)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictBool
 
-from services.contracts.base import Resource
+from services.contracts.base import Number, Resource
 from services.contracts.sandbox import CodeRequest, CommandResult, RunStatus
 
 MAX_CASES = 1000
@@ -16,6 +16,8 @@ class Match(StrEnum):
 
     LINES = "lines"  # ignores whitespace at line ends and empty lines at the end
     EXACT = "exact"  # byte for byte
+    NUMBERS = "numbers"  # as lines, where words that are numbers are compared by value
+    JSON = "json"  # as JSON values, of which true is not 1
 
 
 class Case(BaseModel):
@@ -27,6 +29,9 @@ class Case(BaseModel):
     expected_output: str | None = Field(
         default=None, description="Null: the case passes if the program exits with 0."
     )
+    alternatives: list[str] = Field(
+        default=[], max_length=100, description="Outputs that are right as well."
+    )
 
 
 class RunCasesRequest(CodeRequest):
@@ -34,6 +39,12 @@ class RunCasesRequest(CodeRequest):
 
     cases: Annotated[list[Case], FailFast(), Field(min_length=1, max_length=MAX_CASES)]
     match: Match = Match.LINES
+    tolerance: Number = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="With numbers and json: numbers may differ by this much, relative or absolute.",
+    )
     stop_on_first_failure: StrictBool = Field(
         default=False, description="Do not run cases after the first failure."
     )

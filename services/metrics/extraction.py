@@ -2,17 +2,18 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 from typing import Any, NoReturn
 
+from services.metrics.fences import fenced_blocks
+
 REASONING_ENDS = ("</think>", "[/THINK]")
 MAX_CLOSINGS = 64
 """Closing brackets tried from the end of a text: each costs one scan back to its opening."""
 
-_FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _PAIRS = {"}": "{", "]": "["}
 
 
@@ -33,24 +34,65 @@ class Extraction:
 
 
 def strip_reasoning(text: str, ends: Sequence[str] = REASONING_ENDS) -> str:
-    """The text behind the last of ``ends``; all of it without one."""
-    return text[max((at + len(end) for end in ends if (at := text.rfind(end)) >= 0), default=0) :]
+    """The text behind the last of ``ends``, up to reasoning that begins there and has no end.
+
+    Reasoning begins at the start of a line with the opening tag of one of ``ends``: ``<think>`` of
+    ``</think>``. A text that was cut off within its reasoning has no answer. A chat template may
+    open the reasoning in the prompt, so only its end need be in the text.
+    """
+    text = text[max((at + len(end) for end in ends if (at := text.rfind(end)) >= 0), default=0) :]
+    begins = [end.replace("/", "", 1) for end in ends if "/" in end]
+    if not begins:
+        return text
+    unended = re.search(rf"^[ \t]*(?:{'|'.join(map(re.escape, begins))})", text, re.MULTILINE)
+    return text[: unended.start()] if unended else text
 
 
-def extract_json(text: str, reasoning_ends: Sequence[str] = REASONING_ENDS) -> Extraction:
+def extract_json(
+    text: str,
+    reasoning_ends: Sequence[str] = REASONING_ENDS,
+    fits: Callable[[Any], bool] | None = None,
+) -> Extraction:
     """Find the JSON value that a model's text states. Never raises.
 
     After the reasoning, the first of these counts: the last fence marked ``json``, the last fence,
     the last balanced object or array that parses. A fence that does not parse is
     ``INVALID_JSON``, and so are brackets none of which parse. What no JSON file can hold again is
     invalid too: NaN, infinity, numbers that overflow to it, and lone surrogates.
+
+    With ``fits``, the first in this order that fits counts, of all fences and balanced values from
+    the last to the first. If none does, the outcome is the same as without it.
     """
     text = strip_reasoning(text, reasoning_ends)
-    fences = _FENCE.findall(text)
-    marked = [body for info, body in fences if info.strip().lower() == "json"]
-    for body in (marked or [body for _, body in fences])[-1:]:
-        return _parse(body)
-    return _last_balanced(text)
+    stated: Extraction | None = None
+    for found in _stated(text):
+        if fits is None or (found.outcome is ExtractionOutcome.PARSED and fits(found.value)):
+            return found
+        stated = stated or found
+    return stated or Extraction(ExtractionOutcome.NO_JSON)
+
+
+def has_path(path: str) -> Callable[[Any], bool]:
+    """Whether a value has something at a dotted path, for `extract_json`."""
+
+    def fits(value: Any) -> bool:
+        try:
+            at_path(value, path)
+        except LookupError:
+            return False
+        return True
+
+    return fits
+
+
+def _stated(text: str) -> Iterator[Extraction]:
+    """What a text states as JSON, the most explicit and the last first."""
+    blocks = [block for block in fenced_blocks(text) if block.closed]
+    marked = [block for block in blocks if block.language == "json"]
+    others = [block for block in blocks if block.language != "json"]
+    for block in (*reversed(marked), *reversed(others)):
+        yield _parse(block.content)
+    yield from _balanced(text)
 
 
 def at_path(value: Any, path: str) -> Any:
@@ -68,7 +110,8 @@ def at_path(value: Any, path: str) -> Any:
     return value
 
 
-def _last_balanced(text: str) -> Extraction:
+def _balanced(text: str) -> Iterator[Extraction]:
+    """The balanced values from the last to the first, then what else there is."""
     outcome = ExtractionOutcome.NO_JSON
     end = len(text)
     for _ in range(MAX_CLOSINGS):
@@ -80,9 +123,11 @@ def _last_balanced(text: str) -> Extraction:
             continue
         found = _parse(text[begin : end + 1])
         if found.outcome is ExtractionOutcome.PARSED:
-            return found
+            yield found
+            end = begin
+            continue
         outcome = ExtractionOutcome.INVALID_JSON
-    return Extraction(outcome)
+    yield Extraction(outcome)
 
 
 def _opening(text: str, end: int) -> int | None:

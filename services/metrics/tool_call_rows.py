@@ -51,8 +51,8 @@ def outcomes(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def predict(text: str, path: str) -> tuple[Calls, ExtractionOutcome]:
-    """The calls in a model's text; none unless it contains valid ones."""
-    found = extract_json(text)
+    """The last calls in a model's text; none unless it contains valid ones."""
+    found = extract_json(text, fits=lambda value: _has_calls(value, path))
     if found.outcome is not ExtractionOutcome.PARSED:
         return [], found.outcome
     try:
@@ -69,6 +69,14 @@ def calls_of(value: Any, path: str, place: str) -> Calls:
         return parse_calls(at_path(value, path), f"{place}.{path}")
     except LookupError as error:
         raise InvalidCalls(f"{place} has no field {path}") from error
+
+
+def _has_calls(value: Any, path: str) -> bool:
+    try:
+        calls_of(value, path, "the text")
+    except InvalidCalls:
+        return False
+    return True
 
 
 def _row(label: Any, prediction: Any, number: int, path: str) -> Row:

@@ -14,10 +14,13 @@ from services.contracts.sandbox_cases import (
     Case,
     CaseResult,
     CaseStatus,
+    Match,
     RunCasesResponse,
 )
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import ServiceFailed
+from services.rewards.answers.programs import last_program
+from services.rewards.code_runner import PRELUDE, runner_of
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.sandbox import ask_sandbox
 
@@ -39,14 +42,23 @@ class CodeTests:
         field, language = self._settings.field, self._settings.language
         if sample.item.get(field) is None:
             raise RewardFailed(f"its row has no tests ({field})")
-        tests = read_tests(sample.item[field], language, function_name(sample.item))
-        code = last_block(sample.texts)
+        function, setup = function_name(sample.item), self._setup(sample)
+        tests = read_tests(sample.item[field], language, function, setup)
+        code = last_program(sample.answers, language, defines=tests.is_wrapped)
         if code is None:
             return Score(0.0)
-        passed = sum(_has_passed(case, tests) for case in await self._run(code, tests))
+        results = await self._run(code, tests)
+        passed = sum(case.status is CaseStatus.PASSED for case in results)
         if self._settings.partial:
             return Score(passed / len(tests.cases))
         return Score(float(passed == len(tests.cases)))
+
+    def _setup(self, sample: Sample) -> str | None:
+        field = self._settings.setup_field
+        setup = sample.item.get(field) if field is not None else None
+        if field is not None and not isinstance(setup, str):
+            raise RewardFailed(f"its row has no text in {field}")
+        return setup
 
     async def _run(self, code: str, tests: "ProgramTests") -> list[CaseResult]:
         body = {
@@ -56,6 +68,8 @@ class CodeTests:
             "run_timeout": min(self._settings.run_timeout, LONGEST_SECONDS / len(tests.cases)),
             "memory_limit_MB": self._settings.memory_limit_mb,
             "cases": [case.model_dump() for case in tests.cases],
+            "match": tests.match,
+            "tolerance": self._settings.tolerance,
             "stop_on_first_failure": not self._settings.partial,
         }
         try:
@@ -68,44 +82,26 @@ class CodeTests:
         return answer.cases
 
 
-def _has_passed(case: CaseResult, tests: "ProgramTests") -> bool:
-    if case.status is not CaseStatus.PASSED:
-        return False
-    if tests.token is None:
-        return True
-    output = (case.run_result.stdout if case.run_result else None) or ""
-    return output.rstrip("\n").rpartition("\n")[2] == tests.token
-
-
-# The test is read before the program begins, which finds standard input empty. Programs are run by
-# the interpreter of the sandbox alone.
-_RUNNER = """
-def _main():
-    import sys
-    test = compile(sys.stdin.read(), "test", "exec")
-    names = {{"__name__": "__main__"}}
-    exec(compile({program}, "program", "exec"), names)
-    exec(test, names)
-
-_main()
-"""
-
-
 @dataclass(frozen=True)
 class ProgramTests:
-    """Cases for the sandbox. ``token`` is printed last by a program that completed its case; null
-    where its output is compared."""
+    """Cases for the sandbox; ``is_wrapped``: the program is run by `code_runner`, and tells what
+    the case expects."""
 
     cases: list[Case]
-    token: str | None = None
+    match: Match
+    is_wrapped: bool = False
 
     def code(self, program: str) -> str:
         """The code to run with each case."""
-        return program if self.token is None else _RUNNER.format(program=repr(program))
+        return runner_of(program) if self.is_wrapped else program
 
 
-def read_tests(value: Any, language: Language, function: str | None = None) -> ProgramTests:
+def read_tests(
+    value: Any, language: Language, function: str | None = None, setup: str | None = None
+) -> ProgramTests:
     """The tests in a field of a row; raises `RewardFailed` if there are none.
+
+    ``setup`` is Python that runs before the program, where tests are code or call a function.
 
     Functional tests, those of APPS with ``fn_name`` and LiveCodeBench's of testtype ``functional``,
     call a function of the program: ``fn_name``, or ``function``.
@@ -115,17 +111,17 @@ def read_tests(value: Any, language: Language, function: str | None = None) -> P
     if isinstance(value, dict) and "inputs" in value and "outputs" in value:
         pairs = _paired(value["inputs"], value["outputs"])
         if value.get("fn_name") is not None:
-            return _pieces_of_code(_apps_calls(value["fn_name"], pairs), language)
+            return _functional(_apps_calls(value["fn_name"], pairs), language, setup)
         value = pairs
     if isinstance(value, list) and any(map(_is_functional, value)):
-        value = _livecodebench_calls(function, value)
+        return _functional(_livecodebench_calls(function, value), language, setup)
     if not isinstance(value, list) or not value:
         raise RewardFailed("its tests are not a list of cases")
-    if len(value) > MAX_CASES:
-        raise RewardFailed(f"it has {len(value)} tests; {MAX_CASES} are allowed")
+    _check_number(value)
     if all(isinstance(test, str) for test in value):
-        return _pieces_of_code(value, language)
-    return ProgramTests([_case(test, position) for position, test in enumerate(value)])
+        return _pieces_of_code(value, language, setup)
+    cases = [_case(test, position) for position, test in enumerate(value)]
+    return ProgramTests(cases, Match.NUMBERS)
 
 
 def function_name(item: JsonObject) -> str | None:
@@ -140,32 +136,43 @@ def function_name(item: JsonObject) -> str | None:
     return name if isinstance(name, str) else None
 
 
-# What a program returns is compared as JSON: a tuple equals the list of its items.
-_CALL = """
-def _plain(value):
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {{key: _plain(item) for key, item in value.items()}}
-    return value
+@dataclass(frozen=True)
+class _Call:
+    """A call of a function of the program, and the values that it may return."""
 
-_call, _accepted = __import__("json").loads({test})
-_owner = globals().get("Solution")
-_function = getattr(_owner(), {name}) if hasattr(_owner, {name}) else globals()[{name}]
-assert _plain(_function(*_call)) in _accepted
-"""
+    name: str
+    arguments: list[Any]
+    accepted: list[Any]
 
 
-def _call(name: Any, arguments: Any, accepted: list[Any], position: int) -> str:
-    """Code that calls a function of the program and fails unless it returns an accepted value."""
+def _call(name: Any, arguments: Any, accepted: list[Any], position: int) -> _Call:
     if not isinstance(name, str) or not name.isidentifier():
         raise RewardFailed(f"its tests call {str(name)[:80]!r}, which is not a function's name")
     if not isinstance(arguments, list):
         raise RewardFailed(f"its test {position} has no list of arguments")
-    return _CALL.format(test=repr(json.dumps([arguments, accepted])), name=repr(name))
+    return _Call(name, arguments, accepted)
 
 
-def _apps_calls(name: Any, pairs: list[Any]) -> list[str]:
+def _functional(calls: list[_Call], language: Language, setup: str | None) -> ProgramTests:
+    """What a call returns is compared as JSON outside of the program's process, where it cannot
+    find what is expected."""
+    _check_python(language)
+    _check_number(calls)
+    before = [PRELUDE, *([setup] if setup else [])]
+    cases = [
+        Case(
+            stdin=json.dumps(
+                {"before": before, "call": {"name": each.name, "arguments": each.arguments}}
+            ),
+            expected_output=json.dumps(each.accepted[0]),
+            alternatives=[json.dumps(value) for value in each.accepted[1:]],
+        )
+        for each in calls
+    ]
+    return ProgramTests(cases, Match.JSON, is_wrapped=True)
+
+
+def _apps_calls(name: Any, pairs: list[Any]) -> list[_Call]:
     """APPS lists the arguments of each call, and may wrap the return value in a list."""
     calls = []
     for position, pair in enumerate(pairs):
@@ -179,7 +186,7 @@ def _is_functional(test: Any) -> bool:
     return isinstance(test, dict) and test.get("testtype") == "functional"
 
 
-def _livecodebench_calls(name: str | None, tests: list[Any]) -> list[str]:
+def _livecodebench_calls(name: str | None, tests: list[Any]) -> list[_Call]:
     """LiveCodeBench writes each argument on a line of the input, as JSON."""
     if name is None:
         raise RewardFailed("its tests are functional, but its metadata has no func_name")
@@ -188,7 +195,7 @@ def _livecodebench_calls(name: str | None, tests: list[Any]) -> list[str]:
         given, wanted = test.get("input"), test.get("output")
         if not _is_functional(test) or not isinstance(given, str) or not isinstance(wanted, str):
             raise RewardFailed(f"its test {position} is not functional like the others")
-        arguments = [_decoded(line) for line in given.splitlines() if line.strip()]
+        arguments = [_decoded(line) for line in given.split("\n") if line.strip()]
         calls.append(_call(name, arguments, [_decoded(wanted)], position))
     return calls
 
@@ -211,47 +218,43 @@ def _paired(inputs: Any, outputs: Any) -> list[Any]:
 def _case(test: Any, position: int) -> Case:
     if not isinstance(test, dict):
         raise RewardFailed(f"its test {position} is not an object")
-    given = test.get("stdin", test.get("input"))
-    wanted = test.get("expected_output", test.get("output"))
+    given = _text(test.get("stdin", test.get("input")))
+    wanted = _text(test.get("expected_output", test.get("output")))
     if not isinstance(given, str | None) or not isinstance(wanted, str):
         raise RewardFailed(f"its test {position} has no text as input, or none as output")
     return Case(stdin=given, expected_output=wanted)
 
 
-def _pieces_of_code(pieces: list[str], language: Language) -> ProgramTests:
-    """Each is run behind the program, from standard input, and then prints a token.
+def _text(value: Any) -> Any:
+    """APPS also writes inputs and outputs as lists of lines."""
+    is_lines = isinstance(value, list) and all(isinstance(line, str) for line in value)
+    return "\n".join(value) if is_lines else value
 
-    A program that exits early, or reads the input itself, never prints it. A program that inspects
-    its own process can find the token: tests that must resist that compare outputs.
+
+def _pieces_of_code(pieces: list[str], language: Language, setup: str | None) -> ProgramTests:
+    """Each is run behind the program, and then a token is told.
+
+    A program that exits early never tells it. A program that inspects its own process can find the
+    token: tests that must resist that compare outputs or values.
     """
+    _check_python(language)
+    token = secrets.token_hex(16)
+    before = [setup] if setup else []
+    cases = [
+        Case(
+            stdin=json.dumps({"before": before, "test": piece, "token": token}),
+            expected_output=token,
+        )
+        for piece in pieces
+    ]
+    return ProgramTests(cases, Match.EXACT, is_wrapped=True)
+
+
+def _check_python(language: Language) -> None:
     if language is not Language.PYTHON:
         raise RewardFailed(f"tests that are code are for Python, not for {language.value}")
-    token = secrets.token_hex(16)
-    cases = [Case(stdin=f"{piece}\nprint({token!r})") for piece in pieces]
-    return ProgramTests(cases, token)
 
 
-_FENCE = "```"
-
-
-def last_block(texts: Sequence[str]) -> str | None:
-    """The last closed block fenced by three backticks; null without one."""
-    for text in reversed(texts):
-        block = _last_block(text)
-        if block is not None:
-            return block
-    return None
-
-
-def _last_block(text: str) -> str | None:
-    block: str | None = None
-    lines: list[str] | None = None
-    for line in text.split("\n"):
-        is_fence = line.strip().startswith(_FENCE)
-        if lines is None:
-            lines = [] if is_fence else None
-        elif is_fence and not line.strip().strip("`"):
-            block, lines = "\n".join(lines), None
-        else:
-            lines.append(line)
-    return block
+def _check_number(tests: Sequence[Any]) -> None:
+    if len(tests) > MAX_CASES:
+        raise RewardFailed(f"it has {len(tests)} tests; {MAX_CASES} are allowed")

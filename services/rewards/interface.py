@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory, Turn
+from services.metrics.extraction import strip_reasoning
 
 
 class RewardFailureKind(StrEnum):
@@ -64,7 +65,6 @@ _TURN_END = re.compile(
     r"(?:<\|[\w ]{1,40}\|>|</s>|<eos>|<end_of_turn>|<\uff5c[^<>]{1,40}\uff5c>)\s*\Z"
 )
 _TURN_END_CHARACTERS = 256
-_REASONING = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
 _TOKEN_LISTS = {
     *("prompt_token_ids", "response_token_ids", "response_mask", "log_probs", "policy_versions"),
 }
@@ -122,10 +122,16 @@ class Sample:
         return "\n".join(self.texts)
 
     @cached_property
+    def answers(self) -> tuple[str, ...]:
+        """The model's turns, without their reasoning unless that is kept."""
+        if self.keeps_reasoning:
+            return self.texts
+        return tuple(map(_without_reasoning, self.texts))
+
+    @property
     def answer(self) -> str:
-        """The model's last turn, without its reasoning unless that is kept."""
-        last = self.texts[-1] if self.texts else ""
-        return last if self.keeps_reasoning else without_reasoning(last)
+        """The last of ``answers``, empty without one."""
+        return self.answers[-1] if self.answers else ""
 
     @property
     def tool_turns(self) -> int:
@@ -188,18 +194,9 @@ class Sample:
         )
 
 
-def without_reasoning(text: str) -> str:
-    """The text after a model's reasoning; empty while the reasoning has not ended.
-
-    A chat template may open the reasoning in the prompt, so only its end need be in the text.
-    """
-    for begin, end in _REASONING:
-        _, found, answer = text.rpartition(end)
-        if found:
-            return answer.lstrip()
-        if text.lstrip().startswith(begin):
-            return ""
-    return text
+def _without_reasoning(text: str) -> str:
+    answer = strip_reasoning(text)
+    return text if len(answer) == len(text) else answer.strip()
 
 
 def without_turn_end(text: str) -> str:

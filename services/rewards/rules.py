@@ -1,10 +1,9 @@
-"""Rule-based rewards: ReTool's and Search-R1's, and how they find an answer in a response."""
+"""Rule-based rewards: ReTool's and Search-R1's."""
 
-import re
 import string
-from collections.abc import Sequence
 
 from services.contracts.rewards import RetoolReward, SearchEmReward
+from services.rewards.answers.boxes import final_box, last_answer, last_box, last_boxes
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.mathematics.equality import Equality
 
@@ -35,15 +34,17 @@ class Retool:
 
     async def _is_right(self, sample: Sample) -> bool:
         if self._settings.strict:
-            return final_box(sample.texts, STRICT_TAIL_CHARACTERS) in sample.gold
-        box = last_box(sample.texts, TAIL_CHARACTERS)
-        if box is None:
+            return final_box(sample.answers, STRICT_TAIL_CHARACTERS) in sample.gold
+        found = last_boxes(sample.answers, TAIL_CHARACTERS)
+        if not found:
             return False
-        if box.strip() in {gold.strip() for gold in sample.gold}:
-            return True
+        golds = {gold.strip() for gold in sample.gold}
         if self._mathematics is None:
-            return False
-        return await self._mathematics.any_equal(sample.gold, box, ordered=self._settings.ordered)
+            return found[-1].strip() in golds
+        box = ", ".join(found).strip()
+        return box in golds or await self._mathematics.any_equal(
+            sample.gold, box, ordered=self._settings.ordered
+        )
 
 
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -60,9 +61,9 @@ class SearchEm:
         """Score the last answer tag, or else the last box."""
         if not sample.gold:
             raise RewardFailed("its row has no gold")
-        answer = last_answer(sample.texts)
+        answer = last_answer(sample.answers)
         if answer is None:
-            answer = last_box(sample.texts)
+            answer = last_box(sample.answers)
         if answer is None:
             return Score(0.0)
         is_right = any(_matches(answer, gold) for gold in sample.gold)
@@ -81,69 +82,3 @@ def normalize(text: str) -> str:
     """SQuAD's normal form: lower case without punctuation and articles, single spaces."""
     words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
     return " ".join(word for word in words if word not in _ARTICLES)
-
-
-_BOX = "\\boxed{"
-_TOKEN = re.compile(r"\\boxed\{|\\.|[{}]", re.DOTALL)  # a backslash takes what follows it along
-_OPEN, _CLOSE = "<answer>", "</answer>"
-
-
-def last_box(texts: Sequence[str], characters: int | None = None) -> str | None:
-    """The content of the last closed \\boxed{...}; null without one.
-
-    Braces inside are balanced, and escaped ones do not count. A box lies within one of the texts
-    and, with ``characters``, wholly within that many at their end.
-    """
-    left = sum(map(len, texts)) if characters is None else characters
-    for text in reversed(texts):
-        box = _last_box(text[max(0, len(text) - left) :]) if left > 0 else None
-        if box is not None:
-            return box
-        left -= len(text)
-    return None
-
-
-def final_box(texts: Sequence[str], characters: int) -> str | None:
-    """The last box of the last ``characters`` if it is closed: an open one behind it counts."""
-    tail = "".join(texts)[-characters:]
-    start = tail.rfind(_BOX)
-    end = _closing_brace(tail, start + len(_BOX)) if start >= 0 else None
-    return None if end is None else tail[start + len(_BOX) : end]
-
-
-def last_answer(texts: Sequence[str]) -> str | None:
-    """The content of the last <answer>...</answer> that lies within one text; null without one."""
-    for text in reversed(texts):
-        start = text.rfind(_OPEN, 0, max(0, text.rfind(_CLOSE)))
-        if start >= 0:
-            start += len(_OPEN)
-            return text[start : text.index(_CLOSE, start)]
-    return None
-
-
-def _last_box(text: str) -> str | None:
-    """In one pass, with a stack of the open braces; of the closed boxes the last begun counts."""
-    begun: list[int | None] = []  # for every open brace, where its box's content begins
-    last: tuple[int, int] | None = None
-    for token in _TOKEN.finditer(text):
-        if token[0] == _BOX:
-            begun.append(token.end())
-        elif token[0] == "{":
-            begun.append(None)
-        elif token[0] == "}" and begun:
-            start = begun.pop()
-            if start is not None and (last is None or start > last[0]):
-                last = (start, token.start())
-    return None if last is None else text[last[0] : last[1]]
-
-
-def _closing_brace(text: str, start: int) -> int | None:
-    depth = 1
-    for position in range(start, len(text)):
-        if text[position] == "{":
-            depth += 1
-        elif text[position] == "}":
-            depth -= 1
-            if depth == 0:
-                return position
-    return None

@@ -45,6 +45,8 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
     prompt = {"prompt": _filled(benchmark.prompt, {**texts, QUESTION[1:-1]: question})}
     if benchmark.tests is not None:
         extra["tests"] = [_filled(benchmark.tests, texts)]
+    if benchmark.setup is not None:
+        extra["setup"] = _filled(benchmark.setup, texts)
     return {**extra, **prompt} if gold is None else {**extra, **prompt, "gold": gold}
 
 

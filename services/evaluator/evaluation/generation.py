@@ -16,7 +16,13 @@ from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
-from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
+from services.metrics.extraction import (
+    REASONING_ENDS,
+    ExtractionOutcome,
+    at_path,
+    extract_json,
+    has_path,
+)
 from services.rewards.graders.bounded_integer import AGREES
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 
@@ -188,7 +194,7 @@ class Grading:
         if self.prediction is None:
             return answer, None
         ends = self.prediction.reasoning_ends or REASONING_ENDS
-        extraction = extract_json(answer, ends)
+        extraction = extract_json(answer, ends, has_path(self.prediction.path))
         outcome: ParsingOutcome = extraction.outcome.value
         if extraction.outcome is not ExtractionOutcome.PARSED:
             return None, outcome

@@ -7,7 +7,13 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.prompt_batches import Parsing
-from services.metrics.extraction import REASONING_ENDS, ExtractionOutcome, at_path, extract_json
+from services.metrics.extraction import (
+    REASONING_ENDS,
+    ExtractionOutcome,
+    at_path,
+    extract_json,
+    has_path,
+)
 
 
 class Predictions:
@@ -36,7 +42,7 @@ class Predictions:
             yield {**row, "outcome": outcome, "prediction": prediction}
 
     def _parsed(self, text: str) -> tuple[ExtractionOutcome, Any]:
-        extraction = extract_json(text, self._ends)
+        extraction = extract_json(text, self._ends, has_path(self._path))
         self.outcomes[extraction.outcome] += 1
         with suppress(LookupError):
             return extraction.outcome, at_path(extraction.value, self._path)

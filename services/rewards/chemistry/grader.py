@@ -176,7 +176,10 @@ class Chemistry:
 
 
 def _answer(text: str, keys: Sequence[str]) -> str | None:
-    found = extract_json(text)
+    def has_one(value: JsonObject) -> bool:
+        return any(key in value for key in keys)
+
+    found = extract_json(text, fits=lambda value: isinstance(value, dict) and has_one(value))
     if found.outcome is not ExtractionOutcome.PARSED or not isinstance(found.value, dict):
         return None
     return next((text_of(found.value[key]) for key in keys if key in found.value), None)

@@ -31,10 +31,14 @@ def calls_of(text: str) -> list[Call] | None:
     found = _python(written)
     if found is not None:
         return found
-    extracted = extract_json(text)
+    extracted = extract_json(text, fits=lambda value: _json_calls(value) is not None)
     if extracted.outcome is not ExtractionOutcome.PARSED:
         return None
-    stated = extracted.value if isinstance(extracted.value, list) else [extracted.value]
+    return _json_calls(extracted.value)
+
+
+def _json_calls(value: Any) -> list[Call] | None:
+    stated = value if isinstance(value, list) else [value]
     calls = [_json_call(each) for each in stated]
     return None if None in calls else [each for each in calls if each is not None]
 

@@ -2,10 +2,10 @@
 
 from services.contracts.graders import BoxedIntegerGrader
 from services.contracts.openai_graders import GraderMessage, JudgeModel, LabelModelGrader
+from services.rewards.answers.boxes import last_box
 from services.rewards.graders.gold import GoldMatch
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 from services.rewards.mathematics.equality import Equality
-from services.rewards.rules import last_box
 
 SECOND_OPINION = "second_opinion"
 AGREES = "agrees"

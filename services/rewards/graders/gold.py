@@ -23,9 +23,9 @@ from services.metrics.extraction import ExtractionOutcome, extract_json
 from services.metrics.tool_call_rows import calls_of, predict
 from services.metrics.tool_calls import Calls, Comparison, InvalidCalls, as_text
 from services.metrics.tool_calls import Sample as CallSample
+from services.rewards.answers.boxes import last_box
 from services.rewards.graders.written_numbers import ARITHMETIC, last_number
 from services.rewards.interface import RewardFailed, Sample, Score
-from services.rewards.rules import last_box
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import MathGrader
+from services.rewards.answers.boxes import last_boxes
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.mathematics.equality import MAX_CHARACTERS, Equality
-from services.rewards.rules import last_box, normalize
+from services.rewards.rules import normalize
 
 
 class MathMatch:
@@ -18,12 +19,16 @@ class MathMatch:
         self._mathematics = mathematics
 
     async def score(self, sample: Sample) -> Score:
-        """Compare the last box of the model's last turn; ``extracted`` is its content."""
+        """Compare the last box of the model's last turn; ``extracted`` is its content.
+
+        Several boxes with nothing between them but commas, "and" or "or" are a list.
+        """
         if not sample.gold:
             raise RewardFailed("the row has no gold")
-        box = last_box([sample.answer])
-        if box is None:
+        found = last_boxes([sample.answer])
+        if not found:
             return Score(0.0)
+        box = ", ".join(each.strip() for each in found)
         golds = [expression(gold) for gold in sample.gold]
         is_right = box.strip() in golds or await self._mathematics.any_equal(
             golds, box, ordered=self._settings.ordered
@@ -32,9 +37,9 @@ class MathMatch:
 
 
 def expression(gold: str) -> str:
-    """The expression of a gold: its last box, or all of it without one."""
-    box = last_box([gold])
-    return (gold if box is None else box).strip()
+    """The expression of a gold: its last box or boxes, or all of it without one."""
+    found = last_boxes([gold])
+    return (", ".join(found) if found else gold).strip()
 
 
 class MathGolds:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import PanoramaGrader
-from services.metrics.extraction import ExtractionOutcome, extract_json
+from services.metrics.extraction import ExtractionOutcome, extract_json, has_path
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.panorama.rows import CODES, Question, key_of, read_question
 
@@ -41,7 +41,7 @@ class Panorama:
 
 
 def _answer(text: str, key: str) -> frozenset[str] | None:
-    found = extract_json(text)
+    found = extract_json(text, fits=has_path(key))
     if found.outcome is not ExtractionOutcome.PARSED or not isinstance(found.value, dict):
         return None
     stated = found.value.get(key)

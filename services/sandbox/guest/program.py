@@ -178,10 +178,10 @@ def limit_resources(configuration: Configuration) -> None:
         (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES),
     ):
         resource.setrlimit(kind, (value, value))
-    soft, hard = _STACK_BYTES, resource.getrlimit(resource.RLIMIT_STACK)[1]
-    if hard != resource.RLIM_INFINITY:
-        soft = min(soft, hard)
-    resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+    # Programs may raise it, as in Docker: its pages count as memory like all others.
+    _, most = resource.getrlimit(resource.RLIMIT_STACK)
+    soft = _STACK_BYTES if most == resource.RLIM_INFINITY else min(_STACK_BYTES, most)
+    resource.setrlimit(resource.RLIMIT_STACK, (soft, most))
 
 
 def confine(configuration: Configuration, layout: RunLayout, user: int | None) -> int | None:

@@ -1,13 +1,15 @@
 """The service's ends of a program's standard streams."""
 
 import asyncio
+import fcntl
 import functools
 import os
 
 from services.sandbox.execution import OutputListener, Stream
 
 _PIECE = 1 << 18
-_PIPE_HOLDS = 1 << 16
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+"""What a program reads cannot be changed, so it holds no data of its own in our memory."""
 _WRITABLE, _READABLE = 0o622, 0o644
 """The program runs as another user, and may open /dev/stdout or /dev/stdin by name."""
 _MAX_LEFT = 256
@@ -92,52 +94,39 @@ def _nowhere() -> int:
 
 
 class Input:
-    """Feeds bytes to a program that may read them slowly, in part, or never.
+    """The standard input of a program: a file, as of ``program < file``, whose size it can ask for
+    and in which it can seek.
 
     ``read_end`` is the program's; `started` closes our copy.
     """
 
     def __init__(self, data: bytes) -> None:
-        self._left = memoryview(data)
-        self._write_end = -1
         if not data:
             self.read_end = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             return
-        self.read_end, self._write_end = os.pipe()
-        os.fchmod(self.read_end, _READABLE)
-        os.set_blocking(self._write_end, False)
-        if len(data) <= _PIPE_HOLDS:  # all at once, before there is a reader
-            self._write()
+        self.read_end = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            _write(self.read_end, data)
+            fcntl.fcntl(self.read_end, fcntl.F_ADD_SEALS, _SEALS)
+            os.fchmod(self.read_end, _READABLE)
+        except BaseException:
+            os.close(self.read_end)
+            raise
 
     def started(self) -> None:
-        """Keep feeding: the program has its end."""
+        """Close our copy: the program has its own."""
         os.close(self.read_end)
-        if self._write_end >= 0:
-            asyncio.get_running_loop().add_writer(self._write_end, self._write)
 
     def finish(self) -> None:
-        """Stop: no process of the program is alive."""
-        if self._write_end >= 0:
-            asyncio.get_running_loop().remove_writer(self._write_end)
-            self._close()
+        """Do nothing: the program's copy ends with it."""
 
     def discard(self) -> None:
         """Close without having been started."""
         os.close(self.read_end)
-        self._close()
 
-    def _write(self) -> None:
-        try:
-            self._left = self._left[os.write(self._write_end, self._left[:_PIECE]) :]
-        except BlockingIOError:
-            return
-        except BrokenPipeError:
-            self._left = self._left[:0]
-        if not self._left:
-            asyncio.get_running_loop().remove_writer(self._write_end)
-            self._close()
 
-    def _close(self) -> None:
-        if self._write_end >= 0:
-            os.close(self._write_end)
-            self._write_end = -1
+def _write(file: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
+    os.lseek(file, 0, os.SEEK_SET)

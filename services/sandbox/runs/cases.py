@@ -8,12 +8,12 @@ from services.contracts.sandbox_cases import (
     Case,
     CaseResult,
     CaseStatus,
-    Match,
     RunCasesRequest,
     RunCasesResponse,
 )
 from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.languages.build import Build
+from services.sandbox.runs.comparison import matches
 from services.sandbox.runs.service import Compiled, Runs
 from services.sandbox.wire import Program, check_program, command_result, failed_result
 
@@ -118,8 +118,10 @@ class _CaseRunner:
     def _matched(self, case: Case, outcome: Outcome) -> bool | None:
         if case.expected_output is None or outcome.exit_reason is not ExitReason.EXITED:
             return None
-        return not outcome.stdout_cut and matches(
-            outcome.stdout, case.expected_output, self._request.match
+        rule, tolerance = self._request.match, self._request.tolerance
+        return not outcome.stdout_cut and any(
+            matches(outcome.stdout, expected, rule, tolerance)
+            for expected in (case.expected_output, *case.alternatives)
         )
 
 
@@ -141,18 +143,3 @@ def _cut(outcome: Outcome, share: int) -> Outcome:
         stdout_cut=outcome.stdout_cut or len(outcome.stdout) > share,
         stderr_cut=outcome.stderr_cut or len(outcome.stderr) > share,
     )
-
-
-def matches(stdout: bytes, expected: str, rule: Match) -> bool:
-    """Compare a whole output with the expected text.
-
-    `Match.LINES` ignores whitespace at line ends (including CRLF) and trailing empty lines.
-    """
-    wanted = expected.encode()
-    if stdout == wanted:
-        return True
-    return rule is Match.LINES and _lines(stdout) == _lines(wanted)
-
-
-def _lines(text: bytes) -> list[bytes]:
-    return [line.rstrip() for line in text.rstrip().split(b"\n")]

@@ -25,11 +25,27 @@ def program(code: str, tests: Any = CASES) -> Any:
 
 
 def test_programs_are_scored_by_their_output(environment: OperatorEnvironment) -> None:
+    size = "import os\nprint(int(os.read(0, os.fstat(0).st_size)) + 1.0)"
     codes = ["print(int(input()) + 1)", "print(2)", "print("]
 
-    judged = rewarded_all([program(code) for code in codes], CODE, environment=environment)
+    judged = rewarded_all([program(code) for code in [*codes, size]], CODE, environment=environment)
 
-    assert [each.reward for each in judged] == [1.0, 0.5, 0.0]
+    assert [each.reward for each in judged] == [1.0, 0.5, 0.0, 1.0]
+
+
+def test_values_of_functions_are_compared_outside_of_the_program(
+    environment: OperatorEnvironment,
+) -> None:
+    tests = {"fn_name": "add", "inputs": [[1, 2], [2, 2]], "outputs": [3, [4]]}
+    codes = [
+        "class Solution:\n    def add(self, a: List[int], b):\n        return a + b",
+        "class Any:\n    def __eq__(self, other): return True\ndef add(a, b): return Any()",
+        "def add(a, b): return True",
+    ]
+
+    judged = rewarded_all([program(code, tests) for code in codes], CODE, environment=environment)
+
+    assert [each.reward for each in judged] == [1.0, 0.0, 0.0]
 
 
 def test_an_endless_program_scores_zero(environment: OperatorEnvironment) -> None:
@@ -49,6 +65,13 @@ def test_an_endless_program_scores_zero(environment: OperatorEnvironment) -> Non
             0.0,
         ),
         ("import sys\nsys.stdin.read()\ndef add(a, b):\n    return 0", 0.5),
+        ("import sys\nprint('.')\ndef add(a, b):\n    return a + b\nprint(1, end='')", 1.0),
+        (
+            "import resource\nmost = resource.RLIM_INFINITY\n"
+            "resource.setrlimit(resource.RLIMIT_STACK, (most, most))\n"
+            "def add(a, b):\n    return a + b\nif __name__ == '__main__':\n    exit(1)",
+            1.0,
+        ),
         (
             "from __future__ import annotations\ndef add(a, b):\n    print('x')\n    return a + b",
             1.0,

@@ -197,7 +197,8 @@ def test_published_rows_of_programs_become_tests(name: str, row: Any) -> None:
         exec(test, {"add": int.__sub__})
     (case,) = read_tests(asked.extra["tests"], Language.PYTHON).cases
     assert case.stdin is not None
-    assert test in case.stdin
+    assert json.loads(case.stdin)["test"] == test
+    assert name == "mbpp" or asked.extra["setup"] == row["prompt"]
 
 
 SEARCH = {"toolName": "search", "paramList": {"q": "a:b"}}
@@ -244,7 +245,7 @@ def test_fields_fill_their_places_in_the_prompt() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"unit": "a"}, "fields.unit has no place {unit} in prompt or tests"),
+        ({"unit": "a"}, "fields.unit has no place {unit} in prompt, tests or setup"),
         ({"question": "a"}, "fields must not name {question}"),
     ],
 )

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.metrics.extraction import ExtractionOutcome, at_path, extract_json, strip_reasoning
+from services.metrics.extraction import (
+    ExtractionOutcome,
+    at_path,
+    extract_json,
+    has_path,
+    strip_reasoning,
+)
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 VALUES = st.recursive(
@@ -23,7 +29,10 @@ CONTAINERS = st.lists(VALUES) | st.dictionaries(st.text(), VALUES)
         ("<think>a</think>b</think>c", "c"),
         ("opened in the prompt</think>42", "42"),
         ("[THINK]x[/THINK]42", "42"),
-        ("<think>never ends", "<think>never ends"),
+        ("<think>never ends", ""),
+        ("[THINK]5, as <answer>5</answer>", ""),
+        ("<think>a</think>b\n<think>c, cut off", "b\n"),
+        ("the tag <think> in a line", "the tag <think> in a line"),
     ],
 )
 def test_reasoning_is_stripped_up_to_its_last_end(text: str, answer: str) -> None:
@@ -32,6 +41,8 @@ def test_reasoning_is_stripped_up_to_its_last_end(text: str, answer: str) -> Non
 
 def test_reasoning_tags_can_be_chosen() -> None:
     assert strip_reasoning("a</reason>b</think>c", ["</reason>"]) == "b</think>c"
+    assert strip_reasoning("<reason>a", ["</reason>"]) == ""
+    assert strip_reasoning("a ### b", ["###"]) == " b"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +64,21 @@ def test_reasoning_tags_can_be_chosen() -> None:
 def test_the_stated_value_is_found(text: str, value: object) -> None:
     found = extract_json(text)
     assert (found.outcome, found.value) == (ExtractionOutcome.PARSED, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"label": 1} See [1].', {"label": 1}),
+        ('{"label": 1} or {"label": 2}, not {"other": 3} [4]', {"label": 2}),
+        ('```json\n{"label": 1}\n```\n```json\n{"n": 2}\n```', {"label": 1}),
+        ('```json\n{"n": 2}\n```\nso {"label": 1}', {"label": 1}),
+        ('{"n": {"label": 1}} and [3]', [3]),
+        ("{x} [3]", [3]),
+    ],
+)
+def test_the_last_value_with_the_path_counts(text: str, value: object) -> None:
+    assert extract_json(text, fits=has_path("label")).value == value
 
 
 @pytest.mark.parametrize("text", ["", "no call", "42", '"text"', "an open [", "a stray }"])

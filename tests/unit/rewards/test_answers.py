@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.rewards.answers.boxes import last_answer, last_box, last_boxes
 from services.rewards.interface import without_turn_end
-from services.rewards.rules import last_answer, last_box
 
 LATEX = st.text(alphabet="ab{}\\ \n", max_size=40)
 
@@ -31,6 +31,27 @@ def test_a_found_box_is_a_substring_of_the_text(texts: list[str]) -> None:
     box = last_box(texts)
 
     assert box is None or any("\\boxed{" + box + "}" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (r"\fbox{5}", ["5"]),
+        (r"$\boxed 5$.", ["5"]),
+        (r"\boxed {5}", ["5"]),
+        (r"\boxed -1,234.5.", ["-1,234.5"]),
+        (r"\boxed{5} and then \boxed{6", ["5"]),
+        (r"$\boxed{(2,2)} \text{ and } \boxed{(6,2)}$", ["(2,2)", "(6,2)"]),
+        (r"$\boxed{1}$, $\boxed{2}$ or $\boxed{3}$", ["1", "2", "3"]),
+        (r"\boxed{205}, I mean \boxed{204}", ["204"]),
+        ("\\boxed{1}\n\nNow: \\boxed{2}", ["2"]),
+        (r"\boxed{\text{B}}", [r"\text{B}"]),
+        (r"\boxed{1, \fbox{2}}", ["2"]),
+        (r"\boxedness{5} \boxed", []),
+    ],
+)
+def test_boxes_in_every_writing(text: str, found: list[str]) -> None:
+    assert last_boxes([text, "Done."]) == found
 
 
 @pytest.mark.parametrize("piece", ["\\boxed{", "<answer>", "{", "</answer>", "<|x", "</s>", "\\"])

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from services.contracts.sandbox import Language
+from services.contracts.sandbox_cases import Case
 from services.core.operator_environment import OperatorEnvironment
-from services.rewards.code_tests import ProgramTests, function_name, last_block, read_tests
+from services.rewards.answers.programs import last_program
+from services.rewards.code_tests import ProgramTests, function_name, read_tests
 from services.rewards.interface import RewardFailed
+from services.sandbox.runs.comparison import matches
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import ScriptedServer, answer, running_server
 
@@ -41,15 +44,33 @@ def ran(*statuses: str, **fields: Any) -> dict[str, Any]:
         (["```python\na\n```"], "a"),
         (["```\na\n\nb\n```\n"], "a\n\nb"),
         (["```py\na\n``` and\n```"], "a\n``` and"),  # a closing fence is on its own line
-        (["```py\na\n```\ntext\n```c\nb\n  ```"], "b"),
-        (["```py\na\n```\n```py\nb"], "a"),
+        (["```py\na\n```\ntext\n```c\nb\n  ```"], "a"),
+        (["```py\na\n```\nRun it:\n```bash\npython a.py\n```\n```\n3\n```"], "a"),
+        (["```py\na\n```\nUsage:\n```py\n>>> a\n3\n```"], "a"),
+        (["```c\nb\n```"], "b"),
+        (["```py\na\n```\n```py\nb"], "b"),  # cut off
+        (["```py\na\n```\n```py\n"], "a"),
         (["```py\na\n```", "done"], "a"),
+        (["```py\na\n```", "```\n3\n```"], "a"),
         (["a", "```"], None),
         ([], None),
     ],
 )
-def test_the_last_closed_block_is_the_program(texts: list[str], code: str | None) -> None:
-    assert last_block(texts) == code
+def test_the_last_block_of_the_language_is_the_program(texts: list[str], code: str | None) -> None:
+    assert last_program(texts, Language.PYTHON) == code
+
+
+def test_a_block_that_only_uses_a_function_is_not_the_program() -> None:
+    text = "```python\ndef f(): ...\n```\n```python\nprint(f())\n```"
+
+    assert last_program([text], Language.PYTHON, defines=True) == "def f(): ..."
+    assert last_program([text], Language.PYTHON) == "print(f())"
+
+
+def test_a_program_within_reasoning_is_no_answer(sandbox: ScriptedServer) -> None:
+    for text in (f"<think>{PROGRAM}", f"<think>{PROGRAM}</think>I do not know."):
+        assert score(trajectory(text, extra={"tests": CASES}), CODE, at(sandbox)) == 0.0
+    assert sandbox.requests == []
 
 
 @pytest.mark.parametrize(
@@ -149,13 +170,16 @@ METADATA = {"metadata": '{"func_name": "add"}'}
 SOLUTION = "class Solution:\n    def add(self, a, b):\n        return a + b"
 
 
-def passes(program: str, tests: ProgramTests) -> list[bool]:
-    """Whether each case prints the token last, run as the sandbox would."""
+def passes(program: str, tests: ProgramTests, tolerance: float = 0.0) -> list[bool]:
+    """Whether each case passes, run and compared as the sandbox would."""
     code, runs = tests.code(program), []
     for case in tests.cases:
         command = [sys.executable, "-I", "-c", code]
-        ran = subprocess.run(command, input=case.stdin, capture_output=True, text=True, check=False)
-        runs.append(ran.returncode == 0 and ran.stdout.strip() == tests.token)
+        ran = subprocess.run(command, input=case.stdin, capture_output=True, check=False, text=True)
+        accepted = [case.expected_output or "", *case.alternatives]
+        told = ran.stdout.encode()
+        is_right = any(matches(told, each, tests.match, tolerance) for each in accepted)
+        runs.append(ran.returncode == 0 and is_right)
     return runs
 
 
@@ -194,3 +218,87 @@ def test_invalid_functional_tests_are_an_error_of_the_row(
 ) -> None:
     with pytest.raises(RewardFailed):
         read_tests(tests, Language.PYTHON, function_name(metadata))
+
+
+ADD = "def add(a, b):\n    return a + b\n"
+SAME = "class Same:\n    def __eq__(self, other): return True\n    __hash__ = None\n"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"import sys\n{ADD}if __name__ == '__main__': sys.exit(main())",
+        f"import unittest\n{ADD}if __name__ == '__main__': unittest.main()",
+        f"{ADD}if __name__ == '__main__':\n    add(input(), exit())",
+        f"import sys\n{ADD}if __name__ == '__main__': print(sys.argv[1])",
+        f"print('.', end='')\n{ADD}",
+        "import sys\ndef add(a, b):\n    sys.stdout.write('x')\n    return a + b",
+        f"import atexit\n{ADD}atexit.register(print, 'bye')",
+        f"import atexit\n{ADD}@atexit.register\ndef bye(): raise SystemExit(3)",
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        f"@dataclass\nclass A:\n    n: int\n{ADD}",
+        "    return a + b",  # the body alone
+    ],
+)
+def test_programs_run_as_published_judges_run_them(program: str) -> None:
+    setup = 'import math\ndef add(a, b):\n    """The sum."""\n'
+    tests = read_tests(["assert add(1, 2) == 3"], Language.PYTHON, setup=setup)
+
+    assert passes(program, tests) == [True]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"{SAME}def add(a, b): return Same()",
+        f"{SAME}def add(a, b): return [Same()]",
+        "class Same(int):\n    def __eq__(self, other): return True\ndef add(a, b): return Same()",
+        "def add(a, b): exit(0)",
+        "import os\ndef add(a, b): os._exit(0)",
+        f"{ADD}\nexit(0)",
+        "print(3)",
+    ],
+)
+def test_no_program_passes_without_the_right_value(program: str) -> None:
+    assert passes(program, read_tests(["assert add(1, 2) == 3"], Language.PYTHON)) == [False]
+    assert passes(program, read_tests(APPS, Language.PYTHON))[0] is False
+
+
+def test_values_are_compared_as_json() -> None:
+    one = {"fn_name": "f", "inputs": [[]], "outputs": [1]}
+    values = ["1", "1.0", "True", "'1'", "1.0000001", "(1,)", "{1}", "None"]
+    read = read_tests(one, Language.PYTHON)
+
+    found = [passes(f"def f(): return {value}", read)[0] for value in values]
+
+    assert found == [True, True, False, False, False, False, False, False]
+    assert passes("def f(): return 1.0000001", read, tolerance=1e-6) == [True]
+
+
+def test_functional_tests_have_the_published_imports() -> None:
+    program = (
+        "class Solution:\n    def add(self, a: List[int], b: Optional[int]) -> int:\n"
+        "        assert sys.getrecursionlimit() == 50000 and gcd(4, 6) == 2 and pow(2, 3, 5) == 3\n"
+        "        return a + b\n"
+    )
+    assert passes(program, read_tests(APPS, Language.PYTHON)) == [True, True]
+
+
+def test_what_a_prompt_begins_with_is_run_before_the_program() -> None:
+    setup = "from typing import List\n\ndef add(a: List[int], b):\n    'Adds.'\n"
+    tests = read_tests(["assert add([1], [2]) == [1, 2]"], Language.PYTHON, setup=setup)
+
+    assert passes("def add(a: List[int], b): return a + b", tests) == [True]
+    assert passes("x = 1", tests) == [False]
+
+
+def test_a_line_separator_within_an_argument_ends_no_line() -> None:
+    case = {"input": '"a\u2028b"\n"c"', "output": '"a\u2028bc"', "testtype": "functional"}
+
+    assert passes(ADD, read_tests([case], Language.PYTHON, "add")) == [True]
+
+
+def test_inputs_and_outputs_may_be_lists_of_lines() -> None:
+    tests = read_tests({"inputs": [["1", "2"]], "outputs": [["3", ""]]}, Language.CPP)
+
+    assert tests.cases == [Case(stdin="1\n2", expected_output="3\n")]

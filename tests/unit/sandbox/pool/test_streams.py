@@ -204,6 +204,18 @@ def test_unread_stdin_blocks_nothing(most: int) -> None:
     run(test)
 
 
+def test_stdin_is_a_file_that_cannot_be_changed() -> None:
+    async def test() -> None:
+        given = Input(b"12\n3")
+        assert os.fstat(given.read_end).st_size == 4
+        with pytest.raises(PermissionError):
+            os.write(given.read_end, b"x")
+        assert os.pread(given.read_end, 9, 1) == b"2\n3"
+        given.discard()
+
+    run(test)
+
+
 def test_unread_stdin_can_be_finished() -> None:
     async def test() -> None:
         given = Input(b"x" * MEGABYTE)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.sandbox_cases import Match
-from services.sandbox.runs.cases import matches
+from services.sandbox.runs.comparison import matches
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_whitespace_at_line_ends_is_ignored(stdout: bytes, expected: str) -> Non
         (b"\xff", "\ufffd"),
     ],
 )
-@pytest.mark.parametrize("rule", list(Match))
+@pytest.mark.parametrize("rule", [Match.LINES, Match.EXACT])
 def test_other_differences_count(stdout: bytes, expected: str, rule: Match) -> None:
     assert not matches(stdout, expected, rule)
 
@@ -46,3 +46,37 @@ def test_other_differences_count(stdout: bytes, expected: str, rule: Match) -> N
 def test_expected_output_matches(text: str) -> None:
     for rule in Match:
         assert matches(text.encode(), text, rule)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "tolerance", "expected"),
+    [
+        (b"1.50 a\n2", 0.0, True),
+        (b"1.5  a \n2.0\n\n", 0.0, True),
+        (b"1.51 a\n2", 0.0, False),
+        (b"1.51 a\n2", 0.1, True),
+        (b"1.5 b\n2", 0.1, False),
+        (b"1.5 a 2", 0.1, False),
+        (b"nan a\n2", 0.1, False),
+        (b"\xff a\n2", 0.1, False),
+    ],
+)
+def test_numbers_in_lines_are_equal_by_value(
+    stdout: bytes, tolerance: float, expected: bool
+) -> None:
+    assert matches(stdout, "1.5 a\n2\n", Match.NUMBERS, tolerance) is expected
+
+
+@pytest.mark.parametrize(
+    ("stdout", "expected"),
+    [
+        (b'{"a": [1.0, null, "x"]}', True),
+        (b'{"a": [true, null, "x"]}', False),
+        (b'{"a": [1, null, "x", 2]}', False),
+        (b'{"b": [1, null, "x"]}', False),
+        (b'{"a": [1, false, "x"]}', False),
+        (b"[" * 100_000, False),
+    ],
+)
+def test_json_is_equal_by_value(stdout: bytes, expected: bool) -> None:
+    assert matches(stdout, '{"a": [1, null, "x"]}', Match.JSON) is expected
