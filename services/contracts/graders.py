@@ -31,7 +31,11 @@ class RegexGrader(Request):
 
 
 class NumericGrader(Request):
-    """Correct when the last number of the answer equals the gold within the tolerances."""
+    """Correct when the number that the answer states equals the gold within the tolerances.
+
+    It is the one behind the first ####, else that of the last box, else that of the last sentence
+    about the answer, else the last number of the text.
+    """
 
     type: Literal["numeric"] = "numeric"
     absolute_tolerance: Number = Field(default=0.0, ge=0.0)
@@ -62,9 +66,11 @@ class BoxedIntegerGrader(Request):
 class ChoiceGrader(Request):
     """Correct when the answer names the option of the gold: its letter, or its position from 0.
 
-    The letter is that of the last box, else the one behind the last "answer", "option" or "choice",
-    else the one that the whole answer consists of or begins with, as in "(B)" or "B) Lima". A
-    letter within prose, such as the article "A", is never read.
+    The letter is that of the last <answer>, the last box that names an option, or the answer in
+    JSON, else the one that the last sentence about the answer states, the only one that is called
+    right or chosen, or the one that the whole answer consists of or begins with, as in "(B)" or
+    "B) Lima". Several different letters are no choice, and a letter within prose, such as the
+    article "A", is never read.
     """
 
     type: Literal["choice"] = "choice"

@@ -1,6 +1,5 @@
 """Graders that compare an answer with the golds of its row, without a model or a template."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,7 +23,8 @@ from services.metrics.tool_call_rows import calls_of, predict
 from services.metrics.tool_calls import Calls, Comparison, InvalidCalls, as_text
 from services.metrics.tool_calls import Sample as CallSample
 from services.rewards.answers.boxes import last_box
-from services.rewards.graders.written_numbers import ARITHMETIC, last_number
+from services.rewards.answers.choices import LETTERS, option_of
+from services.rewards.answers.numbers import ARITHMETIC, integer_of, stated_number
 from services.rewards.interface import RewardFailed, Sample, Score
 
 
@@ -193,19 +193,19 @@ class NumericMatch:
 
     def check_gold(self, gold: str) -> None:
         """Raise ``InvalidRequest`` when the gold contains no number."""
-        if last_number(gold) is None:
+        if stated_number(gold) is None:
             raise InvalidRequest(f"the gold {gold[:80]!r} contains no number", param="gold")
 
     def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
-        """Grade the last number of the answer; ``extracted`` is the number as written."""
-        number = last_number(answer)
+        """Grade the number that the answer states; ``extracted`` is the number in ASCII."""
+        number = stated_number(answer)
         if number is None:
             return Verdict(correct=False, extracted=None)
         written, value = number
         return Verdict(any(self._equal(value, gold) for gold in golds), written)
 
     def _equal(self, value: Decimal, gold: str) -> bool:
-        number = last_number(gold)
+        number = stated_number(gold)
         if number is None:
             return False
         expected = number[1]
@@ -216,41 +216,28 @@ class NumericMatch:
         return difference <= max(self._absolute, relative)
 
 
-_INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
-
-
 class BoxedIntegerMatch:
-    """Compares the integer in the last closed ``\\boxed{...}``; another box holds none."""
+    """Compares the integer in the last closed box; another box holds none."""
 
     def check_gold(self, gold: str) -> None:
         """Raise ``InvalidRequest`` when the gold is not an integer of at most 18 digits."""
-        if _INTEGER.fullmatch(gold) is None:
+        if integer_of(gold) is None:
             raise InvalidRequest(f"the gold {gold[:80]!r} is not an integer", param="gold")
 
     def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
         """Grade the last box; ``extracted`` is its integer in its shortest form."""
         box = last_box([answer])
-        written = None if box is None else _INTEGER.fullmatch(box)
-        if written is None:
+        value = None if box is None else integer_of(box)
+        if value is None:
             return Verdict(correct=False, extracted=None)
-        value = int(written[1])
-        wanted = (int(found[1]) for gold in golds if (found := _INTEGER.fullmatch(gold)))
-        return Verdict(value in wanted, str(value))
-
-
-_BOXED_LETTER = re.compile(r"(?:\\(?:text|mathrm|mathbf)\{)?\W*([A-Za-z])\W*")
-_SAID_LETTER = re.compile(
-    r"(?i:answer|option|choice)(?i:\s+is)?\s*[:=]?\s*[*_(\[$]*"
-    r"([A-Z])(?=[*_)\].,:;!?$]|\s*$|\s*\n|\s+(?:because|since|as|which)\b)"
-)
-_ONLY_LETTER = re.compile(r"\W*(?:([A-Za-z])\W*|([A-Z])[*_]*[).:][\s*_].*)", re.DOTALL)
+        return Verdict(value in map(integer_of, golds), str(value))
 
 
 class ChoiceMatch:
     """Compares the letter of the option that the answer names."""
 
     def __init__(self, options: int) -> None:
-        self._letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:options]
+        self._letters = LETTERS[:options]
 
     def check_gold(self, gold: str) -> None:
         """Raise ``InvalidRequest`` when the gold is neither a letter nor a position from 0."""
@@ -260,22 +247,9 @@ class ChoiceMatch:
 
     def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
         """Grade one answer; ``extracted`` is the letter."""
-        letter = self._letter(answer)
+        letter = option_of(answer, self._letters)
         wanted = {self._gold(gold) for gold in golds}
         return Verdict(letter is not None and letter in wanted, letter)
-
-    def _letter(self, answer: str) -> str | None:
-        box = last_box([answer])
-        if box is not None:
-            return self._option(_BOXED_LETTER.fullmatch(box))
-        said: re.Match[str] | None = None
-        for match in _SAID_LETTER.finditer(answer):
-            said = match
-        return self._option(said or _ONLY_LETTER.fullmatch(answer))
-
-    def _option(self, found: re.Match[str] | None) -> str | None:
-        letter = next(filter(None, found.groups()), "").upper() if found else ""
-        return letter if letter and letter in self._letters else None
 
     def _gold(self, gold: str) -> str | None:
         gold = gold.strip().upper()

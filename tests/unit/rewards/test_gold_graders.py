@@ -139,9 +139,41 @@ def test_regex_accepts_text_with_lone_surrogates() -> None:
         ("#### 18", "18"),
         ("1e999999999", "1e999999999"),
         ("007", "7"),
+        ("1{,}234", "1234"),
+        ("12{,}345{,}678", "12345678"),
+        ("70,\\!000", "70000"),
+        ("70\\,000", "70000"),
+        ("70\u2009000 and 1\u202f234", "1234"),
+        ("\u20135", "-5"),
+        ("\uff0d5", "-5"),
+        ("10\u20133", "3"),
+        ("#### 18\n\nQuestion: 3 apples and 4 pears?", "18"),
+        ("#### 18 of 20", "18"),
+        ("5 km^2", "5"),
+        ("5 \\text{ m}^{3}", "5"),
+        ("9.8 m/s^2", "9.8"),
+        ("\\cfrac{3}{4}", "0.75"),
+        ("-\\frac12", "-0.5"),
+        ("2\\dfrac{1}{2}", "2.5"),
+        ("{\\bf 5}", "5"),
+        ("5 \\textbf{ meters}", "5"),
+        ("90\\degree", "90"),
+        ("x \\approx 11", "11"),
+        ("6.02 \\times 10^{23}", "6.02e23"),
+        ("10^3", "1000"),
+        ("\\$5.50", "5.5"),
+        ("45\\%", "45"),
+        ("It is \\boxed{73} (in 2 steps).", "73"),
+        ("\\boxed{x = 73}, by \\boxed{induction} on 3 cases", "73"),
+        ("**The answer is 42.** That took 3 steps.", "42"),
+        ("Answer: 42, because x = 3.", "42"),
+        ("The answer is 3 + 4 = 7, of 10.", "7"),
+        ("Answer: $1,234.5 (in 2024)", "1234.5"),
+        ("The answer is not 5. It is 7.", "7"),
+        ("The answer is 5. No: the answer is 6 of 7.", "6"),
     ],
 )
-def test_numeric_compares_the_last_number(text: str, number: str) -> None:
+def test_numeric_compares_the_stated_number(text: str, number: str) -> None:
     exact = NumericGrader(relative_tolerance=0.0)
     assert grade(exact, text, number).correct
     assert grade(exact, number, text).correct
@@ -152,9 +184,9 @@ def test_numeric_without_a_number_is_wrong(text: str) -> None:
     assert grade(NumericGrader(), text, "1") == Verdict(False, None)
 
 
-def test_numeric_extracts_the_number_as_written() -> None:
+def test_numeric_extracts_the_number_in_ascii() -> None:
     verdict = grade(NumericGrader(), "so \u22121,234.50 in all", "-1234.5")
-    assert verdict == Verdict(True, "\u22121,234.50")
+    assert verdict == Verdict(True, "-1,234.50")
 
 
 def test_numeric_tolerances_are_decimal() -> None:
@@ -291,6 +323,11 @@ def test_tool_calls_are_also_a_reward() -> None:
         (r"\boxed{204} or \boxed{205}", "204", Verdict(False, "205")),
         (r"\boxed{204}, so \boxed{x = 3}", "204", Verdict(False, None)),
         (r"\boxed{204\%}", "204", Verdict(False, None)),
+        (r"\boxed{\textbf{204}}", "204", Verdict(True, "204")),
+        (r"\fbox{$204$}", "204", Verdict(True, "204")),
+        (r"\boxed 204", "204", Verdict(True, "204")),
+        (r"\boxed{1{,}204}", "1204", Verdict(True, "1204")),
+        ("\\boxed{\u22125}", "-5", Verdict(True, "-5")),
         (r"\boxed{\frac{408}{2}}", "204", Verdict(False, None)),
         (r"\boxed{204", "204", Verdict(False, None)),
         ("204", "204", Verdict(False, None)),

@@ -1,0 +1,160 @@
+"""Finds the letter of the option that an answer names."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from services.metrics.extraction import ExtractionOutcome, extract_json
+from services.rewards.answers.boxes import boxes, last_answer
+from services.rewards.answers.statements import BE, statements
+from services.rewards.answers.writing import plain
+
+MAX_CHARACTERS = 100_000
+"""Of a longer answer, only the end is read."""
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_KEYS = ("answer", "final_answer", "correct_answer", "choice", "option", "letter")
+
+_RIGHT = r"(?:correct|right|best|true|most\s+(?:accurate|likely|appropriate))"
+_RIGHT_ONE = re.compile(
+    rf"\b{_RIGHT}\s+(?:answer|option|choice|one|letter|response|statement)\b"
+    rf"[^\n.:;=!?]{{0,40}}?(?:\b{BE}\b|[:=])",
+    re.IGNORECASE,
+)
+_IS_RIGHT = re.compile(
+    r"(?<![A-Za-z])[(\[]?(?P<letter>[A-Z])(?:[)\].:][^\n.]{0,80}?)?[)\]]?\s+"
+    r"(?:is|must\s+be|would\s+be|should\s+be)\s+(?:[a-z]+ly\s+)?(?:the\s+|therefore\s+|indeed\s+)*"
+    rf"{_RIGHT}\b"
+)
+_DENIED = re.compile(r"\b(?:neither|nor|not|if|whether|why|unless)\b[^.\n]{0,20}$", re.IGNORECASE)
+_CHOSEN = re.compile(r"\b(?:choose|chose|pick|select|going\s+with|go\s+with|opt\s+for)\b|[选選]")
+_OPTION = re.compile(r"\b(?:option|choice)\b", re.IGNORECASE)
+_FILLER = re.compile(
+    r"(?:[\s:=>-]|\b(?:the|option|choice|letter|answer|clearly|therefore|thus|simply|likely|most"
+    r"|probably|definitely|indeed|und)\b|选项|選項|选|選)*",
+    re.IGNORECASE,
+)
+_JOIN = r"\s*(?:,\s*(?:and\s+|or\s+)?|[/&;+]|\b(?:and|or|und|oder|et|ou|y|o)\b|[和或及])\s*"
+_WHY = r"because|since|as|which|due|given|weil|and|or|und|oder|et|ou|y|o"
+_END = rf"(?=\s*(?:[)\]}}.,;:!?/&|]|$|\n|\()|\s+[-\u2014]|\s+(?:{_WHY})\b|\s*[和或及])"
+_UPPER = rf"(?:[(\[{{]\s*[A-Z]\s*[)\]}}]|[A-Z]{_END}[)\]}}]?)"
+_LOWER = r"(?:[(\[{]\s*[a-z]\s*[)\]}]|[a-z](?=\s*(?:[)\]}.,;:!?]|$|\n))[)\]}]?)"
+_NAMED = tuple(re.compile(rf"{one}(?:{_JOIN}{one})*") for one in (_UPPER, _LOWER))
+_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
+_ALONE = re.compile(r"\W*([A-Za-z])\W*")
+_LEADING = re.compile(r"[\s(\[]*([A-Z])(?:\s*[)\].:]|\s+-\s|,\s*(?:because|since|as|which)\b)")
+_MARKED = re.compile(r"(?:^|\n|[.;:!?]\s)\s*[(\[]?([A-Z])[)\].:](?=\s)")
+
+SEVERAL: Final = "several"
+
+
+def option_of(answer: str, letters: str) -> str | None:
+    """The letter that an answer names; None if it names none, or several.
+
+    What counts is the last <answer>, else the last box that names an option, the answer in JSON,
+    the last sentence that states the answer, the only option that is called right or chosen, or the
+    letter that the answer consists of, begins with or ends with. A letter within prose, such as the
+    article "A", is never read.
+    """
+    answer = answer[-MAX_CHARACTERS:]
+    for named in _readings(answer, letters):
+        if named is not None:
+            return None if named == SEVERAL else named
+    return None
+
+
+def _readings(answer: str, letters: str) -> Iterator[str | None]:
+    tagged = last_answer([answer])
+    if tagged is not None:
+        yield _named(plain(tagged), letters)
+    for box in reversed(boxes(answer)):
+        yield _named(plain(box.content), letters)
+    if "{" in answer:
+        yield _in_json(answer, letters)
+    text = plain(answer)
+    yield _last(_linked(text, letters))
+    yield _only([*_after(_RIGHT_ONE, text, letters), *_called_right(text, letters)])
+    yield _last(_after(_CHOSEN, text, letters))
+    yield _only(_after(_OPTION, text, letters))
+    yield _whole(text, letters)
+
+
+def _named(text: str, letters: str) -> str | None:
+    """The letter or letters at the beginning of a text, behind words like "option"."""
+    text = text[_FILLER.match(text).end() :]  # type: ignore[union-attr] - may be empty
+    for pattern in _NAMED:
+        found = pattern.match(text)
+        if found is not None:
+            named = {letter.upper() for letter in _LETTER.findall(found[0])}
+            if len(named) > 1:
+                return SEVERAL
+            letter = named.pop()
+            return letter if letter in letters else None
+    return None
+
+
+def _after(pattern: re.Pattern[str], text: str, letters: str) -> Iterator[str]:
+    for found in pattern.finditer(text):
+        named = _named(text[found.end() : found.end() + 200], letters)
+        if named is not None:
+            yield named
+
+
+def _linked(text: str, letters: str) -> Iterator[str]:
+    for links in statements(text):
+        for end, _ in links:
+            named = _named(text[end : end + 200], letters)
+            if named is not None:
+                yield named
+                break
+
+
+def _last(named: Iterator[str]) -> str | None:
+    last: str | None = None
+    for last in named:  # noqa: B007
+        pass
+    return last
+
+
+def _called_right(text: str, letters: str) -> Iterator[str]:
+    for found in _IS_RIGHT.finditer(text):
+        before = text[max(0, found.start() - 60) : found.start()]
+        if found["letter"] in letters and not _DENIED.search(before):
+            yield found["letter"]
+
+
+def _only(named: Iterator[str] | list[str]) -> str | None:
+    different = set(named)
+    if len(different) > 1:
+        return SEVERAL
+    return different.pop() if different else None
+
+
+def _in_json(answer: str, letters: str) -> str | None:
+    found = extract_json(answer, fits=lambda value: _stated(value) is not None)
+    stated = _stated(found.value) if found.outcome is ExtractionOutcome.PARSED else None
+    if isinstance(stated, list):
+        stated = ", ".join(map(str, stated[:26]))
+    return _named(plain(stated), letters) if isinstance(stated, str) else None
+
+
+def _stated(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return None
+    return next((value[key] for key in _KEYS if key in value), None)
+
+
+def _whole(text: str, letters: str) -> str | None:
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines:
+        return None
+    alone = [
+        found[1].upper() for line in {lines[0], lines[-1]} if (found := _ALONE.fullmatch(line))
+    ]
+    if alone:
+        return _only([letter for letter in alone if letter in letters])
+    leading = _LEADING.match(text)
+    if leading is None or len({*_MARKED.findall(text), leading[1]}) > 1:
+        return None
+    if leading[1] == "I" and not text.strip().startswith("("):
+        return None  # a Roman number, as of a heading, or the pronoun
+    return leading[1] if leading[1] in letters else None
