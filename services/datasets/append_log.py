@@ -16,6 +16,7 @@ from typing import Generic, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.errors import StorageFull, TemperError
+from services.contracts.foreign_json import json_line
 from services.datasets.append_file import AppendFile
 
 SYNC_SECONDS = 0.25
@@ -80,8 +81,11 @@ class AppendLog(Generic[Record]):
         return self._file.end
 
     def append(self, record: Record) -> LineSpan:
-        """Write the whole record or nothing; raises ``StorageFull`` on a full disk."""
-        line = record.model_dump_json().encode() + b"\n"
+        """Write the whole record or nothing; raises ``StorageFull`` on a full disk.
+
+        Text that UTF-8 cannot encode is stored with U+FFFD in its place.
+        """
+        line = json_line(record)
         span = LineSpan(self._file.append(line), len(line))
         self._synced = False
         return span

@@ -21,7 +21,7 @@ from services.metrics.conversations import (
 from services.metrics.evaluation_plots import Interval, intervals, lengths
 from services.metrics.leaderboard import with_tools
 from services.metrics.main_metric import main_metric
-from services.metrics.tables import Cell, Sheet, write_html, write_markdown
+from services.metrics.tables import LONE_SURROGATES, Cell, Sheet, write_html, write_markdown
 
 SUMMARY_COLUMNS = (
     *("evaluation", "model", "benchmark", "file", "split", "graded by"),
@@ -303,7 +303,7 @@ def _with_conversations(report: EvaluationReport) -> Iterator[Sheet]:
 
 def _json(report: EvaluationReport, path: Path) -> None:
     text = json.dumps(report.as_json(), ensure_ascii=False, indent=2)
-    path.write_text(f"{text}\n", encoding="utf-8")
+    path.write_text(f"{text}\n", encoding="utf-8", errors=LONE_SURROGATES)
 
 
 WRITERS: Mapping[str, Callable[[EvaluationReport, Path], None]] = {

@@ -9,6 +9,9 @@ Cell = str | int | float | None
 Sheet = tuple[str, Sequence[str], Iterable[Sequence[Cell]]]
 """The name, the columns and the rows of a table."""
 
+LONE_SURROGATES = "replace"
+"""How reports write what UTF-8 cannot encode: old rows may hold half a pair."""
+
 _HEAD = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width">
@@ -41,7 +44,7 @@ def write_html(
 ) -> None:
     """Write a page that loads nothing; ``plots`` are SVG and ``sections``, which follow the tables,
     are HTML by their headings: every text else is escaped."""
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", errors=LONE_SURROGATES) as file:
         file.write(_HEAD.format(title=html.escape(title)))
         file.write(f"<p>{html.escape(summary)}</p>\n")
         file.writelines(f"<section>{figure}</section>\n" for figure in plots)
@@ -59,7 +62,7 @@ def write_html(
 
 def write_markdown(path: Path, title: str, summary: str, sheets: Iterable[Sheet]) -> None:
     """Write a document whose tables have a line for each row."""
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", errors=LONE_SURROGATES) as file:
         file.write(f"# {_markdown(title)}\n\n{_markdown(summary)}\n")
         for name, columns, rows in sheets:
             file.write(f"\n## {_markdown(name)}\n\n{_markdown_row(columns)}")

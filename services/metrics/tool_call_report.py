@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from services.metrics.tables import Cell, Sheet, write_html
+from services.metrics.tables import LONE_SURROGATES, Cell, Sheet, write_html
 from services.metrics.tool_call_rows import Row, outcomes
 from services.metrics.tool_calls import (
     Counts,
@@ -102,7 +102,8 @@ def _write_workbook(report: Report, path: Path) -> None:
 
 
 def _write_json(report: Report, path: Path) -> None:
-    path.write_text(json.dumps(report.as_json(), ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(report.as_json(), ensure_ascii=False, indent=2)
+    path.write_text(f"{text}\n", encoding="utf-8", errors=LONE_SURROGATES)
 
 
 def _write_csv(report: Report, path: Path) -> None:
@@ -113,7 +114,8 @@ def _write_csv(report: Report, path: Path) -> None:
     for name, columns, rows in report.sheets():
         if columns == METRIC_COLUMNS:
             writer.writerows((name, *row) for row in rows)
-    path.write_text(text.getvalue(), encoding="utf-8-sig")  # Excel takes it for UTF-8 by the mark
+    # Excel takes it for UTF-8 by the mark.
+    path.write_text(text.getvalue(), encoding="utf-8-sig", errors=LONE_SURROGATES)
 
 
 def _write_html(report: Report, path: Path) -> None:

@@ -1,18 +1,21 @@
 """Excel workbooks of plain tables."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from openpyxl import Workbook
 from openpyxl.cell import WriteOnlyCell
-from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 from openpyxl.styles import Font
 
 from services.metrics.tables import Cell, Sheet
 
 MAX_CELL = 32_767
 """Maximum characters of an Excel cell; longer texts are truncated."""
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters outside of XML 1.0, section 2.2."""
 
 
 def write_workbook(path: Path, sheets: Iterable[Sheet]) -> None:
@@ -33,7 +36,7 @@ def write_workbook(path: Path, sheets: Iterable[Sheet]) -> None:
 
 def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
     if isinstance(value, str):
-        value = ILLEGAL_CHARACTERS_RE.sub("\N{REPLACEMENT CHARACTER}", value)[:MAX_CELL]
+        value = _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value)[:MAX_CELL]
     cell = WriteOnlyCell(sheet, value)
     if isinstance(value, str):
         cell.data_type = "s"

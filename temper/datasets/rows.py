@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from services.contracts.base import JsonObject
+from services.contracts.foreign_json import escape_line_ends
 from temper.submission.submission import SubmissionError
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
@@ -48,7 +49,8 @@ def write_rows(path: Path, rows: Iterator[JsonObject], most: int | None = None) 
         for row in rows:
             if number == most:
                 break
-            file.write(json.dumps(row, ensure_ascii=False, default=_plain) + "\n")
+            text = json.dumps(row, ensure_ascii=False, default=_plain)
+            file.write(f"{escape_line_ends(text)}\n")
             number += 1
     return number
 

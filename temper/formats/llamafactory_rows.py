@@ -10,6 +10,7 @@ from typing import Any
 import ijson
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.foreign_json import escape_line_ends
 from services.contracts.line_file import LineFile
 from services.contracts.mixing import Mixing, MixStrategy, drawn
 from services.contracts.training_rows import RowKind, unusable_column
@@ -92,7 +93,8 @@ def _lines_of(dataset: Dataset, kind: RowKind, limit: int | None) -> Iterator[by
             raise InvalidRequest(
                 f"dataset {dataset.name}: row {number} does not have the declared format: {error!r}"
             ) from error
-        yield (json.dumps(converted, ensure_ascii=False) + "\n").encode()
+        text = json.dumps(converted, ensure_ascii=False)
+        yield f"{escape_line_ends(text)}\n".encode()
 
 
 def _rows(dataset: Dataset) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
+from services.contracts.foreign_json import escape_line_ends
 from services.metrics.workbook import write_workbook
 
 EXCEL_ROWS = 1_048_575
@@ -63,18 +64,22 @@ def _json(rows: Iterable[Row], path: Path, _columns: dict[str, str]) -> None:
         separator = b"[\n  "
         for row in rows:
             # The pure-Python encoder that json has for indents takes ten times as long.
-            file.write(separator + to_json(row, indent=2).replace(b"\n", b"\n  "))
+            text = escape_line_ends(to_json(row, indent=2).decode())
+            file.write(separator + text.encode().replace(b"\n", b"\n  "))
             separator = b",\n  "
         file.write(b"[]" if separator.startswith(b"[") else b"\n]")
 
 
 def _jsonl(rows: Iterable[Row], path: Path, _columns: dict[str, str]) -> None:
     with open(path, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        file.writelines(
+            escape_line_ends(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows
+        )
 
 
 def _csv(rows: Iterable[Row], path: Path, columns: dict[str, str]) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    # Excel takes a file for UTF-8 by the mark at its beginning.
+    with open(path, "w", encoding="utf-8-sig", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(_cells(row, columns) for row in rows)

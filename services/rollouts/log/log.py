@@ -11,8 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic_core import PydanticSerializationError
-
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.datasets.append_file import AppendFile
 from services.datasets.append_log import (
@@ -81,7 +79,7 @@ class IndexedLog:
         appended."""
         try:
             self.append(trajectory)
-        except PydanticSerializationError as error:
+        except ValueError as error:
             trajectory = _unstorable(trajectory, str(error))
             self.append(trajectory)
         return trajectory

@@ -8,12 +8,8 @@ from services.contracts.multi_turn import MultiTurn
 from services.contracts.sampling import Sampling
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
-from services.inference.clients.chat import (
-    ChatCompletion,
-    ChatRequest,
-    InferenceClient,
-    ToolCall,
-)
+from services.inference.chat_answers import ToolCall
+from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.models.base import Conversation, ModelTurn

@@ -121,7 +121,10 @@ def test_a_trajectory_that_cannot_be_stored_becomes_a_failure_with_its_reason(
     tmp_path: Path,
 ) -> None:
     async def broken(trajectory: Trajectory) -> Trajectory:
-        return trajectory.model_copy(update={"reward_error": "half a character: \ud800"})
+        deep: list[object] = []
+        for _ in range(400):
+            deep = [deep]
+        return trajectory.model_copy(update={"extra": {"deep": deep}})
 
     totals = asyncio.run(run_rollouts(tmp_path, 2, 1, broken))
 
