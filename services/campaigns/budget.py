@@ -10,7 +10,7 @@ from services.contracts.campaign_limits import Limit
 from services.contracts.campaign_llms import LlmRole
 from services.contracts.campaigns import CreateCampaign
 from services.core.jobs.campaign_scripts import ScriptUsage
-from services.inference.clients.chat import TokenUsage
+from services.inference.chat_answers import TokenUsage
 
 HOUR_SECONDS = 3600.0
 

@@ -1,9 +1,8 @@
 """Coding: the LLM writes a data script and settings until they pass increasingly costly checks."""
 
-import re
-
 from services.campaigns import prompts
 from services.campaigns.benchmark import KnownItems
+from services.campaigns.fences import last_blocks
 from services.campaigns.history import code_of
 from services.campaigns.lengths import made_text, rows_made
 from services.campaigns.llm import Conversation
@@ -14,8 +13,6 @@ from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import TrainingSettings, read_settings
 from services.campaigns.trial import try_training
 from services.contracts.campaign_loops import Failure
-
-_BLOCK = re.compile(r"```(python|yaml)[ \t]*\n(.*?)```", re.DOTALL)
 
 
 def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
@@ -38,13 +35,17 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
     conversation = Conversation(run, "coding", prompts.system_prompt(run.request))
     limit = run.request.budget.coding_attempts
     for attempt in range(1, limit + 1):
-        blocks = dict(_BLOCK.findall(conversation.ask(message)))
+        try:
+            blocks = last_blocks(conversation.ask(message), ("python", "yaml"))
+        except StepFailed as refused:
+            failed = Failed(failure=refused.failure, message=refused.message)
+            return Code(attempts=attempt - 1, failed=failed)
         script = blocks.get("python", "") if kept is None else kept
         try:
             checked = _check(run, attempt, script, blocks.get("yaml", ""), items)
-        except StepFailed as failed:
-            last = failed
-            message = prompts.REPAIR.format(problem=failed.message)
+        except StepFailed as problem:
+            last = problem
+            message = prompts.REPAIR.format(problem=problem.message)
             continue
         conversation.share_answer()
         return Code(

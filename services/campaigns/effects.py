@@ -8,6 +8,8 @@ and an answer of the LLM is in a file before (`services.campaigns.kept_answer`).
 
 import time
 from dataclasses import dataclass
+from itertools import islice, takewhile
+from operator import not_
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -16,9 +18,9 @@ from services.contracts.base import JsonObject
 from services.contracts.campaign_llms import LlmRole
 from services.contracts.campaign_loops import ROLE_OF_STEP, StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
-from services.core.jobs.campaign_steps import REWOUND
+from services.core.jobs.campaign_steps import PROBLEM, REWOUND
 from services.core.jobs.events import storable
-from services.inference.clients.chat import TokenUsage
+from services.inference.chat_answers import TokenUsage
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,23 @@ def record_effect(session: Session, place: Place, key: str, seq: int, effect: Ef
             created_at=time.time(),
         )
     )
+
+
+def calls_without_answer(session: Session, campaign_id: str, most: int) -> int:
+    """How many of the campaign's last LLM calls, at most ``most``, got no usable answer."""
+    calls = session.scalars(
+        select(CampaignEffectRow.response)
+        .where(
+            CampaignEffectRow.campaign_id == campaign_id,
+            CampaignEffectRow.step.in_([step.value for step in ROLE_OF_STEP]),
+            CampaignEffectRow.job_id.is_(None),
+            CampaignEffectRow.key.not_like(f"{REWOUND}%"),
+        )
+        .order_by(CampaignEffectRow.created_at.desc())
+        .limit(2 * most)  # other effects are between them
+    )
+    answered = (PROBLEM not in response for response in calls if "answer" in response)
+    return sum(1 for _ in takewhile(not_, islice(answered, most)))
 
 
 def tokens_used(session: Session, campaign_id: str) -> dict[LlmRole, TokenUsage]:

@@ -1,6 +1,7 @@
 """Creates jobs and files through the gateway exactly once: every request has an idempotency key."""
 
 import asyncio
+import contextlib
 import ssl
 from functools import cache
 from pathlib import Path
@@ -69,9 +70,10 @@ class Gateway:
                 except httpx.TransportError as error:
                     reason = f"{self._url} was not reached: {error}"
                     continue
-                if answer.status_code not in RETRIED_STATUSES:
-                    return _id_of(answer)
                 reason = f"{self._url} answered with {answer.status_code}"
+                if answer.status_code not in RETRIED_STATUSES:
+                    with contextlib.suppress(ValueError, KeyError, TypeError):
+                        return _id_of(answer)  # else a page of something in between
         raise GatewayAway(reason)
 
 

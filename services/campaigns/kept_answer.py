@@ -9,7 +9,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from services.inference.clients.chat import ChatRequest, Completion, read_completion
+from services.inference.chat_answers import ChatAnswer, read_chat
+from services.inference.clients.chat import ChatRequest
 
 
 class KeptAnswer:
@@ -21,10 +22,10 @@ class KeptAnswer:
         self.idempotency_key = hashlib.sha256(content.encode()).hexdigest()
         self._path = folder / "answers" / f"{self.idempotency_key}.json"
 
-    def read(self) -> Completion | None:
+    def read(self) -> ChatAnswer | None:
         """The response, if it has already arrived."""
         try:
-            return read_completion(self._path.read_bytes())
+            return read_chat(self._path.read_bytes())
         except FileNotFoundError:
             return None
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from services.campaigns.answer_cache import CachedAnswer
 from services.campaigns.effects import Effect
 from services.campaigns.endpoint import ask_endpoint
+from services.campaigns.fences import blocks_in
 from services.campaigns.kept_answer import KeptAnswer
 from services.campaigns.reasoning import without_reasoning
 from services.campaigns.run import CampaignRun
@@ -18,23 +18,22 @@ from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.base import JsonObject
 from services.contracts.campaign_llms import CampaignLlm
 from services.contracts.campaign_loops import Failure
-from services.contracts.errors import JobFailed, TemperError
-from services.core.jobs.campaign_steps import CACHED
-from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient, TokenUsage
+from services.contracts.errors import JobFailed
+from services.contracts.foreign_json import parse_foreign
+from services.core.jobs.campaign_steps import CACHED, PROBLEM, REFUSED
+from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage
+from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import FailureKind, ServiceFailed, model_retries
 
 ANSWER_SECONDS = 600.0
-CHARACTERS_PER_TOKEN = 4
 REPAIRS = 2
 """Repair turns after a response that is not the requested JSON."""
 
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+MOST_IN_A_ROW = 20
+"""Calls without a usable answer, one after another, that end a campaign."""
+_REFUSES_EVERY_REQUEST = frozenset({401, 402, 403, 404, 405, 410, 421})
 
 Answer = TypeVar("Answer", bound=BaseModel)
-
-
-class _EndlessAnswer(TemperError):
-    """The response exceeded its limit and is discarded; the LLM is queried again."""
 
 
 class Conversation:
@@ -51,14 +50,17 @@ class Conversation:
         """Send a message; return the response, without its reasoning if the campaign is configured
         so.
 
-        Raises `BudgetSpent`, `Waiting` while the endpoint fails, and `JobFailed` if it rejects the
-        request.
+        Raises `StepFailed` if the endpoint refuses this request, `BudgetSpent`, `Waiting` while
+        the endpoint fails, and `JobFailed` if it refuses every one.
         """
         self._messages.append({"role": "user", "content": text})
         self._calls += 1
         key = f"{self._name}.{self._calls}"
         request = _request(self._run.llm, self._messages)
         effect = self._run.pay_once(key, lambda: _call(self._run, key, request))
+        if REFUSED in effect.response:
+            problem = effect.response[PROBLEM]
+            raise StepFailed(Failure.ENVIRONMENT, f"the LLM refused the request: {problem}")
         self._last = (key, request, effect)
         answer = str(effect.response["answer"])
         if self._run.llm.strip_reasoning:
@@ -120,19 +122,37 @@ async def _call(run: CampaignRun, key: str, request: ChatRequest) -> Effect:
             if completion is None
             else ChatCompletion.of(completion, 0.0, 0)
         )
-    except _EndlessAnswer as endless:
-        run.note(f"An answer of the LLM was given up: {endless.message}")
-        return Effect(
-            {"messages": messages[-1:], "answer": "", "problem": endless.message},
-            prompt_tokens=_estimate(json.dumps(messages)),
-            completion_tokens=run.llm.max_tokens,
-        )
+    except ServiceFailed as failed:
+        return _without_answer(run, request, failed)
     text = answer.content or ""
     usage = answer.usage or TokenUsage(_estimate(json.dumps(messages)), _estimate(text))
+    arrived = 1 + answer.unreadable
     return Effect(
         {"messages": messages[-1:], "answer": text},
-        prompt_tokens=usage.prompt,
-        completion_tokens=usage.completion,
+        prompt_tokens=usage.prompt * arrived,
+        completion_tokens=usage.completion * arrived,
+    )
+
+
+def _without_answer(run: CampaignRun, request: ChatRequest, failed: ServiceFailed) -> Effect:
+    """The record of a call without a usable answer. What arrived of it was paid for, so it is
+    counted. Raises `JobFailed` after ``MOST_IN_A_ROW`` of them."""
+    what = "An answer of the LLM was given up" if failed.unreadable else "The LLM refused a request"
+    run.note(f"{what}: {failed.message}")
+    in_a_row = 1 + run.calls_without_answer(MOST_IN_A_ROW)
+    if in_a_row >= MOST_IN_A_ROW:
+        message = f"{in_a_row} calls in a row got no usable answer: {failed.message}"
+        raise JobFailed(message, param="llm", code="llm_refused") from failed
+    response = {"messages": request.messages[-1:], "answer": "", PROBLEM: failed.message}
+    if not failed.unreadable:
+        return Effect({**response, REFUSED: True})
+    endless = failed.kind is FailureKind.ENDLESS
+    return Effect(
+        response,
+        prompt_tokens=_estimate(json.dumps(request.messages)) * failed.unreadable,
+        completion_tokens=run.llm.max_tokens
+        if endless
+        else _estimate(failed.body) * failed.unreadable,
     )
 
 
@@ -156,11 +176,20 @@ async def _paid_for(run: CampaignRun, request: ChatRequest, kept: KeptAnswer) ->
         async with client:
             return await ask_endpoint(client, llm, request, kept.write)
     except ServiceFailed as error:
-        if error.kind is FailureKind.ENDLESS:
-            raise _EndlessAnswer(error.message) from error
+        if error.unreadable or _is_of_the_request(error):
+            raise
         if error.transient:
             raise Waiting(f"waiting for the LLM: {error.message}") from error
         raise JobFailed(error.message, param="llm", code="llm_refused") from error
+
+
+def _is_of_the_request(error: ServiceFailed) -> bool:
+    """Whether the endpoint works and refused this one request, as for its length or content."""
+    return (
+        not error.transient
+        and error.status in range(400, 500)
+        and error.status not in _REFUSES_EVERY_REQUEST
+    )
 
 
 def _estimate(text: str) -> int:
@@ -169,19 +198,17 @@ def _estimate(text: str) -> int:
 
 
 def _parse(text: str, kind: type[Answer]) -> Answer:
-    """Parse the first fenced block, or the text from its first to its last brace. Reasoning is
-    skipped: it may contain drafts."""
+    """Parse the first fenced block of JSON, or the text from its first to its last brace. Reasoning
+    is skipped: it may contain drafts."""
     text = without_reasoning(text)
-    fenced = _FENCED.search(text)
+    fenced = next((block.text for block in blocks_in(text) if block.language in {"", "json"}), "")
     begin, end = text.find("{"), text.rfind("}")
-    content = fenced[1] if fenced else text[begin : end + 1] if 0 <= begin < end else ""
+    content = fenced or (text[begin : end + 1] if 0 <= begin < end else "")
     if not content.strip():
         raise ValueError("it holds no JSON object")
     try:
-        return kind.model_validate(json.loads(content))
+        return kind.model_validate(parse_foreign(content))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "object"
         raise ValueError(f"{where}: {first['msg']}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None

@@ -16,13 +16,13 @@ from aiohttp import web
 from pydantic import Field, ValidationError, field_validator
 
 from services.campaigns.endpoint import ask_endpoint
-from services.campaigns.llm import CHARACTERS_PER_TOKEN
 from services.campaigns.script_calls import Asking, CallRefused, ScriptCalls
 from services.campaigns.script_tokens import script_of
 from services.campaigns.settings import CampaignSettings
 from services.contracts.campaign_llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed, ConfigurationError
 from services.core.db.engine import DATABASE_AWAY, Database
+from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage
 from services.inference.clients.chat import ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed, model_retries
 
@@ -114,13 +114,15 @@ class LlmProxy:
             async with client:
                 completion = await ask_endpoint(client, llm, asked, bodies.append)
         except ServiceFailed as failed:
+            if failed.unreadable:  # it was paid for
+                answered = len(failed.body) // CHARACTERS_PER_TOKEN
+                tokens = prompt * failed.unreadable, answered * failed.unreadable
+                await self._calls.used(asking, llm, *tokens)
             return _error(502, _without(failed.message, key), "llm_failed")
-        usage = completion.usage
-        if usage is not None:
-            await self._calls.used(asking, llm, usage.prompt, usage.completion)
-        else:
-            answered = len(completion.content or "") // CHARACTERS_PER_TOKEN
-            await self._calls.used(asking, llm, prompt, answered)
+        answered = len(completion.content or "") // CHARACTERS_PER_TOKEN
+        usage = completion.usage or TokenUsage(prompt, answered)
+        arrived = 1 + completion.unreadable
+        await self._calls.used(asking, llm, usage.prompt * arrived, usage.completion * arrived)
         body = _without(bodies[-1].decode(errors="replace"), key, most=None)
         return web.Response(body=body.encode(), content_type="application/json")
 

@@ -18,6 +18,7 @@ from services.campaigns.effects import (
     Effect,
     JobTime,
     Place,
+    calls_without_answer,
     effects_of,
     record_effect,
     time_of_jobs,
@@ -225,6 +226,11 @@ class CampaignRun:
             return self.once(key, make, long=True)
         finally:
             self._calls.release()
+
+    def calls_without_answer(self, most: int) -> int:
+        """How many of the last LLM calls, at most ``most``, got no usable answer."""
+        with self.database.read() as session:
+            return calls_without_answer(session, self.id, most)
 
     def create_job(
         self,

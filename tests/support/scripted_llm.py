@@ -27,8 +27,9 @@ class ScriptedLlm(ThreadedServer):
     ``answered`` counts the answers to equal requests; ``keys`` are the idempotency keys of all
     requests. While ``held`` says so of the messages, a request is not answered; ``holding`` is set
     then, and ``abandoned`` when its client is gone. Where ``endless`` says so, the answer has no
-    end. A request with a field that ``refused`` has is refused with the message there; ``bodies``
-    are those of all requests.
+    end, and where ``raw`` has bytes for them, these are the answer. A request with a field that
+    ``refused`` has is refused with the message there and ``refusal`` as its status; ``bodies`` are
+    those of all requests.
     """
 
     def __init__(self, answer: Callable[[Messages], str]) -> None:
@@ -40,6 +41,8 @@ class ScriptedLlm(ThreadedServer):
         self.keys: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.refused: dict[str, str] = {}
+        self.refusal = 400
+        self.raw: Callable[[Messages], bytes | None] = lambda _: None
         self.held: Callable[[Messages], bool] = lambda _: False
         self.endless: Callable[[Messages], bool] = lambda _: False
         self.holding = threading.Event()
@@ -62,7 +65,7 @@ class ScriptedLlm(ThreadedServer):
         self.bodies.append(body)
         for field in self.refused.keys() & body.keys():
             error = {"message": self.refused[field], "param": field}
-            return web.json_response({"error": error}, status=400)
+            return web.json_response({"error": error}, status=self.refusal)
         while self.held(messages):
             self.holding.set()
             await asyncio.sleep(0.02)
@@ -73,6 +76,8 @@ class ScriptedLlm(ThreadedServer):
         self.requests.append(messages)
         if self.endless(messages):
             return await _endless(request)
+        if (raw := self.raw(messages)) is not None:
+            return web.Response(body=raw, content_type="application/json")
         self.answered[json.dumps(messages)] += 1
         message = {"role": "assistant", "content": self.answer(messages)}
         return web.json_response(

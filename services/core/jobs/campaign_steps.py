@@ -22,6 +22,10 @@ KNOWN = "known"
 """The key of what a proposal was told of: loops by number."""
 CACHED = "saved_tokens"
 """In the response of a call that a cached answer has spared: the tokens which that has cost."""
+PROBLEM = "problem"
+"""In the response of a call that got no usable answer: why."""
+REFUSED = "refused"
+"""In the response of a call that the endpoint refused."""
 
 _FINAL = [status.value for status in JobStatus if status.is_final]
 

@@ -7,7 +7,6 @@ are not sent again.
 """
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.batches import BatchOutput, BatchResponse, BatchResult, RequestError
+from services.contracts.foreign_json import parse_foreign
 from services.core.ids import new_id
 from services.evaluator.batch.outputs import BatchTotals, Outputs
 from services.evaluator.batch.requests import BatchRequest, read_requests
@@ -84,7 +84,7 @@ def _failed(request: BatchRequest, error: ServiceFailed) -> BatchOutput:
 
 def _error_body(error: ServiceFailed) -> JsonObject:
     try:
-        body = json.loads(error.body)
+        body = parse_foreign(error.body)
     except ValueError:
         body = None
     return body if isinstance(body, dict) else {"error": {"message": error.message}}

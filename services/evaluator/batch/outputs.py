@@ -22,6 +22,7 @@ from services.contracts.batches import (
     RequestCounts,
 )
 from services.datasets.append_log import AppendLog, read_records
+from services.inference.chat_answers import token_count
 
 
 @dataclass
@@ -73,24 +74,17 @@ class BatchTotals:
     def add_answer(self, body: JsonObject) -> None:
         """Count an answered request."""
         self.completed += 1
-        usage = body.get("usage")
-        for name, place, key in _TOKENS:
-            counts = usage.get(place) if place and isinstance(usage, dict) else usage
-            self._tokens[name] += _count(counts, key)
+        for name, path in _TOKENS.items():
+            self._tokens[name] += token_count(body, *path) or 0
 
 
-_TOKENS = (
-    ("input", None, "prompt_tokens"),
-    ("output", None, "completion_tokens"),
-    ("cached", "prompt_tokens_details", "cached_tokens"),
-    ("reasoning", "completion_tokens_details", "reasoning_tokens"),
-)
+_TOKENS = {
+    "input": ("prompt_tokens",),
+    "output": ("completion_tokens",),
+    "cached": ("prompt_tokens_details", "cached_tokens"),
+    "reasoning": ("completion_tokens_details", "reasoning_tokens"),
+}
 """The totals, and the path of each in the usage of a response."""
-
-
-def _count(usage: Any, name: str) -> int:
-    value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 class Outputs:

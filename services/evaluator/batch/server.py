@@ -1,7 +1,6 @@
 """The server that answers a batch: a vLLM server of the job, or a remote one."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from services.contracts.batches import BatchEndpoint
 from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serving import LocalModel, served
+from services.inference.chat_answers import read_items
 from services.inference.clients.chat import LARGEST_ANSWER
 from services.inference.clients.json_service import JsonService, ServiceAnswer
 from services.inference.clients.retries import model_retries
@@ -30,6 +30,7 @@ class BatchServer:
 
     service: JsonService
     path: str
+    read: Callable[[bytes], JsonObject]
     name: str
     stop_token_ids: tuple[int, ...]
     watch: Callable[[], Coroutine[Any, Any, object]]
@@ -39,7 +40,7 @@ class BatchServer:
         asked = {**body, "model": self.name}
         if self.stop_token_ids:
             asked.setdefault("stop_token_ids", list(self.stop_token_ids))
-        answer = await self.service.post(asked, _read_object, self.path)
+        answer = await self.service.post(asked, self.read, self.path)
         if "model" in answer.value:
             answer.value["model"] = body["model"]
         return answer
@@ -61,7 +62,9 @@ async def _remote(
     base_url: str, spec: BatchSpec, context: ChildContext
 ) -> AsyncIterator[BatchServer]:
     async with _service(base_url, context.endpoint_key, spec) as service:
-        yield BatchServer(service, _path(spec), spec.model_name, (), asyncio.Event().wait)
+        yield BatchServer(
+            service, _path(spec), _reader(spec.endpoint), spec.model_name, (), asyncio.Event().wait
+        )
 
 
 @asynccontextmanager
@@ -74,7 +77,7 @@ async def _local(
     ):
         embeds = spec.endpoint is BatchEndpoint.EMBEDDINGS
         stops = () if embeds else tuple(model.stop_token_ids)
-        yield BatchServer(service, _path(spec), name, stops, server.watch)
+        yield BatchServer(service, _path(spec), _reader(spec.endpoint), name, stops, server.watch)
 
 
 def _service(base_url: str, api_key: str | None, spec: BatchSpec) -> JsonService:
@@ -94,8 +97,11 @@ def _path(spec: BatchSpec) -> str:
     return spec.endpoint.removeprefix("/v1")
 
 
-def _read_object(answer: bytes) -> JsonObject:
-    value = json.loads(answer)
-    if not isinstance(value, dict):
-        raise ValueError("not a JSON object")
-    return value
+def _reader(endpoint: BatchEndpoint) -> Callable[[bytes], JsonObject]:
+    """Reads the answers of an endpoint; one without its items is none."""
+    name = "data" if endpoint is BatchEndpoint.EMBEDDINGS else "choices"
+
+    def read(body: bytes) -> JsonObject:
+        return read_items(body, name)
+
+    return read

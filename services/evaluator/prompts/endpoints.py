@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, Self
-
-from pydantic_core import from_json
+from typing import Self
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed
 from services.contracts.prompt_batches import PromptEndpoint
 from services.evaluator.failures import RequestFailure
+from services.inference.chat_answers import ChatAnswer, read_chat
 from services.inference.clients.adaptive_limit import AdaptiveLimit, Waiters
 from services.inference.clients.chat import LARGEST_ANSWER
 from services.inference.clients.json_service import JsonService
@@ -28,10 +27,9 @@ REST_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The choices of a response, the endpoint that sent it, and the number of attempts."""
+    """A response, the endpoint that sent it, and the number of attempts."""
 
-    choices: list[JsonObject]
-    usage: JsonObject | None
+    answer: ChatAnswer
     endpoint: PromptEndpoint
     attempts: int
 
@@ -68,12 +66,12 @@ class _Lane:
         """Whether the endpoint's latest attempts all failed; others are preferred."""
         return time.monotonic() < self._rests_until
 
-    async def send(self, body: JsonObject) -> tuple[list[JsonObject], JsonObject | None]:
+    async def send(self, body: JsonObject) -> ChatAnswer:
         """Send one request once; raises ServiceFailed."""
         begun = self.limit.begin()
         try:
             asked = {"model": self.endpoint.model, **body}
-            answer = await self.service.post(asked, _read, "/chat/completions")
+            answer = await self.service.post(asked, read_chat, "/chat/completions")
         except ServiceFailed as error:
             self._failed(error, begun)
             raise
@@ -159,7 +157,7 @@ class EndpointPool:
             lane = await self._lane_with_room(tried | refused)
             attempts += 1
             try:
-                choices, usage = await lane.send(body)
+                answer = await lane.send(body)
             except ServiceFailed as error:
                 self._check_contact(error)
                 failed = Unanswered(error, lane.endpoint, attempts)
@@ -173,7 +171,7 @@ class EndpointPool:
                     raise failed from error
             else:
                 self._last_contact = time.monotonic()
-                return Reply(choices, usage, lane.endpoint, attempts)
+                return Reply(answer, lane.endpoint, attempts)
             tried.add(lane)
             if all(lane in tried | refused or lane.is_resting for lane in self._lanes):
                 tried.clear()
@@ -206,17 +204,3 @@ def _cost(error: ServiceFailed) -> int:
     if error.kind is FailureKind.UNSENT or error.is_congestion:
         return 0
     return 2 if error.kind is FailureKind.TIMED_OUT else 1
-
-
-def _read(answer: bytes) -> tuple[list[JsonObject], JsonObject | None]:
-    body: Any = from_json(answer, allow_inf_nan=False)  # refuses lone surrogates, unlike json
-    choices = body.get("choices") if isinstance(body, dict) else None
-    if not isinstance(choices, list) or not choices:
-        raise ValueError("choices is missing or empty")
-    for choice in choices:
-        message = choice.get("message") if isinstance(choice, dict) else None
-        content = message.get("content") if isinstance(message, dict) else 0
-        if not isinstance(content, str | None):
-            raise ValueError("a choice has no message with text")
-    usage = body.get("usage")
-    return choices, usage if isinstance(usage, dict) else None

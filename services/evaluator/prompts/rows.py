@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from services.contracts.base import JsonObject
 from services.datasets.append_log import AppendLog, read_records
 from services.evaluator.failures import RequestFailure
+from services.inference.chat_answers import token_count
 
 ROWS = "rows.jsonl"
 _NONE = -1
@@ -104,9 +105,7 @@ class PromptRows:
         self._settled[index] = row.is_settled
         self._failed[index] = row.error is not None
         self._count(self._failed[index], 1)
-        tokens = (row.usage or {}).get("completion_tokens")
-        if isinstance(tokens, int):  # endpoints may report anything
-            self.completion_tokens += tokens
+        self.completion_tokens += token_count({"usage": row.usage}, "completion_tokens") or 0
 
     def _count(self, is_failure: int, by: int) -> None:
         if is_failure:

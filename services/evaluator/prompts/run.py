@@ -83,20 +83,20 @@ class Answering:
 
 
 def _answered(index: int, reply: Reply) -> PromptRow:
-    messages = [choice["message"] for choice in reply.choices]
-    texts = [message.get("content") for message in messages]
-    reasons = [choice.get("finish_reason") for choice in reply.choices]
-    single = len(messages) == 1
+    choices = reply.answer.choices
+    texts = [choice.content for choice in choices]
+    reasons = [choice.finish_reason for choice in choices]
+    single = len(choices) == 1
     return PromptRow(
         index=index,
         status_code=HTTPStatus.OK,
         result=texts[0] if single else texts,
-        usage=reply.usage,
+        usage=reply.answer.reported,
         attempts=reply.attempts,
         model=reply.endpoint.model,
         endpoint=reply.endpoint.base_url,
         finish_reason=reasons[0] if single else reasons,
-        tool_calls=messages[0].get("tool_calls") or None,
+        tool_calls=[call.as_json() for call in choices[0].tool_calls] or None,
     )
 
 

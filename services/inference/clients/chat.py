@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.base import JsonObject
+from services.inference.chat_answers import ChatAnswer, TokenUsage, ToolCall, read_chat
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import Retries, model_retries
 
@@ -37,59 +38,11 @@ class ChatRequest(BaseModel):
 
 
 @dataclass(frozen=True)
-class TokenUsage:
-    """Tokens the server counted."""
-
-    prompt: int
-    completion: int
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A function call; ``arguments`` is the model's text, possibly invalid JSON."""
-
-    id: str
-    name: str
-    arguments: str
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int
-    completion_tokens: int = 0
-
-
-class _Function(BaseModel):
-    name: str
-    arguments: str
-
-
-class _ToolCall(BaseModel):
-    id: str
-    function: _Function
-
-
-class _Message(BaseModel):
-    content: str | None = None
-    tool_calls: list[_ToolCall] | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class Completion(BaseModel):
-    """The fields of an answer that are used here."""
-
-    choices: list[_Choice] = Field(min_length=1)
-    usage: _Usage | None = None
-
-
-@dataclass(frozen=True)
 class ChatCompletion:
     """The first choice of an answer.
 
-    ``latency_seconds`` is that of the successful attempt, the ``attempts``-th.
+    ``latency_seconds`` is that of the successful attempt, the ``attempts``-th; ``unreadable`` of
+    those before it got an answer that could not be read.
     """
 
     content: str | None
@@ -98,32 +51,23 @@ class ChatCompletion:
     tool_calls: tuple[ToolCall, ...]
     latency_seconds: float
     attempts: int
+    unreadable: int = 0
 
     @classmethod
-    def of(cls, body: Completion, latency_seconds: float, attempts: int) -> "ChatCompletion":
-        """Take the fields from an answer's body."""
-        choice, usage = body.choices[0], body.usage
-        calls = choice.message.tool_calls or []
+    def of(
+        cls, answer: ChatAnswer, latency_seconds: float, attempts: int, unreadable: int = 0
+    ) -> "ChatCompletion":
+        """Take the first choice of an answer."""
+        choice = answer.choices[0]
         return cls(
-            content=choice.message.content,
+            content=choice.content,
             finish_reason=choice.finish_reason,
-            usage=TokenUsage(usage.prompt_tokens, usage.completion_tokens) if usage else None,
-            tool_calls=tuple(
-                ToolCall(each.id, each.function.name, each.function.arguments) for each in calls
-            ),
+            usage=answer.usage,
+            tool_calls=choice.tool_calls,
             latency_seconds=latency_seconds,
             attempts=attempts,
+            unreadable=unreadable,
         )
-
-
-def read_completion(answer: bytes) -> Completion:
-    """Read the body of an answer; raises `ValueError` saying what is wrong with it."""
-    try:
-        return Completion.model_validate_json(answer)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "body"
-        raise ValueError(f"{where}: {first['msg']}") from error
 
 
 class InferenceClient(JsonService):
@@ -162,12 +106,12 @@ class InferenceClient(JsonService):
         ``keep`` is called with the body of a completion as soon as it arrives.
         """
 
-        def read(body: bytes) -> Completion:
-            completion = read_completion(body)
+        def read(body: bytes) -> ChatAnswer:
+            answer = read_chat(body)
             if keep is not None:
                 keep(body)
-            return completion
+            return answer
 
         payload = request.model_dump(mode="json", exclude_none=True)
         answer = await self.post(payload, read, "/chat/completions")
-        return ChatCompletion.of(answer.value, answer.seconds, answer.attempts)
+        return ChatCompletion.of(answer.value, answer.seconds, answer.attempts, answer.unreadable)

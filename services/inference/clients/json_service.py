@@ -12,9 +12,10 @@ from http import HTTPStatus
 from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from yarl import URL
 
+from services.contracts.foreign_json import read_foreign
 from services.inference.clients.adaptive_limit import AdaptiveLimit
 from services.inference.clients.resolving import GuardedResolver
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed, seconds_to_wait
@@ -31,11 +32,13 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class ServiceAnswer(Generic[Value]):
-    """A parsed answer; ``seconds`` is the duration of the last of ``attempts``."""
+    """A parsed answer; ``seconds`` is the duration of the last of ``attempts``, of which
+    ``unreadable`` got an answer that could not be read."""
 
     value: Value
     attempts: int
     seconds: float
+    unreadable: int = 0
 
 
 @dataclass(slots=True)
@@ -149,7 +152,7 @@ class JsonService:
         self, request: _Request, read: Callable[[bytes], Value]
     ) -> ServiceAnswer[Value]:
         deadline = time.monotonic() + self._retries.deadline_seconds
-        attempt, refusals = 1, 0
+        attempt, refusals, unreadable = 1, 0, 0
         while True:
             if self._limit is not None:
                 deadline += await self._limit.room()
@@ -157,9 +160,11 @@ class JsonService:
             try:
                 limit = min(self._timeout, deadline - begun)
                 value = await self._limited(request, read, limit)
-                return ServiceAnswer(value, attempt, time.monotonic() - begun)
+                return ServiceAnswer(value, attempt, time.monotonic() - begun, unreadable)
             except ServiceFailed as error:
                 error.attempts, error.seconds = attempt, time.monotonic() - begun
+                unreadable += error.kind in {FailureKind.UNREADABLE, FailureKind.ENDLESS}
+                error.unreadable = unreadable
                 error.transient = self._retries.include(error)
                 wait = error.retry_after
                 if wait is None:
@@ -212,7 +217,7 @@ class JsonService:
             raise self._refusal(url, raw)
         try:
             return read(raw.body)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, OverflowError) as error:
             raise ServiceFailed(
                 f"{url} gave an answer that cannot be read: {_short(str(error))}",
                 FailureKind.UNREADABLE,
@@ -270,6 +275,6 @@ class _ErrorBody(BaseModel):
 def _reason(text: str) -> str:
     """The reason of an HTTP error: OpenAI's and our own error shape, or the text."""
     try:
-        return _short(_ErrorBody.model_validate_json(text).error.message)
-    except ValidationError:
+        return _short(read_foreign(_ErrorBody, text.encode()).error.message)
+    except ValueError:
         return _short(text) or "nothing"

@@ -1,5 +1,6 @@
 """Why a request to a server failed, and which failures are worth another attempt."""
 
+import math
 import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,8 +27,9 @@ class ServiceFailed(TemperError):
     """No usable answer.
 
     ``status`` and ``body`` (cut after 2,000 characters) are those of the last answer, None and
-    empty without one; ``seconds`` is the duration of the last of ``attempts``. ``transient`` means
-    that retries ran out, not that retrying was pointless.
+    empty without one; ``seconds`` is the duration of the last of ``attempts``, of which
+    ``unreadable`` got an answer that could not be read. ``transient`` means that retries ran out,
+    not that retrying was pointless.
     """
 
     code = "service_failed"
@@ -47,6 +49,7 @@ class ServiceFailed(TemperError):
         self.body = body
         self.retry_after = retry_after
         self.attempts = 1
+        self.unreadable = 0
         self.seconds = 0.0
         self.transient = False
 
@@ -56,6 +59,8 @@ class ServiceFailed(TemperError):
         return self.kind is FailureKind.STATUS and self.status in _CONGESTION
 
 
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds; a server that asks for more is asked again after these."""
 LONGEST_DOUBLING = 16
 """Waits double this many times at most; a float would overflow after a thousand."""
 
@@ -122,18 +127,21 @@ def model_retries(
 
 
 def seconds_to_wait(value: str) -> float | None:
-    """The seconds that a Retry-After header (number or date) asks for; None if unparsable."""
+    """The seconds that a Retry-After header (number or date) asks for, at most
+    ``LONGEST_RETRY_AFTER``; None if unparsable."""
     try:
-        seconds = float(value)
+        seconds: float | None = float(value)
     except ValueError:
-        return _until(value)
-    return max(0.0, seconds) if seconds < float("inf") else None
+        seconds = _until(value)
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    return min(max(0.0, seconds), LONGEST_RETRY_AFTER)
 
 
 def _until(value: str) -> float | None:
     try:
         when = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     until: datetime = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(0.0, (until - datetime.now(UTC)).total_seconds())
+    return (until - datetime.now(UTC)).total_seconds()

@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from services.contracts.base import JsonObject
+from services.contracts.foreign_json import read_foreign
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import Retries, ServiceFailed, model_retries
 from services.inference.token_engine.base import (
@@ -93,7 +94,7 @@ class VllmTokenEngine(_VllmClient):
         """Sample from another of the server's models, such as an adapter."""
 
         def read(reply: bytes) -> SampledTokens:
-            return _Answer.model_validate_json(reply).choices[0].sampled(policy_version)
+            return read_foreign(_Answer, reply).choices[0].sampled(policy_version)
 
         fields = {
             **_sampling_fields(sampling),
@@ -111,7 +112,7 @@ class VllmTokenEngine(_VllmClient):
         """
 
         def read(reply: bytes) -> PromptLogProbs:
-            places = _Answer.model_validate_json(reply).prompt_logprobs
+            places = read_foreign(_Answer, reply).prompt_logprobs
             return _read_prompt(token_ids, places, top_k)
 
         fields = {"max_tokens": 1, "prompt_logprobs": top_k, "detokenize": False}
@@ -142,7 +143,7 @@ class CompletionsTokenEngine(_VllmClient):
         """Sample a continuation of ``token_ids``; raises `EngineFailed`."""
 
         def read(reply: bytes) -> SampledTokens:
-            choice = _Completions.model_validate_json(reply).choices[0]
+            choice = read_foreign(_Completions, reply).choices[0]
             if choice.token_ids is None or choice.logprobs is None:
                 raise _without_token_ids()
             log_probs = _checked(choice.token_ids, choice.logprobs.token_logprobs)
@@ -159,7 +160,7 @@ class CompletionsTokenEngine(_VllmClient):
         """
 
         def read(reply: bytes) -> PromptLogProbs:
-            places = _Completions.model_validate_json(reply).choices[0].prompt_logprobs
+            places = read_foreign(_Completions, reply).choices[0].prompt_logprobs
             if places is None:
                 raise _without_token_ids()
             return _read_prompt(token_ids, places, top_k)

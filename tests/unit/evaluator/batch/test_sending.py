@@ -103,3 +103,40 @@ def test_requests_outlast_a_storm_of_refusals_for_lack_of_capacity(tmp_path: Pat
 
         assert set(server.asked.values()) == {21}
     assert result.counts.model_dump() == {"total": 6, "completed": 6, "failed": 0}
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"error": {"message": "overloaded"}}', b'{"choices": []}', b'{"choices": null}']
+)
+def test_an_answer_without_choices_is_retried_and_then_the_error_of_its_row(
+    tmp_path: Path, body: bytes
+) -> None:
+    def odd(prompt: str, times: int) -> Reply:
+        broken = prompt.startswith("1+") or times == 1
+        return Reply(body=body) if broken else add(prompt, times)
+
+    with ChatServer(odd) as server:
+        result = send(tmp_path, server, range(2))
+
+        assert server.asked["0+1="] == 2
+    assert result.counts.model_dump() == {"total": 2, "completed": 1, "failed": 1}
+    (row,) = lines_of(tmp_path / ERROR_FILE).values()
+    assert row["error"]["code"] == "request_failed"
+    assert ("overloaded" if b"error" in body else "choices") in row["error"]["message"]
+
+
+def test_half_a_character_costs_its_text_alone(tmp_path: Path) -> None:
+    halves = b'{"choices": [{"message": {"content": "half \\ud83d", "x": NaN}}]}'
+
+    def odd(prompt: str, times: int) -> Reply:
+        if prompt.startswith("1+"):
+            return Reply(status=400, body=b'{"error": {"message": "half \\ud83d"}}')
+        return Reply(body=halves)
+
+    with ChatServer(odd) as server:
+        send(tmp_path, server, range(2))
+
+    answered, refused = tmp_path / OUTPUT_FILE, tmp_path / ERROR_FILE
+    body = lines_of(answered)["sum-0"]["response"]["body"]
+    assert body["choices"] == [{"message": {"content": "half \ufffd", "x": None}}]
+    assert "half \ufffd" in str(lines_of(refused)["sum-1"]["response"]["body"])
