@@ -85,6 +85,9 @@ class PromptBatch(_Strict):
     """Everything that one ``temper batch`` does."""
 
     records: Path
+    delimiter: str | None = Field(
+        default=None, min_length=1, max_length=1, description="Between the cells of a CSV file."
+    )
     output: Path
     prompting: Prompting
     endpoints: list[PromptEndpoint] = []

@@ -1,7 +1,7 @@
 """The answers of OpenAI-compatible servers, read as tolerantly as their servers differ.
 
 Every client reads answers here: evaluations, batches, rollouts, judges and campaigns. An answer has
-choices, or it is no answer. Whatever else is missing or odd is read as far as it makes sense.
+choices, or it is not an answer. Whatever else is missing or odd is read as far as it makes sense.
 """
 
 import json

@@ -47,6 +47,10 @@ Prompts = Annotated[
     Path | None,
     typer.Option(exists=True, dir_okay=False, help=f"The records: {', '.join(FORMATS)}."),
 ]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(help="Delimiter of a CSV file of records; default: detected."),
+]
 TemplateFile = Annotated[
     Path | None,
     typer.Option(exists=True, dir_okay=False, help="YAML with system_prompt or messages."),
@@ -109,6 +113,7 @@ def batch(
     base_url: BaseUrls = None,
     local: Local = False,
     prompts: Prompts = None,
+    delimiter: Delimiter = None,
     template: TemplateFile = None,
     output: Target = None,
     var: Variables = None,
@@ -149,6 +154,11 @@ def batch(
     for path in (prompts, output):
         if path.suffix.lower() not in FORMATS:
             raise typer.BadParameter(f"{path} is not one of {', '.join(FORMATS)}")
+    for path in (prompts, template):
+        if output.exists() and output.samefile(path):
+            raise typer.BadParameter(f"-o {output} is the file {path} that is read")
+    if delimiter is not None and (prompts.suffix.lower() != ".csv" or len(delimiter) != 1):
+        raise typer.BadParameter("--delimiter is one character, for --prompts *.csv")
     sampling: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     sampling |= {"top_p": top_p} if top_p is not None else {}
     sampling |= {"n": n} if n is not None else {}
@@ -160,6 +170,7 @@ def batch(
         raise typer.BadParameter("--reasoning-end needs --label-path")
     request = PromptBatch(
         records=prompts.absolute(),
+        delimiter=delimiter,
         output=output.absolute(),
         prompting=Prompting(
             template=template.absolute(),

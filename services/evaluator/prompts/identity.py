@@ -52,6 +52,7 @@ def _identity(batch: PromptBatch) -> JsonObject:
     models = {endpoint.model for endpoint in batch.endpoints}
     return {
         "records": _digest(batch.records),
+        "delimiter": batch.delimiter,
         "template": _digest(prompting.template),
         "variables": prompting.variables,
         "system message": [prompting.system_text, prompting.template_as_system],

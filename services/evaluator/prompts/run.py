@@ -122,15 +122,13 @@ async def answer(
     ``failed_again`` asks exactly those without an answer again. Raises `TemperError`.
     """
     template = PromptTemplate(batch.prompting)
-    total = sum(1 for _ in read_prompt_records(batch.records))
-    if not total:
-        raise InvalidRequest(f"{batch.records} has no records")
+    total = _checked(batch, template)
     with PromptRows(folder, total) as rows:
         ended = rows.has_answer if failed_again else rows.is_settled
         to_ask = sum(not ended(index) for index in range(total))
         left = (
             (index, record)
-            for index, record in enumerate(read_prompt_records(batch.records))
+            for index, record in enumerate(read_prompt_records(batch.records, batch.delimiter))
             if not ended(index)
         )
         if to_ask and batch.engine is not None:
@@ -147,6 +145,19 @@ async def answer(
                 answering = Answering(batch, template, rows, pool, to_ask)
                 await answering.run(left, min(batch.concurrency, to_ask))
         return f"{_write(batch, rows)} -> {batch.output}"
+
+
+def _checked(batch: PromptBatch, template: PromptTemplate) -> int:
+    """The number of records; raises InvalidRequest if there are none, or none with a field that the
+    template needs."""
+    total, fields = 0, set[str]()
+    for record in read_prompt_records(batch.records, batch.delimiter):
+        total += 1
+        fields.update(record)
+    if not total:
+        raise InvalidRequest(f"{batch.records} has no records")
+    template.check_fields(fields)
+    return total
 
 
 def _write(batch: PromptBatch, rows: PromptRows) -> str:

@@ -47,6 +47,7 @@ class _Raw:
     retry_after: float | None
     is_final: bool
     body: bytes = field(repr=False)
+    location: str | None = None
 
 
 @dataclass(slots=True)
@@ -241,12 +242,17 @@ class JsonService:
             retry_after = response.headers.get("retry-after")
             waiting = None if retry_after is None else seconds_to_wait(retry_after)
             is_final = response.headers.get("x-should-retry") == "false"
-            return _Raw(response.status, waiting, is_final, bytes(body))
+            location = response.headers.get("location")
+            return _Raw(response.status, waiting, is_final, bytes(body), location)
 
     def _refusal(self, url: URL, raw: _Raw) -> ServiceFailed:
         text = self._redacted(raw.body)
+        reason = _reason(text)
+        if raw.location is not None and raw.status < HTTPStatus.BAD_REQUEST:
+            target = self._redacted(raw.location.encode(errors="replace"))
+            reason = f"it redirects to {_short(target)}, which is not followed; use that address"
         return ServiceFailed(
-            f"{url} answered {raw.status}: {_reason(text)}",
+            f"{url} answered {raw.status}: {reason}",
             FailureKind.FINAL if raw.is_final else FailureKind.STATUS,
             status=raw.status,
             body=text,

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from services.contracts.errors import Conflict, JobFailed
+from services.contracts.errors import Conflict, InvalidRequest, JobFailed
 from services.contracts.prompt_batches import PromptBatch, rows_folder
 from services.evaluator.prompts.identity import claimed
 from services.evaluator.prompts.run import answer
+from temper.cli.batch import app
 from tests.support.waiting import wait_for
 from tests.unit.evaluator.chat_server import ChatServer, Reply, Script, add, error
 
@@ -95,7 +97,7 @@ HOSTILE: dict[int, Script] = {
     4: first(lambda: Reply(reset=True)),
     5: first(lambda: Reply(body=b"<html>")),
     6: first(lambda: Reply("12", truncate=True)),
-    7: first(lambda: Reply(body=b'{"choices": [{"message": {"content": "\\ud800"}}]}')),
+    7: first(lambda: Reply(body=b'{"choices": [], "error": null}')),
     8: lambda prompt, asked: Reply(add(prompt, asked).text, delay=0.2),
 }
 """What happens to the row of each last digit."""
@@ -161,6 +163,33 @@ def test_a_record_that_cannot_be_rendered_is_an_error_of_its_row(
 
     assert rows[0]["error"].startswith("Render Error: ")
     assert [row["result"] for row in rows] == [None, "The sum is 2", "The sum is 2"]
+
+
+def test_a_field_that_no_record_has_ends_the_batch_before_the_first_request(
+    tmp_path: Path, server: ChatServer
+) -> None:
+    batch = Batch(tmp_path, 3, server.url)
+    batch.template.write_text("system_prompt: '{{ left }}+{{ rigth }}='")
+
+    with pytest.raises(InvalidRequest, match="no record has the field 'rigth'"):
+        batch.run()
+
+    assert server.asked.total() == 0
+
+
+@pytest.mark.parametrize("role", ["records", "template"])
+def test_a_file_that_is_read_is_never_the_output(
+    tmp_path: Path, server: ChatServer, role: str
+) -> None:
+    batch = Batch(tmp_path, 3, server.url)
+    batch.output = tmp_path / "alias.json"
+    batch.output.symlink_to(getattr(batch, role))
+    before = batch.output.read_bytes()
+
+    result = CliRunner().invoke(app, command(batch, server)[4:])
+
+    assert result.exit_code == 2
+    assert batch.output.read_bytes() == before
 
 
 def test_rows_go_to_another_endpoint_when_one_fails(tmp_path: Path, server: ChatServer) -> None:

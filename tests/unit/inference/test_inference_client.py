@@ -151,6 +151,12 @@ def test_a_client_error_is_not_retried(server: ScriptedServer, status: int) -> N
     assert len(server.requests) == 1
 
 
+def test_a_redirect_is_reported_with_its_target(server: ScriptedServer) -> None:
+    server.script = [answer(302, b"", location="https://elsewhere/v1/chat/completions")]
+
+    assert "it redirects to https://elsewhere/v1/" in refused(server.url).message
+
+
 def test_should_retry_false_prevents_a_retry(server: ScriptedServer) -> None:
     server.script = [answer(409, {}, x_should_retry="false")]
 

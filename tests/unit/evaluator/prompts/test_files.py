@@ -95,7 +95,7 @@ def test_records_of_a_spreadsheet_have_the_names_of_its_first_row(tmp_path: Path
 
     records = list(read_prompt_records(tmp_path / "in.xlsx"))
 
-    assert records == [{"query": "x", "数": 3}, {"query": "y", "数": None}]
+    assert records == [{"query": "x", "数": 3}, {"query": "y", "数": ""}]
 
 
 def test_a_csv_cell_may_hold_lines_and_commas(tmp_path: Path) -> None:
@@ -103,6 +103,51 @@ def test_a_csv_cell_may_hold_lines_and_commas(tmp_path: Path) -> None:
         csv.writer(file).writerows([["query"], ["a,\nb"]])
 
     assert list(read_prompt_records(tmp_path / "in.csv")) == [{"query": "a,\nb"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "records"),
+    [
+        ("a;b\n1,5;2\n", [{"a": "1,5", "b": "2"}]),
+        ("a\tb\n1\t\n", [{"a": "1", "b": ""}]),
+        ("a|b\n1|2;3\n", [{"a": "1", "b": "2;3"}]),
+        ("a,b\n1;2,3\n4,\n", [{"a": "1;2", "b": "3"}, {"a": "4", "b": ""}]),
+        ("a,b,c\n1\n", [{"a": "1", "b": "", "c": ""}]),
+        ("question\nWhat; and why, please?\n", "has more than 1 columns"),
+        ('question\n"What; and why, please?"\n', [{"question": "What; and why, please?"}]),
+        ("a;b,c\n1;2,3\n", "may be ',' and ';': give --delimiter"),
+    ],
+)
+def test_the_delimiter_of_a_csv_file_is_detected(
+    tmp_path: Path, content: str, records: object
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text(content)
+
+    if isinstance(records, str):
+        with pytest.raises(UnreadableFile, match=records):
+            list(read_prompt_records(path))
+    else:
+        assert list(read_prompt_records(path)) == records
+
+
+def test_the_delimiter_of_a_csv_file_may_be_given(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a;b,c\n1;2,3\n")
+
+    assert list(read_prompt_records(tmp_path / "in.csv", ";")) == [{"a": "1", "b,c": "2,3"}]
+
+
+def test_csv_begins_with_the_mark_by_which_excel_knows_utf_8(tmp_path: Path) -> None:
+    assert written(tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbfindex,")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_a_text_cuts_no_line(tmp_path: Path, suffix: str) -> None:
+    row = {**ROWS[0], "result": "a\u2028b\u2029c\x85d"}
+    text = written(tmp_path / f"out{suffix}", [row]).read_text(encoding="utf-8")
+
+    assert "a\\u2028b\\u2029c\\u0085d" in text
+    assert len(text.splitlines()) == len(text.split("\n")) - text.endswith("\n")
 
 
 @pytest.mark.parametrize(

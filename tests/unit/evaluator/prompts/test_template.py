@@ -38,11 +38,70 @@ def test_the_published_template_renders_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_fields_are_variables_as_they_stand(tmp_path: Path) -> None:
-    prompt = template(tmp_path, yaml_of("{{ query }} {{ items[0].价 }} {{ missing }}|"))
+    prompt = template(tmp_path, yaml_of("{{ query }} {{ items[0].价 }} {{ empty }}|"))
 
-    messages = prompt.render({"query": "<b>", "items": [{"价": 9.6}]})
+    messages = prompt.render({"query": "<b>", "items": [{"价": 9.6}], "empty": None})
 
     assert messages[1]["content"] == "<b> 9.6 |"
+
+
+def test_a_dot_leads_to_fields_and_not_to_methods(tmp_path: Path) -> None:
+    prompt = template(
+        tmp_path, yaml_of("{{ order.items }} {% for k in order %}{{ k }}{% endfor %}")
+    )
+
+    assert prompt.render({"order": {"items": "two"}})[1]["content"] == "two items"
+    with pytest.raises(RenderFailed, match="no attribute 'items'"):
+        prompt.render({"order": {"other": 1}})
+    with pytest.raises(RenderFailed, match="title is a function"):
+        template(tmp_path, yaml_of("{{ name.title }}")).render({"name": "a"})
+    assert (
+        template(
+            tmp_path, yaml_of("{{ n.strip() }}{% for i in x %}{{ loop.index }}{% endfor %}")
+        ).render({"n": " a ", "x": "bc"})[1]["content"]
+        == "a12"
+    )
+
+
+def test_a_field_that_a_record_lacks_is_an_error_of_that_record(tmp_path: Path) -> None:
+    prompt = template(
+        tmp_path, yaml_of("{{ a }}{{ b | default('-') }}{% if c is defined %}c{% endif %}")
+    )
+
+    assert prompt.render({"a": 1})[1]["content"] == "1-"
+    with pytest.raises(RenderFailed, match="'a' is undefined"):
+        prompt.render({"b": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("{{ querry }}", {}, "no record has the field 'querry'; the fields are history, query"),
+        ("{{ a }}", {"variables": {"a": "histroy"}}, "variable a: no record has .*'histroy'"),
+        ("{{ query }} {{ note | default('') }} {{ x if x is defined }}", {}, None),
+        (
+            "{% set q = query %}{% for h in history %}{{ h }}{{ q }}{{ loop.index }}{% endfor %}",
+            {},
+            None,
+        ),
+    ],
+)
+def test_a_field_that_no_record_has_is_refused(
+    tmp_path: Path, text: str, options: dict[str, object], message: str | None
+) -> None:
+    prompt = template(tmp_path, yaml_of(text), **options)
+
+    if message is None:
+        prompt.check_fields({"history", "query"})
+    else:
+        with pytest.raises(InvalidRequest, match=message):
+            prompt.check_fields({"history", "query"})
+
+
+def test_the_published_variables_need_one_of_their_fields(tmp_path: Path) -> None:
+    template(tmp_path, yaml_of(PUBLISHED)).check_fields({"当前query"})
+    with pytest.raises(InvalidRequest, match="'cargo_info'"):
+        template(tmp_path, yaml_of(PUBLISHED)).check_fields({"history", "query"})
 
 
 def test_variables_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) -> None:
