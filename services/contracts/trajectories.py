@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from services.contracts.base import JsonObject, Resource
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.tool_runs import ToolRun
 
 KEPT_REPLY_CHARACTERS = 65_536
@@ -38,6 +39,12 @@ class ToolCallRecord(Resource):
     reply_characters: int = Field(default=0, description="Length of the whole reply.")
     shown: str | None = Field(default=None, description="The reply, or the error, as inserted.")
     error: str | None = None
+    cause: InfrastructureCause | None = Field(
+        default=None, description="Set where the infrastructure failed, not the call."
+    )
+    failures: int = Field(
+        default=0, description="Failures of the infrastructure, repaired by a repeat or not."
+    )
     attempts: int = 0
     started: float = 0.0
     seconds: float = 0.0
@@ -88,6 +95,7 @@ class FinishReason(StrEnum):
     REPLY_TOO_LONG = "reply_too_long"  # a tool's reply did not fit into the budget
     CALLS_SPENT = "calls_spent"  # the model called again after its last call
     TOOL_ERROR = "tool_error"  # a call failed, and on_tool_error is stop
+    TOOL_UNAVAILABLE = "tool_unavailable"  # the infrastructure failed a call, after all repeats
     PROMPT_REFUSED = "prompt_refused"  # the chat template refused it, or it leaves no room
     ENGINE_FAILED = "engine_failed"  # the model's server did not answer
     INTERNAL_ERROR = "internal_error"  # a bug in Temper, recorded as data
@@ -96,6 +104,7 @@ class FinishReason(StrEnum):
     def is_failure(self) -> bool:
         """Whether the record is not a sample of the policy."""
         return self in {
+            FinishReason.TOOL_UNAVAILABLE,
             FinishReason.PROMPT_REFUSED,
             FinishReason.ENGINE_FAILED,
             FinishReason.INTERNAL_ERROR,
@@ -136,6 +145,19 @@ class Trajectory(Resource):
     reward: float | None = Field(default=None, description="Weighted sum of the components.")
     reward_components: dict[str, float] = Field(default_factory=dict)
     reward_error: str | None = Field(default=None, description="Why there is no reward.")
+    left_out: LeftOut | None = Field(
+        default=None,
+        description="Set where the infrastructure lost the rollout or its reward: it then counts "
+        "in no advantage, loss, score or mean.",
+    )
+    infrastructure_failures: dict[str, int] = Field(
+        default_factory=dict,
+        description="Failures of the infrastructure by source, those that a repeat repaired "
+        "included.",
+    )
+    plays: int = Field(
+        default=1, description="How often it was played because a tool was unavailable."
+    )
     created_at: float = Field(default=0.0, description="When it began, in seconds of the epoch.")
     seconds: float = 0.0
     model_seconds: float = 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.base import JsonObject
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.rewards import CodeTestsReward
 from services.contracts.sandbox import Language, RunStatus
 from services.contracts.sandbox_cases import (
@@ -78,7 +79,8 @@ class CodeTests:
             raise RewardFailed(error.message) from error
         failed = [case for case in answer.cases if case.status is CaseStatus.SANDBOX_ERROR]
         if failed or answer.status is RunStatus.SANDBOX_ERROR:
-            raise RewardFailed(f"the sandbox failed: {answer.message or 'no reason was given'}")
+            told = f"the sandbox failed: {answer.message or 'no reason was given'}"
+            raise RewardFailed(told, cause=InfrastructureCause.SERVICE_ERROR)
         return answer.cases
 
 

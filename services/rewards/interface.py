@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory, Turn
+from services.inference.causes import cause_of
 from services.metrics.extraction import strip_reasoning
 
 
@@ -31,9 +33,25 @@ class RewardFailed(TemperError):
 
     code = "reward_failed"
 
-    def __init__(self, message: str, kind: RewardFailureKind = RewardFailureKind.OTHER) -> None:
+    def __init__(
+        self,
+        message: str,
+        kind: RewardFailureKind = RewardFailureKind.OTHER,
+        cause: InfrastructureCause | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
+        self._infrastructure = cause
+
+    @property
+    def cause(self) -> InfrastructureCause | None:
+        """What the infrastructure failed at: as given, or as the error says that this one was
+        raised from. None where the row, the answer or a user's function is at fault."""
+        if self._infrastructure is not None or self.__cause__ is None:
+            return self._infrastructure
+        if isinstance(self.__cause__, RewardFailed):
+            return self.__cause__.cause
+        return cause_of(self.__cause__)
 
 
 @dataclass(frozen=True)
@@ -135,9 +153,9 @@ class Sample:
 
     @property
     def tool_turns(self) -> int:
-        """Number of turns in which a tool was called."""
+        """Number of turns in which a tool answered."""
         return sum(
-            any(call.outcome is not CallOutcome.DROPPED for call in turn.calls)
+            any(call.outcome is CallOutcome.ANSWERED for call in turn.calls)
             for turn in self.trajectory.turns
         )
 

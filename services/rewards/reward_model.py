@@ -91,9 +91,10 @@ class RewardModel:
             scores = await self._scores([pending.conversation for pending in batch])
         except Exception as error:
             message = error.message if isinstance(error, RewardFailed) else self._told(repr(error))
+            cause = error.cause if isinstance(error, RewardFailed) else None
             for pending in batch:
                 if not pending.score.done():
-                    pending.score.set_exception(RewardFailed(message))
+                    pending.score.set_exception(RewardFailed(message, cause=cause))
             return
         for pending, score in zip(batch, scores, strict=True):
             if not pending.score.done():

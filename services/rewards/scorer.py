@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.rewards import WeightedReward
 from services.contracts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
@@ -23,9 +25,9 @@ class Scorer(Protocol):
     async def score(self, trajectory: Trajectory) -> Trajectory:
         """A copy with ``reward``, ``reward_components`` and ``reward_error``.
 
-        A failing component leaves no reward but its reason; the scores of the others are kept. A
-        failed rollout is not scored and has no reward either. Raises only
-        ``CancelledError``.
+        A failing component leaves no reward but its reason; the scores of the others are kept.
+        If the infrastructure failed it, the sample is ``left_out``. A failed rollout is not scored
+        and has no reward either. Raises only ``CancelledError``.
         """
         ...
 
@@ -73,24 +75,27 @@ class _WeightedSum:
             return _with_reward(trajectory, {}, None, f"the rollout failed: {what}")
         sample = Sample.of(trajectory)
         answers = await asyncio.gather(*(_ask(part, sample) for part in self._parts))
-        scores = {name: answer for name, answer in answers if not isinstance(answer, str)}
-        errors = [f"{name}: {answer}" for name, answer in answers if isinstance(answer, str)]
-        if errors:
-            return _with_reward(trajectory, scores, None, "; ".join(errors))
+        scores = {name: answer for name, answer in answers if not isinstance(answer, RewardFailed)}
+        failed = {name: answer for name, answer in answers if isinstance(answer, RewardFailed)}
+        if failed:
+            errors = [f"{name}: {error.message}" for name, error in failed.items()]
+            unrewarded = _with_reward(trajectory, scores, None, "; ".join(errors))
+            return _left_out(unrewarded, failed)
         reward = _sum([part.weight * scores[part.name] for part in self._parts])
         error = None if reward is not None else "the weighted sum is not a finite number"
         return _with_reward(trajectory, scores, reward, error)
 
 
-async def _ask(part: _Weighted, sample: Sample) -> tuple[str, float | str]:
+async def _ask(part: _Weighted, sample: Sample) -> tuple[str, float | RewardFailed]:
     """The component's score, or the reason why there is none."""
     try:
         score: Score = await part.component.score(sample)
     except RewardFailed as error:
-        return part.name, error.message
+        return part.name, error
     except Exception as error:
         logger.exception("reward %s of trajectory %s", part.name, sample.trajectory.id)
-        return part.name, f"internal error: {type(error).__name__}"
+        message = f"internal error: {type(error).__name__}"
+        return part.name, RewardFailed(message, cause=InfrastructureCause.INTERNAL_ERROR)
     return part.name, score.value
 
 
@@ -107,4 +112,25 @@ def _with_reward(
 ) -> Trajectory:
     return trajectory.model_copy(
         update={"reward": reward, "reward_components": scores, "reward_error": error}
+    )
+
+
+REWARD = "reward:"
+"""Precedes the name of a reward as the source of a failure."""
+
+
+def _left_out(trajectory: Trajectory, failed: dict[str, RewardFailed]) -> Trajectory:
+    """Leave a trajectory out if the infrastructure failed one of its rewards."""
+    lost = {
+        name: LeftOut(source=f"{REWARD}{name}", cause=error.cause, message=error.message)
+        for name, error in failed.items()
+        if error.cause is not None
+    }
+    if not lost:
+        return trajectory
+    failures = Counter(trajectory.infrastructure_failures)
+    failures.update(each.source for each in lost.values())
+    first = next(iter(lost.values()))
+    return trajectory.model_copy(
+        update={"left_out": first, "infrastructure_failures": dict(failures)}
     )

@@ -1,10 +1,15 @@
 """The multi-turn loop: sample a turn, execute its tool calls, insert their truncated replies,
-repeat."""
+repeat.
+
+A rollout that the infrastructure failed is played again, and left out if that does not help
+(docs/failures.md)."""
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.multi_turn import CountedCalls, MultiTurn, OnToolError, TruncateSide
 from services.contracts.trajectories import (
     KEPT_REPLY_CHARACTERS,
@@ -15,6 +20,7 @@ from services.contracts.trajectories import (
     Turn,
 )
 from services.core.ids import new_id
+from services.inference.causes import cause_of
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.activity import Activity, Phase
 from services.rollouts.models.base import Conversation, ConversationModel
@@ -24,6 +30,11 @@ from services.rollouts.recording import CallRun, Recording, RolloutEnd
 from services.rollouts.tools.base import Toolbox
 
 _log = logging.getLogger(__name__)
+
+MAX_PLAYS = 3
+"""How often a rollout is played, if a tool is unavailable each time."""
+ENGINE = "engine"
+TEMPER = "temper"
 
 
 class Rollouts:
@@ -56,20 +67,34 @@ class Rollouts:
         ``CancelledError`` is raised.
 
         The same ``seed`` may be used for many rollouts: each turn of each sample derives its own,
-        from ``seed_index`` or else the index of the prompt.
+        from ``seed_index`` or else the index of the prompt. A rollout whose tool is unavailable is
+        played again from its prompt, with the same seeds, up to `MAX_PLAYS` times.
         """
         name = trajectory_id or new_id("traj")
-        recording = Recording(name, prompt, self._schemas, sample_index, seed, seed_index)
+        failures: Counter[str] = Counter()
+        for plays in range(1, MAX_PLAYS + 1):
+            recording = Recording(name, prompt, self._schemas, sample_index, seed, seed_index)
+            ending = await self._play_once(recording, prompt)
+            failures += _failures(recording, ending)
+            lost = ending.left_out
+            again = ending.reason is FinishReason.TOOL_UNAVAILABLE and lost and lost.cause.may_pass
+            if not again or plays == MAX_PLAYS:
+                break
+        played = {"infrastructure_failures": dict(failures), "plays": plays}
+        return recording.trajectory(ending).model_copy(update=played)
+
+    async def _play_once(self, recording: Recording, prompt: Prompt) -> RolloutEnd:
         try:
             begun = self._model.begin(recording, prompt, self._schemas)
-            ending = begun if isinstance(begun, RolloutEnd) else await self._play(begun, recording)
+            return begun if isinstance(begun, RolloutEnd) else await self._play(begun, recording)
         except EngineFailed as error:
-            ending = RolloutEnd(FinishReason.ENGINE_FAILED, error.message, error.status)
+            return _engine_failed(error)
         except Exception as error:
             _log.exception("the rollout of prompt %d failed", prompt.index)
             cause = _first(error)
-            ending = RolloutEnd(FinishReason.INTERNAL_ERROR, f"{type(cause).__name__}: {cause}")
-        return recording.trajectory(ending)
+            message = f"{type(cause).__name__}: {cause}"
+            lost = LeftOut(source=TEMPER, cause=InfrastructureCause.INTERNAL_ERROR, message=message)
+            return RolloutEnd(FinishReason.INTERNAL_ERROR, message, left_out=lost)
 
     async def _play(self, conversation: Conversation, recording: Recording) -> RolloutEnd:
         while True:
@@ -83,7 +108,7 @@ class Rollouts:
             said = await conversation.turn()
         turn, calls = said.turn, said.calls
         if turn.finish_reason == "abort":
-            return RolloutEnd(FinishReason.ENGINE_FAILED, "the engine aborted the turn")
+            return _engine_failed(EngineFailed("the engine aborted the turn"))
         if not calls:
             ended = turn.finish_reason == "stop"
             return RolloutEnd(FinishReason.ANSWERED if ended else FinishReason.LENGTH)
@@ -113,6 +138,11 @@ class Rollouts:
         runs = [task.result() for task in tasks]
         recording.add_tool_time(recording.clock() - begun)
         turn.calls += (run.record for run in runs)
+        for record in (run.record for run in runs):
+            if record.cause is not None:
+                message = f"{record.name}: {record.error}"
+                lost = LeftOut(source=record.name, cause=record.cause, message=message)
+                return RolloutEnd(FinishReason.TOOL_UNAVAILABLE, message, left_out=lost)
         if self._settings.on_tool_error is OnToolError.STOP:
             failed = next((run.record for run in runs if run.record.outcome.is_error), None)
             if failed is not None:
@@ -130,6 +160,8 @@ class Rollouts:
             reply=reply.text[:KEPT_REPLY_CHARACTERS] if answered else None,
             reply_characters=len(reply.text) if answered else 0,
             error=reply.error,
+            cause=reply.cause,
+            failures=reply.failures,
             attempts=reply.attempts,
             started=started,
             seconds=clock() - started,
@@ -138,6 +170,25 @@ class Rollouts:
         settings = self._settings
         limit, side = settings.max_tool_response_length, settings.tool_response_truncate_side
         return CallRun(record, truncated(reply.text, limit, side))
+
+
+def _engine_failed(error: EngineFailed) -> RolloutEnd:
+    """The engine gave no turn; a request that it rejected is the sample's own failure."""
+    lost = None
+    cause = cause_of(error) or (InfrastructureCause.SERVICE_ERROR if error.status is None else None)
+    if cause is not None:
+        lost = LeftOut(source=ENGINE, cause=cause, message=error.message)
+    return RolloutEnd(FinishReason.ENGINE_FAILED, error.message, error.status, lost)
+
+
+def _failures(recording: Recording, ending: RolloutEnd) -> Counter[str]:
+    """Failures of the infrastructure in one play, by source."""
+    failures: Counter[str] = Counter()
+    for call in (call for turn in recording.turns for call in turn.calls):
+        failures[call.name] += call.failures
+    if ending.left_out is not None and ending.reason is not FinishReason.TOOL_UNAVAILABLE:
+        failures[ending.left_out.source] += 1
+    return +failures
 
 
 def _first(error: Exception) -> Exception:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from services.contracts.base import JsonObject
+from services.contracts.infrastructure import LeftOut
 from services.contracts.trajectories import FinishReason, ToolCallRecord, Trajectory, Turn
 from services.inference.token_engine.base import EngineFailed, SampledTokens
 from services.rollouts.prompts import Prompt
@@ -19,11 +20,12 @@ NOT_SAMPLED = -1
 @dataclass(frozen=True)
 class RolloutEnd:
     """Why a rollout ended; ``error`` has details of a failure, ``status`` the engine's HTTP
-    status."""
+    status; ``left_out`` is set where the infrastructure failed it."""
 
     reason: FinishReason
     error: str | None = None
     status: int | None = None
+    left_out: LeftOut | None = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,7 @@ class Recording:
             finish_reason=ending.reason,
             error=ending.error,
             status_code=ending.status,
+            left_out=ending.left_out,
             created_at=self._created_at,
             seconds=self.clock(),
             model_seconds=sum(turn.seconds for turn in self.turns),

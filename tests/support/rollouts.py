@@ -3,11 +3,12 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.trajectories import CallOutcome
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.rollouts.chat.conversations import ChatTokens, DemonstrationTokens
@@ -130,6 +131,9 @@ class FunctionToolbox:
             return _failed(CallOutcome.INVALID_ARGUMENTS, "no JSON object", attempts=0)
         try:
             text = await self.functions[name](**arguments)
+        except ToolDown as error:
+            failed = _failed(CallOutcome.FAILED, str(error), attempts=3)
+            return replace(failed, cause=InfrastructureCause.REFUSED, failures=1)
         except ToolBroke as error:
             return _failed(CallOutcome.FAILED, str(error), attempts=3)
         return ToolReply(CallOutcome.ANSWERED, text, None, 1, 0.0)
@@ -140,6 +144,10 @@ class FunctionToolbox:
 
 class ToolBroke(Exception):
     """What a function raises to fail its call."""
+
+
+class ToolDown(Exception):
+    """What a function raises where the infrastructure fails its call."""
 
 
 def _failed(outcome: CallOutcome, error: str, *, attempts: int) -> ToolReply:

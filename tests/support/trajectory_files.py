@@ -22,5 +22,8 @@ def _trajectory(row: JsonObject) -> Trajectory:
             for name in ("arguments", "run"):
                 if call[name] is not None:
                     call[name] = json.loads(call[name])
-    row["reward_components"] = dict(row["reward_components"])
+    for name in ("reward_components", "infrastructure_failures"):
+        row[name] = dict(row[name])
+    if row["left_out"] is not None:
+        row["left_out"] = json.loads(row["left_out"])
     return Trajectory.model_validate(row)

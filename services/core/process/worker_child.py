@@ -1,7 +1,8 @@
 """The child's half of `worker_pool`: answers requests on standard input, one at a time.
 
 Both streams carry JSON lines: first {"ready": true} or {"error": reason}, then {"value": answer} or
-{"error": reason} for each request. What the code prints goes to standard error.
+{"error": reason, "unavailable": true or false} for each request, the latter for a ConnectionError
+or a TimeoutError. What the code prints goes to standard error.
 
 Run as ``python -m services.core.process.worker_child package.module.function`` it calls that
 function; other children, such as a reward model's, call `serve`.
@@ -42,7 +43,8 @@ def serve(load: Callable[[], Answer]) -> None:
         try:
             reply = json.dumps({"value": answer(json.loads(line))})
         except Exception as error:
-            reply = json.dumps({"error": _reason(error)})
+            unavailable = isinstance(error, (ConnectionError, TimeoutError))
+            reply = json.dumps({"error": _reason(error), "unavailable": unavailable})
         _send(answers, reply)
 
 

@@ -38,6 +38,19 @@ class WorkerTimedOut(WorkerFailed):
     code = "worker_timed_out"
 
 
+class WorkerEnded(WorkerFailed):
+    """The child's process ended before it answered."""
+
+
+class WorkerRaised(WorkerFailed):
+    """The function raised; ``unavailable``: a `ConnectionError` or a `TimeoutError`, with which it
+    says that what it depends on is unavailable."""
+
+    def __init__(self, message: str, *, unavailable: bool) -> None:
+        super().__init__(message)
+        self.unavailable = unavailable
+
+
 class WorkerPool:
     """At most ``size`` children of ``command``, started on demand and kept until the block ends.
 
@@ -91,7 +104,8 @@ class WorkerPool:
                 raise WorkerFailed("gave no answer")
             self._idle.append(process)
         if "error" in answer:
-            raise WorkerFailed(f"raised {answer['error']}")
+            unavailable = answer.get("unavailable") is True
+            raise WorkerRaised(f"raised {answer['error']}", unavailable=unavailable)
         return answer["value"]
 
     async def _idle_or_new(self) -> Process:
@@ -131,7 +145,7 @@ class WorkerPool:
             raise WorkerTimedOut(f"did not answer within {seconds:g} s") from None
         except ConnectionError:
             await self._kill(process)
-            raise WorkerFailed("ended its process") from None
+            raise WorkerEnded("ended its process") from None
         except ValueError:
             await self._kill(process)
             raise WorkerFailed("gave no answer: its output is not JSON") from None
@@ -216,20 +230,20 @@ class FunctionPool(WorkerPool):
         try:
             await super().start()
         except WorkerFailed as error:
-            raise FunctionFailed(f"{self._path} cannot be imported: {error.message}") from None
+            raise FunctionFailed(f"{self._path} cannot be imported: {error.message}") from error
 
     async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
         """The function's value, which is JSON, for the arguments in ``request``. The timeout covers
         the call alone, not the wait for a process and its start. Raises `FunctionFailed`."""
         try:
             return await super().call(request, timeout)
-        except WorkerTimedOut:
+        except WorkerTimedOut as error:
             message = f"{self._path} did not return within {timeout:g} s"
-            raise FunctionTimedOut(message) from None
+            raise FunctionTimedOut(message) from error
         except WorkerNotStarted as error:
-            raise FunctionFailed(f"{self._path} cannot be imported: {error.message}") from None
+            raise FunctionFailed(f"{self._path} cannot be imported: {error.message}") from error
         except WorkerFailed as error:
-            raise FunctionFailed(f"{self._path} {error.message}") from None
+            raise FunctionFailed(f"{self._path} {error.message}") from error
 
 
 def _search_path(folder: Path | None) -> str:

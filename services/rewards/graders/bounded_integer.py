@@ -66,7 +66,7 @@ class BoundedInteger:
         return {"math_verify": float(is_equal), AGREES: float(is_equal == (value == 1.0))}
 
     async def _judged(self, sample: Sample, value: float) -> dict[str, float]:
-        """The score with the judge, never lower; if the judge fails, the score of the rule."""
+        """The score with the judge, never lower; none if the judge fails."""
         if self._judge is None:
             return {}
         if value == 1.0:
@@ -74,5 +74,5 @@ class BoundedInteger:
         try:
             judged = await self._judge.score(sample)
         except RewardFailed:
-            return {"with_judge": value, "judge_failed": 1.0}
+            return {"judge_failed": 1.0}
         return {"with_judge": judged.value, "judge_failed": 0.0}

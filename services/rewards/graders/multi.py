@@ -218,7 +218,7 @@ class Multi:
         try:
             return await grader.score(sample)
         except RewardFailed as error:
-            return RewardFailed(f"{name}: {error.message}", error.kind)
+            return RewardFailed(f"{name}: {error.message}", error.kind, error.cause)
 
     def _combine(self, scores: Mapping[str, Score]) -> Score:
         parts = {name: score.value for name, score in scores.items()}

@@ -5,6 +5,7 @@ import json
 import secrets
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.openai_graders import PythonGrader
 from services.contracts.sandbox import CommandStatus, Language, RunCodeResponse, RunStatus
 from services.inference.clients.json_service import JsonService
@@ -57,7 +58,9 @@ class PythonProgram:
             raise RewardFailed(error.message, RewardFailureKind.PYTHON_SERVER) from error
         if answer.status is RunStatus.SANDBOX_ERROR:
             message = answer.message or "the sandbox failed"
-            raise RewardFailed(message, RewardFailureKind.PYTHON_SERVER)
+            raise RewardFailed(
+                message, RewardFailureKind.PYTHON_SERVER, InfrastructureCause.SERVICE_ERROR
+            )
         return Score(_read(answer, token))
 
 

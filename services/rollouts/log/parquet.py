@@ -21,6 +21,8 @@ _CALL = pa.struct(
         ("reply_characters", pa.int64()),
         ("shown", pa.string()),
         ("error", pa.string()),
+        ("cause", pa.string()),
+        ("failures", pa.int32()),
         ("attempts", pa.int32()),
         ("started", pa.float64()),
         ("seconds", pa.float64()),
@@ -63,6 +65,9 @@ SCHEMA = pa.schema(
         ("reward", pa.float64()),
         ("reward_components", pa.map_(pa.string(), pa.float64())),
         ("reward_error", pa.string()),
+        ("left_out", pa.string()),
+        ("infrastructure_failures", pa.map_(pa.string(), pa.int32())),
+        ("plays", pa.int32()),
         ("created_at", pa.float64()),
         ("seconds", pa.float64()),
         ("model_seconds", pa.float64()),
@@ -72,7 +77,8 @@ SCHEMA = pa.schema(
 """Columns of ``trajectories.parquet``: the fields of `Trajectory`. Free-form values (messages,
 tools, extra, arguments and runs of calls) are JSON strings."""
 
-_JSON_COLUMNS = ("messages", "tools", "extra")
+_JSON_COLUMNS = ("messages", "tools", "extra", "left_out")
+_MAP_COLUMNS = ("reward_components", "infrastructure_failures")
 _JSON_OF_CALLS = ("arguments", "run")
 _GROUP_ROWS = 512
 _GROUP_TOKENS = 2_000_000
@@ -115,12 +121,13 @@ def _row(trajectory: Trajectory) -> JsonObject:
     """The values of the columns."""
     row = trajectory.model_dump(exclude={"object"})
     for name in _JSON_COLUMNS:
-        row[name] = _text(row[name])
+        row[name] = None if row[name] is None else _text(row[name])
     for call in _calls(row):
         for name in _JSON_OF_CALLS:
             if call[name] is not None:
                 call[name] = _text(call[name])
-    row["reward_components"] = list(row["reward_components"].items())
+    for name in _MAP_COLUMNS:
+        row[name] = list(row[name].items())
     return row
 
 

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.contracts.base import JsonObject
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.tool_runs import KEPT_ANSWER_CHARACTERS, RequestFailure, ToolRun
 from services.contracts.trajectories import CallOutcome
+from services.inference.causes import cause_of
 from services.inference.clients.retries import FailureKind, ServiceFailed
 
 
@@ -16,7 +18,8 @@ class ToolReply:
     ``text`` is what the model reads, at most 8 Mi characters of valid UTF-8: the tool's reply, or
     an error phrased for a model. ``error`` is phrased for a person, None if the tool answered.
     ``attempts`` counts requests; ``seconds`` includes the wait for a free slot of the tool. ``run``
-    is the program, search or failed request behind it, if there was one.
+    is the program, search or failed request behind it, if there was one. ``cause`` is set where the
+    infrastructure failed; ``failures`` counts how often it did, also before a repeat succeeded.
     """
 
     outcome: CallOutcome
@@ -25,6 +28,8 @@ class ToolReply:
     attempts: int
     seconds: float
     run: ToolRun | None = None
+    cause: InfrastructureCause | None = None
+    failures: int = 0
 
 
 class Toolbox(Protocol):
@@ -59,6 +64,11 @@ class ToolResult:
 class ToolBackend(Protocol):
     """One tool, ready for calls."""
 
+    @property
+    def idempotent(self) -> bool:
+        """Whether a call may be repeated when its outcome is unknown."""
+        ...
+
     async def run(self, arguments: JsonObject) -> ToolResult:
         """Call it once; raises `ToolError`."""
         ...
@@ -76,7 +86,7 @@ SHOWN_CHARACTERS = 500
 
 class ToolError(Exception):
     """A call failed. ``text`` is for the model, ``error`` for a person; ``run`` is the request to a
-    service and its answer, if there was one."""
+    service and its answer, if there was one; ``cause`` is set where the infrastructure failed."""
 
     def __init__(
         self,
@@ -85,6 +95,7 @@ class ToolError(Exception):
         error: str,
         attempts: int,
         run: ToolRun | None = None,
+        cause: InfrastructureCause | None = None,
     ) -> None:
         super().__init__(error)
         self.outcome = outcome
@@ -92,6 +103,7 @@ class ToolError(Exception):
         self.error = error
         self.attempts = attempts
         self.run = run
+        self.cause = cause
 
 
 def bad_arguments(problem: str) -> ToolError:
@@ -116,7 +128,7 @@ def service_error(failed: ServiceFailed, run: ToolRun | None = None) -> ToolErro
         text = "Error: the tool gave an answer that cannot be read."
     elif failed.kind is FailureKind.BROKEN_OFF:
         text = "Error: the tool broke off its answer."
-    return ToolError(outcome, text, failed.message, failed.attempts, run)
+    return ToolError(outcome, text, failed.message, failed.attempts, run, cause_of(failed))
 
 
 def request_failure(failed: ServiceFailed) -> RequestFailure:

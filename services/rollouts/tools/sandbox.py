@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection
 
 from services.contracts.base import JsonObject
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.sandbox import (
     CommandResult,
     CommandStatus,
@@ -58,6 +59,8 @@ class SandboxTool:
     timeout, the latter up to the configured one.
     """
 
+    idempotent = True
+
     def __init__(
         self,
         service: JsonService,
@@ -83,13 +86,30 @@ class SandboxTool:
         response = answer.value
         ran = _completed(asked, response)
         if response.status is RunStatus.SANDBOX_ERROR:
-            text = f"Error: the code could not be run: {response.message[:500]}"
-            raise ToolError(CallOutcome.FAILED, text, response.message[:2000], answer.attempts, ran)
+            raise self._sandbox_error(response, answer.attempts, ran)
         return ToolResult(self._reply(response, timeout), answer.attempts, ran)
 
     async def probe(self) -> None:
         """Run a program."""
         await self.run({"code": "print(1)"})
+
+    def _sandbox_error(
+        self, response: RunCodeResponse, attempts: int, ran: ProgramRun
+    ) -> ToolError:
+        """The sandbox failed; but if nothing was begun, its language is not installed, which the
+        model may have chosen."""
+        text = f"Error: the code could not be run: {response.message[:500]}"
+        begun = response.compile_result is not None or response.run_result is not None
+        if begun:
+            cause = InfrastructureCause.SERVICE_ERROR
+        elif "language" in self._declared:
+            return ToolError(
+                CallOutcome.INVALID_ARGUMENTS, text, response.message[:2000], attempts, ran
+            )
+        else:
+            cause = InfrastructureCause.MISCONFIGURED
+        message = response.message[:2000]
+        return ToolError(CallOutcome.FAILED, text, message, attempts, ran, cause)
 
     def _body(self, arguments: JsonObject, timeout: float) -> JsonObject:
         code = arguments.get("code")

@@ -60,6 +60,8 @@ class SearchTool:
     with each search.
     """
 
+    idempotent = True
+
     def __init__(self, service: JsonService, config: SearchConfig, *, own: bool) -> None:
         self._service = service
         self._own = own

@@ -3,15 +3,17 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
 from services.contracts.base import JsonObject
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import FunctionPool, check_function_allowed
+from services.inference.clients.retries import Retries
 from services.rollouts.tools.base import (
     UNAVAILABLE,
     ToolBackend,
@@ -43,15 +45,21 @@ LONGEST_TEXT = 8 * 2**20
 """Characters."""
 SLOT_TIMEOUT = 900.0
 """Maximum seconds that a call waits for a free slot of its tool."""
+REPEAT_SECONDS = 60.0
+"""How long an idempotent call is repeated after the infrastructure first failed it."""
+_WAITS = Retries(attempts=1, deadline_seconds=REPEAT_SECONDS, first_wait_seconds=1.0)
 
 
 @asynccontextmanager
 async def open_toolbox(
-    tools: Sequence[Tool], environment: OperatorEnvironment
+    tools: Sequence[Tool],
+    environment: OperatorEnvironment,
+    repeat_seconds: float = REPEAT_SECONDS,
 ) -> AsyncIterator[Toolbox]:
     """The tools, with connections and processes scoped to the block. Nothing is contacted before a
-    call. Raises `InvalidRequest` for an unusable tool and `PermissionDenied` for a function that
-    the operator has not allowed.
+    call. A call that the infrastructure failed is repeated for ``repeat_seconds`` if it is
+    idempotent. Raises `InvalidRequest` for an unusable tool and `PermissionDenied` for a function
+    that the operator has not allowed.
     """
     async with AsyncExitStack() as stack:
         opened = [
@@ -63,7 +71,7 @@ async def open_toolbox(
             )
             for declaration in declarations(tools, "tools")
         ]
-        yield _Tools(opened)
+        yield _Tools(opened, repeat_seconds)
 
 
 @dataclass(frozen=True)
@@ -77,8 +85,9 @@ class _OpenTool:
 class _Tools:
     """The open tools by name."""
 
-    def __init__(self, opened: Sequence[_OpenTool]) -> None:
+    def __init__(self, opened: Sequence[_OpenTool], repeat_seconds: float) -> None:
         self._tools = {tool.declaration.name: tool for tool in opened}
+        self._repeat_seconds = repeat_seconds
 
     @property
     def schemas(self) -> tuple[JsonObject, ...]:
@@ -88,19 +97,22 @@ class _Tools:
     async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
         """Call a tool; raises only ``CancelledError``."""
         begun = time.monotonic()
+        failures = _Failures()
         try:
-            result = await self._run(name, arguments)
+            result = await self._run(name, arguments, failures)
         except ToolError as fault:
             message = sanitize(fault.error)
             failed = _reply(fault.outcome, fault.text, message, fault.attempts, begun)
-            return replace(failed, run=fault.run)
+            return replace(failed, run=fault.run, cause=fault.cause, failures=failures.count)
         except Exception as error:
             # A bug of ours fails this call only; the log has the traceback.
             logger.exception("tool %.100r", name)
             text, message = "Error: the tool failed.", f"internal error: {type(error).__name__}"
-            return _reply(CallOutcome.FAILED, text, message, 0, begun)
+            failed = _reply(CallOutcome.FAILED, text, message, 0, begun)
+            cause = InfrastructureCause.INTERNAL_ERROR
+            return replace(failed, cause=cause, failures=failures.count + 1)
         reply = _reply(CallOutcome.ANSWERED, result.text, None, result.attempts, begun)
-        return replace(reply, run=result.run)
+        return replace(reply, run=result.run, failures=failures.count)
 
     async def probe(self, name: str) -> str | None:
         """See `Toolbox.probe`."""
@@ -110,7 +122,9 @@ class _Tools:
             return sanitize(fault.error) if fault.outcome in UNAVAILABLE else None
         return None
 
-    async def _run(self, name: str, arguments: JsonObject | None) -> ToolResult:
+    async def _run(
+        self, name: str, arguments: JsonObject | None, failures: "_Failures"
+    ) -> ToolResult:
         tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
@@ -120,11 +134,46 @@ class _Tools:
             raise bad_arguments("the arguments are not a JSON object.")
         if tool.check is not None:
             tool.check(arguments)
-        await _acquire_slot(tool.slots)
+        with failures.counted():
+            await _acquire_slot(tool.slots)
         try:
-            return await tool.backend.run(arguments)
+            return await self._repeated(tool.backend, arguments, failures)
         finally:
             tool.slots.release()
+
+    async def _repeated(
+        self, backend: ToolBackend, arguments: JsonObject, failures: "_Failures"
+    ) -> ToolResult:
+        """Call a tool until the infrastructure does not fail it, or its time is spent."""
+        deadline: float | None = None
+        while True:
+            try:
+                with failures.counted():
+                    return await backend.run(arguments)
+            except ToolError as fault:
+                if fault.cause is None or not (backend.idempotent and fault.cause.may_pass):
+                    raise
+                now, wait = time.monotonic(), _WAITS.wait(failures.count)
+                deadline = now + self._repeat_seconds if deadline is None else deadline
+                if now + wait > deadline:
+                    raise
+            await asyncio.sleep(wait)
+
+
+@dataclass
+class _Failures:
+    """How often the infrastructure failed one call."""
+
+    count: int = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count a failure within the block."""
+        try:
+            yield
+        except ToolError as fault:
+            self.count += fault.cause is not None
+            raise
 
 
 async def _acquire_slot(slots: asyncio.Semaphore) -> None:
@@ -134,7 +183,8 @@ async def _acquire_slot(slots: asyncio.Semaphore) -> None:
     except TimeoutError:
         text = "Error: the tool was too busy."
         error = f"no slot of the tool was free within {SLOT_TIMEOUT:.0f} s"
-        raise ToolError(CallOutcome.TIMED_OUT, text, error, 0) from None
+        cause = InfrastructureCause.OVERLOADED
+        raise ToolError(CallOutcome.TIMED_OUT, text, error, 0, None, cause) from None
 
 
 def _reply(
@@ -172,7 +222,8 @@ async def _backend(
             return SearchTool(search, config, own=target.own)
         case HttpConfig() as config:
             endpoint = http_service(plain_endpoint(config.url, environment), config)
-            return HttpTool(await stack.enter_async_context(endpoint))
+            service = await stack.enter_async_context(endpoint)
+            return HttpTool(service, idempotent=config.idempotent)
         case CallableConfig() as config:
             where = f"{declaration.param}.config.callable"
             check_function_allowed(config.callable, environment.allowed_callables, where)

@@ -6,6 +6,7 @@ from services.contracts.base import JsonObject
 from services.contracts.tool_runs import HttpRun
 from services.contracts.trajectories import CallOutcome
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, FunctionTimedOut
+from services.inference.causes import cause_of
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
 from services.rollouts.tools.base import (
@@ -46,8 +47,9 @@ class HttpTool:
     """Posts the arguments as a JSON object. The reply is the body: a JSON string's value, or the
     raw text."""
 
-    def __init__(self, service: JsonService) -> None:
+    def __init__(self, service: JsonService, *, idempotent: bool) -> None:
         self._service = service
+        self.idempotent = idempotent
 
     async def run(self, arguments: JsonObject) -> ToolResult:
         """The endpoint's answer; raises `ToolError`."""
@@ -80,6 +82,8 @@ class FunctionTool:
     """Calls a function with the arguments by name. The reply is the returned string, or the value
     as JSON."""
 
+    idempotent = False
+
     def __init__(self, processes: FunctionPool, config: CallableConfig) -> None:
         self._processes = processes
         self._timeout = config.timeout
@@ -90,10 +94,12 @@ class FunctionTool:
             value = await self._processes.call(arguments, self._timeout)
         except FunctionTimedOut as error:
             text = "Error: the tool did not answer in time."
-            raise ToolError(CallOutcome.TIMED_OUT, text, error.message, 1) from error
+            cause = cause_of(error)
+            raise ToolError(CallOutcome.TIMED_OUT, text, error.message, 1, None, cause) from error
         except FunctionFailed as error:
             text = f"Error: {error.message[:SHOWN_CHARACTERS]}"
-            raise ToolError(CallOutcome.FAILED, text, error.message, 1) from error
+            cause = cause_of(error)
+            raise ToolError(CallOutcome.FAILED, text, error.message, 1, None, cause) from error
         if isinstance(value, str):
             return ToolResult(value, 1)
         return ToolResult("" if value is None else json.dumps(value, ensure_ascii=False), 1)

@@ -93,5 +93,5 @@ def test_a_judge_sees_what_the_rule_called_wrong_for_a_second_score(tmp_path: Pa
     assert metrics.errors == 0
     assert metrics.measures is not None
     opinion = metrics.measures["second_opinion"]
-    assert (opinion["with_judge"].mean, opinion["judge_failed"].mean) == (0.4, 0.2)
+    assert (opinion["with_judge"].mean, opinion["judge_failed"].mean) == (0.5, 0.2)
     assert opinion["judge_failed"].lower_is_better

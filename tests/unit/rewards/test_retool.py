@@ -82,8 +82,11 @@ def test_tool_turns_reduce_the_penalty_of_a_wrong_answer(tool_turns: int, expect
     assert score(trajectory(*texts, replies=["1"] * tool_turns), RETOOL) == pytest.approx(expected)
 
 
-def test_a_dropped_call_does_not_count_as_a_tool_turn() -> None:
-    sample = trajectory("call", "no", replies=[""], outcome=CallOutcome.DROPPED)
+@pytest.mark.parametrize(
+    "outcome", [outcome for outcome in CallOutcome if outcome is not CallOutcome.ANSWERED]
+)
+def test_only_answered_calls_count_as_a_tool_turn(outcome: CallOutcome) -> None:
+    sample = trajectory("call", "no", replies=[""], outcome=outcome)
 
     assert score(sample, RETOOL) == -1.0
 

@@ -44,6 +44,9 @@ def test_a_failed_component_leaves_no_reward_but_keeps_the_other_components() ->
     assert judged.reward_error is not None
     assert judged.reward_error.startswith("code: ")
     assert "127.0.0.1:9" in judged.reward_error
+    assert judged.left_out is not None
+    assert (judged.left_out.source, judged.left_out.cause) == ("reward:code", "refused")
+    assert judged.infrastructure_failures == {"reward:code": 1}
 
 
 @pytest.mark.parametrize("reason", [FinishReason.ENGINE_FAILED, FinishReason.INTERNAL_ERROR])

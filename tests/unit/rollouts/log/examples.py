@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.sandbox import RunStatus
 from services.contracts.tool_runs import (
     HttpRun,
@@ -85,6 +86,8 @@ _CALLS = st.builds(
     reply_characters=st.integers(0, 2**40),
     shown=st.none() | TEXT,
     error=st.none() | TEXT,
+    cause=st.none() | st.sampled_from(InfrastructureCause),
+    failures=st.integers(0, 9),
     attempts=st.integers(0, 9),
     started=NUMBERS,
     seconds=NUMBERS,
@@ -101,6 +104,9 @@ _TURNS = st.builds(
     malformed=st.lists(st.builds(MalformedCall, text=TEXT, reason=TEXT), max_size=2),
     started=NUMBERS,
     seconds=NUMBERS,
+)
+_LEFT_OUT = st.builds(
+    LeftOut, source=TEXT, cause=st.sampled_from(InfrastructureCause), message=TEXT
 )
 _TOKENS = st.integers(0, 2**31 - 1)
 
@@ -132,6 +138,9 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
         reward=draw(st.none() | NUMBERS),
         reward_components=draw(st.dictionaries(TEXT, NUMBERS, max_size=2)),
         reward_error=draw(st.none() | TEXT),
+        left_out=draw(st.none() | _LEFT_OUT),
+        infrastructure_failures=draw(st.dictionaries(TEXT, st.integers(1, 9), max_size=2)),
+        plays=draw(st.integers(1, 3)),
         created_at=draw(NUMBERS),
         seconds=draw(NUMBERS),
         model_seconds=draw(NUMBERS),

@@ -5,15 +5,19 @@ import logging
 
 import pytest
 
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.trajectories import CallOutcome, FinishReason
 from services.inference.token_engine.base import EngineFailed, SampledTokens
+from services.rollouts.loop import MAX_PLAYS
 from tests.support.rollouts import (
     CharacterChat,
     FunctionToolbox,
     ScriptedEngine,
     ToolBroke,
+    ToolDown,
     hermes,
     question,
+    saying,
     tokens,
 )
 from tests.support.virtual_time import run_in_virtual_time
@@ -51,6 +55,51 @@ def test_on_tool_error_stop_ends_the_conversation_with_the_reason() -> None:
 
 def test_on_tool_error_stop_continues_after_successful_calls() -> None:
     assert play(CALL, "ok<end>", on_tool_error="stop").finish_reason is FinishReason.ANSWERED
+
+
+async def down(text: str = "") -> str:
+    raise ToolDown("refused")
+
+
+@pytest.mark.parametrize("on_tool_error", ["continue", "stop"])
+def test_a_rollout_whose_tool_stays_unavailable_is_left_out(on_tool_error: str) -> None:
+    tools = FunctionToolbox({"echo": down})
+    trajectory = play(CALL, CALL, CALL, tools=tools, on_tool_error=on_tool_error)
+    assert trajectory.finish_reason is FinishReason.TOOL_UNAVAILABLE
+    assert trajectory.finish_reason.is_failure
+    assert trajectory.left_out is not None
+    assert trajectory.left_out.source == "echo"
+    assert trajectory.left_out.cause is InfrastructureCause.REFUSED
+    assert trajectory.error == "echo: refused"
+    assert (trajectory.plays, trajectory.infrastructure_failures) == (MAX_PLAYS, {"echo": 3})
+
+
+def test_a_rollout_is_played_again_from_its_prompt_with_the_same_seeds() -> None:
+    failures = iter([True, False])
+
+    async def flaky(text: str) -> str:
+        if next(failures):
+            raise ToolDown("reset")
+        return text
+
+    engine = saying(CALL, CALL, "ok<end>")
+    player = rollouts(engine, FunctionToolbox({"echo": flaky}))
+    trajectory = run_in_virtual_time(player.play(question(), seed=7))
+    assert trajectory.finish_reason is FinishReason.ANSWERED
+    assert trajectory.left_out is None
+    assert (trajectory.plays, trajectory.infrastructure_failures) == (2, {"echo": 1})
+    (first, again, _) = engine.asked
+    assert first == again
+    assert trajectory.tool_calls == 1
+
+
+def test_an_unavailable_engine_leaves_the_rollout_out() -> None:
+    engine = ScriptedEngine(lambda _: EngineFailed("gone"))
+    trajectory = run_in_virtual_time(rollouts(engine).play(question()))
+    assert trajectory.left_out is not None
+    assert trajectory.left_out.source == "engine"
+    assert trajectory.infrastructure_failures == {"engine": 1}
+    assert len(engine.asked) == 1
 
 
 def test_an_engine_failure_keeps_earlier_tokens() -> None:

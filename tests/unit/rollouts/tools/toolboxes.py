@@ -20,10 +20,11 @@ def with_tools(
     work: Callable[[Toolbox], Awaitable[Result]],
     environment: OperatorEnvironment | None = None,
 ) -> Result:
-    """Open the tools and return the result of ``work``."""
+    """Open the tools, which repeat no call, and return the result of ``work``."""
 
     async def run() -> Result:
-        async with open_toolbox(tools, environment or OperatorEnvironment()) as toolbox:
+        allowed = environment or OperatorEnvironment()
+        async with open_toolbox(tools, allowed, repeat_seconds=0.0) as toolbox:
             return await work(toolbox)
 
     return asyncio.run(run())
