@@ -19,6 +19,7 @@ from services.core.db.tables import IdempotencyRow
 from services.core.jobs.broker import restore_file_broker, send_wake_up
 from services.core.jobs.deadline import fail_overdue
 from services.core.jobs.devices import release_stale_devices
+from services.core.jobs.pause import resume_after_outages
 from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
 from services.core.jobs.reconcile import explain_waiting, recover_expired, wake_waiting_queues
 from services.core.jobs.workers import SILENCE_SECONDS, remove_dead_workers
@@ -127,6 +128,7 @@ class Dispatcher:
         for repair in (
             self._recover_lost_jobs,
             fail_overdue,
+            resume_after_outages,
             self._wake_waiting,
             explain_waiting,
             _delete_stored_responses,

@@ -19,6 +19,7 @@ class FailureCode(StrEnum):
     PROCESS_CRASHED = "process_crashed"
     WATCHDOG_KILLED = "watchdog_killed"
     WORKER_LOST = "worker_lost"
+    INFRASTRUCTURE_UNAVAILABLE = "infrastructure_unavailable"  # tools, rewards or endpoints, a day
 
 
 _HINTS: dict[str, str] = {
@@ -58,6 +59,10 @@ _HINTS: dict[str, str] = {
     FailureCode.PROCESS_CRASHED: "The failure event has the last lines of the log.",
     FailureCode.WATCHDOG_KILLED: (
         "The watchdog was killed from outside; find the cause on the host, then retry the job."
+    ),
+    FailureCode.INFRASTRUCTURE_UNAVAILABLE: (
+        "Repair the service that the message names, then retry the job: it resumes from its last "
+        "checkpoint."
     ),
     FailureCode.WORKER_LOST: "Check that the worker's host is running, then retry the job.",
 }

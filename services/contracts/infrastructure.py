@@ -5,10 +5,11 @@ no advantage, loss, score or mean (docs/failures.md).
 """
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
-from services.contracts.base import Resource
+from services.contracts.base import Number, Request, Resource
 
 
 class InfrastructureCause(StrEnum):
@@ -44,6 +45,27 @@ class LeftOut(Resource):
     source: str = Field(description="The tool's name, reward:NAME, grader, engine or temper.")
     cause: InfrastructureCause
     message: str
+
+
+PAUSE_SHARE = 0.5
+"""Of the last 64 rollouts; a job that loses this many waits for the infrastructure."""
+
+Share = Annotated[Number, Field(gt=0.0, le=1.0)]
+
+
+class InfrastructureLimits(Request):
+    """How much a training may lose to the infrastructure before it waits."""
+
+    skip_share: Share = Field(
+        default=0.25,
+        description="A step is not trained on if more than this share of its rollouts was left "
+        "out; it is repeated with new prompts.",
+    )
+    pause_share: Share = Field(
+        default=PAUSE_SHARE,
+        description="The job is paused once this share of its last 64 rollouts was left out, and "
+        "tried again later.",
+    )
 
 
 class OutageReport(Resource):

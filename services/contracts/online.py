@@ -13,6 +13,7 @@ from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.base import Number, Request
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
+from services.contracts.infrastructure import InfrastructureLimits
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
 
@@ -211,6 +212,10 @@ class OnlineSettings(Renamed):
         default=1, description="Samples per prompt of the validation file."
     )
     keep_checkpoints: PositiveInt = 2
+    infrastructure: InfrastructureLimits = Field(
+        default_factory=InfrastructureLimits,
+        description="How much may be lost to failing tools, rewards and engines.",
+    )
     placement: OnlinePlacement = Field(default_factory=OnlinePlacement)
     engine: VllmOptions = Field(default_factory=VllmOptions)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
 from services.core.operator_environment import OperatorEnvironment
+from services.core.process.outages import Outage, pause_for
 from services.core.process.reporter import Reporter
 from services.evaluator.serving import ENDPOINT_KEY
 
@@ -37,6 +38,8 @@ def run_child(job_dir: Path, work: Callable[[ChildContext], Awaitable[JsonObject
     reporter = context.reporter
     try:
         result = asyncio.run(_until_terminated(work(context)))
+    except Outage as outage:
+        pause_for(outage, job_dir, reporter)
     except TemperError as error:
         reporter.fail(error.code, error.message, error.param, retryable=error.retryable)
     except asyncio.CancelledError:

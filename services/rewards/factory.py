@@ -1,9 +1,10 @@
 """Builds reward components and graders from their settings."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import assert_never
 
-from services.contracts.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.graders import (
     ChemistryGrader,
     FunctionCallsGrader,
@@ -34,11 +35,12 @@ from services.contracts.rewards import (
     Reward,
     RewardModelReward,
     SearchEmReward,
+    WeightedReward,
 )
 from services.core.operator_environment import OperatorEnvironment
-from services.core.process.worker_pool import FunctionPool, check_function_allowed
+from services.core.process.worker_pool import FunctionFailed, FunctionPool, check_function_allowed
 from services.inference.clients.json_service import JsonService
-from services.inference.clients.retries import FailureKind, Retries
+from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
 from services.rewards.check import check_judge_name
 from services.rewards.chemistry.grader import Chemistry
 from services.rewards.chemistry.oracles import Oracles
@@ -79,6 +81,13 @@ class RewardFactory:
         self._environment = environment
         self._stack = stack
         self._verdicts: Verdicts | None = None
+        self._probes: list[Callable[[], Awaitable[None]]] = []
+
+    async def probe(self) -> None:
+        """Check, without a sample, that the services and functions behind the components respond;
+        raises `ServiceFailed` and `FunctionFailed`."""
+        for probe in self._probes:
+            await probe()
 
     async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911
         """Build the component of a reward, which is the field ``param`` of its request.
@@ -159,7 +168,7 @@ class RewardFactory:
                 return LabelModel(grader, await self._judge(grader.model, param))
             case PythonGrader():
                 sandbox = connect_sandbox(self._environment, RUN_CODE, SECONDS)
-                return PythonProgram(grader, await self._stack.enter_async_context(sandbox))
+                return PythonProgram(grader, await self._opened(sandbox))
             case MultiGrader():
                 return await self._multi(grader, param)
             case _:
@@ -188,13 +197,14 @@ class RewardFactory:
             ),
             connections=CONNECTIONS,
         )
-        return ServiceScore(str(reward.url), await self._stack.enter_async_context(service))
+        return ServiceScore(str(reward.url), await self._opened(service))
 
     async def _function(self, reward: CallableReward, param: str) -> FunctionScore:
         check_function_allowed(
             reward.function, self._environment.allowed_callables, f"{param}.function"
         )
         processes = FunctionPool(reward.function, PROCESSES, self._environment.callables_folder)
+        self._probes.append(processes.start)
         return FunctionScore(reward, await self._stack.enter_async_context(processes))
 
     async def _reward_model(self, reward: RewardModelReward, param: str) -> RewardModel:
@@ -211,7 +221,7 @@ class RewardFactory:
 
     async def _code_tests(self, reward: CodeTestsReward) -> CodeTests:
         sandbox = connect_sandbox(self._environment, RUN_CASES, COMPILE_SECONDS + LONGEST_SECONDS)
-        return CodeTests(reward, await self._stack.enter_async_context(sandbox))
+        return CodeTests(reward, await self._opened(sandbox))
 
     async def _judge(self, model: JudgeModel, param: str) -> Judge:
         if isinstance(model, str):
@@ -219,11 +229,32 @@ class RewardFactory:
             model = self._environment.judge_models[model]
         key = self._environment.key_of(model.origin)
         client = connect_judge(str(model.base_url), key, self._environment.attempts)
-        await self._stack.enter_async_context(client)
+        await self._opened(client)
         return Judge(client, model.model, str(model.base_url), self._kept_verdicts())
+
+    async def _opened(self, service: JsonService) -> JsonService:
+        self._probes.append(service.reach)
+        return await self._stack.enter_async_context(service)
 
     def _kept_verdicts(self) -> Verdicts | None:
         """The file of verdicts, opened once."""
         if self._verdicts is None and self._environment.verdicts is not None:
             self._verdicts = self._stack.enter_context(Verdicts(self._environment.verdicts))
         return self._verdicts
+
+
+async def check_rewards_respond(
+    rewards: Sequence[WeightedReward], environment: OperatorEnvironment
+) -> None:
+    """Raise `JobFailed` with the error of the first service or function behind the rewards that
+    does not respond; reward models are not loaded."""
+    async with AsyncExitStack() as stack:
+        for position, each in enumerate(rewards):
+            factory = RewardFactory(environment, stack)
+            param = f"rewards[{position}].reward"
+            await factory.component(each.reward, param)
+            try:
+                await factory.probe()
+            except (ServiceFailed, FunctionFailed) as error:
+                message = f"reward {each.name!r} does not respond: {error.message}"
+                raise JobFailed(message, code="reward_unavailable", param=param) from error

@@ -2,20 +2,22 @@
 
 A paused job holds neither worker nor devices; resumed, it waits in its queue again and continues
 from its last checkpoint. The worker of a running job carries out the pause, so that the status
-changes only once the job's processes have exited.
+changes only once the job's processes have exited. A job that paused because of an outage is resumed
+by the dispatcher (`services.core.process.outages`).
 """
 
 import time
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import Conflict
 from services.contracts.jobs import JobStatus
+from services.core.db.engine import now
 from services.core.db.tables import JobRow
 from services.core.jobs.events import append_event
-from services.core.jobs.job import Job
+from services.core.jobs.job import Job, job_from_row
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.store import get_job, move_job
 
@@ -26,10 +28,16 @@ PAUSING = "pausing"
 def request_pause(session: Session, job_id: str, kind: str | None = None) -> Job:
     """Pause a queued job immediately; ask the worker of a running one for a checkpoint.
 
-    A job whose files are being validated is paused once they are valid. Raises `Conflict` when the
+    A job whose files are being validated is paused once they are valid; one that waits for the end
+    of an outage is not tried again. Raises `Conflict` when the
     job has ended, or is paused, pausing or being cancelled already.
     """
     job = get_job(session, job_id, kind, lock=True)
+    if job.status is JobStatus.PAUSED and job.not_before is not None:
+        held = update(JobRow).where(JobRow.id == job_id).values(not_before=None, queue_reason=None)
+        session.execute(held)
+        append_event(session, job_id, "Pause requested; the job is paused until it is resumed")
+        return get_job(session, job_id)
     _check_pausable(job)
     if job.status is JobStatus.QUEUED:
         return move_job(session, job, JobStatus.PAUSED, "Paused before it ran", not_before=None)
@@ -50,7 +58,7 @@ def resume_job(session: Session, job_id: str, kind: str | None = None) -> Job:
     """
     job = get_job(session, job_id, kind, lock=True)
     if job.status is JobStatus.PAUSED:
-        resumed = move_job(session, job, JobStatus.QUEUED, "Resumed on request")
+        resumed = move_job(session, job, JobStatus.QUEUED, "Resumed on request", not_before=None)
         add_wake_up(session, resumed.queue)
         return resumed
     if job.pause_requested_at is None:
@@ -61,6 +69,21 @@ def resume_job(session: Session, job_id: str, kind: str | None = None) -> Job:
     session.execute(update(JobRow).where(JobRow.id == job_id).values(pause_requested_at=None))
     append_event(session, job_id, "Pause withdrawn")
     return get_job(session, job_id)
+
+
+def resume_after_outages(session: Session) -> int:
+    """Requeue the jobs that paused because of an outage and are to be tried again; return their
+    number."""
+    due = session.scalars(
+        select(JobRow)
+        .where(JobRow.status == JobStatus.PAUSED.value, JobRow.not_before <= now(session))
+        .order_by(JobRow.seq)
+        .with_for_update(skip_locked=True)
+    ).all()
+    for job in map(job_from_row, due):
+        resumed = move_job(session, job, JobStatus.QUEUED, "Tried again", not_before=None)
+        add_wake_up(session, resumed.queue)
+    return len(due)
 
 
 def _check_pausable(job: Job) -> None:

@@ -88,9 +88,13 @@ class Reporter:
             error["rows"] = list(rows)
         self._write_result({"status": "failed", "error": error})
 
-    def paused(self) -> None:
-        """Write the result of a child that has saved a checkpoint for a pause."""
-        self._write_result({"status": PAUSED})
+    def paused(self, outage: Mapping[str, Any] | None = None) -> None:
+        """Write the result of a child that has saved a checkpoint for a pause.
+
+        ``outage``: ``message`` says why the child paused by itself, and ``seconds`` when the worker
+        is to start it again.
+        """
+        self._write_result({"status": PAUSED, **({} if outage is None else {"outage": outage})})
 
     def _report(self, record: dict[str, Any]) -> None:
         self._append(REPORTS, {"time": time.time(), **record})

@@ -10,7 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
 from services.contracts.failures import FailureCode
+from services.contracts.infrastructure import OutageReport
 from services.contracts.jobs import JobError, JobStatus, RowProblem
+from services.core.db.engine import now
 from services.core.jobs.claims import Claim, ClaimStage, check_claim
 from services.core.jobs.deadline import deadline_error
 from services.core.jobs.devices import release_devices
@@ -126,7 +128,7 @@ def settle(
     elif child_exit.stall is not None:
         _give_up_hung(session, job, child_exit, child_exit.stall, retry_seconds)
     elif _has_paused(claim, job, child_exit):
-        _pause(session, job)
+        _pause(session, job, _outage(child_exit))
     elif child_exit.stopping:
         _requeue(session, claim, job)
     elif child_exit.expired:
@@ -200,9 +202,30 @@ def _reported_failure(child_exit: ChildExit) -> bool:
     return child_exit.result is not None and child_exit.result.get("status") != PAUSED
 
 
-def _pause(session: Session, job: Job) -> None:
+def _outage(child_exit: ChildExit) -> OutageReport | None:
+    """Why the child paused by itself, if it did."""
+    reported = (child_exit.result or {}).get("outage")
+    try:
+        return None if reported is None else OutageReport.model_validate(reported)
+    except ValidationError:
+        return None
+
+
+def _pause(session: Session, job: Job, outage: OutageReport | None) -> None:
+    """Pause a job until it is resumed; in an outage, unless the user wants that, until it is time
+    to try again."""
     where = f" at step {job.step} of {job.total_steps}" if job.step is not None else ""
-    move_job(session, job, JobStatus.PAUSED, f"Paused{where}", phase=None, losses=0)
+    if outage is None or job.pause_requested_at is not None:
+        move_job(session, job, JobStatus.PAUSED, f"Paused{where}", phase=None, losses=0)
+        return
+    message = f"Paused{where}: {outage.message}; tried again in {outage.seconds:.0f} s"
+    changes: dict[str, Any] = {
+        "phase": None,
+        "losses": 0,
+        "not_before": now(session) + outage.seconds,
+        "queue_reason": outage.message,
+    }
+    move_job(session, job, JobStatus.PAUSED, message, level="warn", **changes)
 
 
 def _succeed(session: Session, job: Job, handler: Handler, result: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from services.contracts.errors import TemperError
 from services.core.artifacts import write_stop_tokens
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.child_signals import pause_requested
+from services.core.process.outages import Outage, pause_for
 from services.core.process.reporter import Reporter, succeeded_before
 from services.inference.vllm.server import VllmFailed
 from services.rollouts.chat import open_chat_tokens
@@ -61,6 +62,9 @@ def main(job_dir: Path) -> None:
         error = cause_of(group)
         if not isinstance(error, TemperError):
             raise
+        if isinstance(error, Outage):
+            pause_for(error, job_dir, reporter)
+            return
         if isinstance(error, LearnerFailed):
             reporter.message("The learner failed", "error", log_tail=error.log_tail)
         if isinstance(error, VllmFailed):
@@ -84,7 +88,8 @@ def _strip(job_dir: Path) -> None:
 async def _train(
     spec: OnlineSpec, job_dir: Path, reporter: Reporter, environment: OperatorEnvironment
 ) -> TrainingPosition | None:
-    """Train to the end; None when the training was paused, with its checkpoint."""
+    """Train to the end; None when the training was paused, with its checkpoint. Raises `Outage`
+    when it paused by itself."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine of a running loop
     # Cancellation unwinds in order: trajectories are synced, learner and engine stopped.
@@ -97,6 +102,9 @@ async def _train(
         reporter.phase("training")
         position = await _run_training(opened)
         if position.step < opened.training.settings.steps:
+            outages = opened.training.outages
+            if outages is not None and outages.outage is not None:
+                raise outages.outage
             return None
         reporter.phase("saving")
         await _export(opened.training, job_dir / MODEL)

@@ -8,7 +8,7 @@ from pathlib import Path
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
 from services.trainer.rl.groups import BatchBuilder, Group, TrajectorySource
-from services.trainer.rl.metrics import sample_metrics
+from services.trainer.rl.metrics import loss_metrics, sample_metrics
 from services.trainer.rl.prompts import SampledPrompt
 from services.trainer.rl.weight_sync import PolicyLearner
 
@@ -60,7 +60,7 @@ class PolicyEvaluation:
         self.reporter.phase("evaluating")
         groups = await self._sample_all()
         rollouts = [sample for group in groups for sample in group.samples.values()]
-        metrics = sample_metrics(rollouts, self.pass_threshold)
+        metrics = sample_metrics(rollouts, self.pass_threshold) | loss_metrics(rollouts)
         if self.divergence is not None:
             metrics |= await self.divergence.of(groups)
         self._warn_if_empty(groups)

@@ -78,9 +78,17 @@ class Group:
 
     def _is_usable(self, index: int) -> bool:
         sample = self.samples[index]
-        if sample.finish_reason.is_failure or not any(sample.response_mask):
+        if sample.left_out is not None or sample.finish_reason.is_failure:
+            return False
+        if not any(sample.response_mask):
             return False
         return sample.reward is not None or not self.rewarded
+
+    @property
+    def lost(self) -> bool:
+        """Whether an outage lost one of the samples."""
+        lost = [sample.left_out for sample in self.samples.values()]
+        return any(each is not None and each.cause.is_outage for each in lost)
 
     @property
     def failure(self) -> str | None:

@@ -21,6 +21,7 @@ from services.core.process.reporter import Reporter
 from services.rollouts.activity import Activity
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
+from services.rollouts.outages import OutageWatch
 from services.trainer.rl.batch import TokenValues
 from services.trainer.rl.checkpoints import (
     Checkpoints,
@@ -43,12 +44,15 @@ from services.trainer.rl.weight_sync import (
     WeightSync,
 )
 
+MAX_SKIPPED = 3
+"""Attempts at one step of which too much was lost, after which the job is paused."""
+
 
 @dataclass(frozen=True)
 class Training:
     """The parts of a training. ``first_probes`` are token sequences on which learner and engine are
     compared before anything was sampled; a sample passes at ``pass_threshold``. Setting ``pause``
-    stops the training with a checkpoint."""
+    stops the training with a checkpoint, as ``outages`` does."""
 
     settings: OnlineSettings
     prompts: PromptSampler
@@ -68,19 +72,25 @@ class Training:
     evaluation: PolicyEvaluation | None = None
     sleeps: bool = False
     pause: asyncio.Event = field(default_factory=asyncio.Event)
+    outages: OutageWatch | None = None
 
     async def run(self, position: TrainingPosition) -> TrainingPosition:
         """Train from a position to the last step, or until a pause; return the final position, of
         which a checkpoint exists."""
         if self.evaluation is not None and position.step == 0:
             self.reporter.metrics(0, **await self.evaluation.metrics())
-        clock = StepClock()
+        clock, skipped = StepClock(), 0
         while position.step < self.settings.steps:
             groups = await clock.wait_for_rollouts(self.activity, self._groups_unless_paused())
             if groups is None:
                 if position.step:  # before the first step there is nothing to save
                     await self._checkpoint(position)
                 return position
+            if self.scheduler.lost_share > self.settings.infrastructure.skip_share:
+                skipped += 1
+                await self._skip_lost(position.step + 1, skipped)
+                continue
+            skipped = 0
             metrics: Mapping[str, float] = {}
             if groups:
                 metrics = await self._learn(position, groups, clock)
@@ -158,6 +168,19 @@ class Training:
         lengths = [sample.sampled_tokens for sample in samples]
         split = None if values is None else values.split(lengths)
         self.updates.append(step, [sample.id for sample in samples], split)
+
+    async def _skip_lost(self, step: int, skipped: int) -> None:
+        """Repeat a step with new prompts, as too much of it was lost, for the ``skipped``-th time;
+        it is an outage if that happens again and again."""
+        limit = self.settings.infrastructure.skip_share
+        text = (
+            f"{self.scheduler.lost_share:.0%} of the rollouts were left out, more than skip_share "
+            f"({limit:.0%}); the step is not trained on, but repeated with new prompts"
+        )
+        self.reporter.message(f"Step {step}: {text}", "warn", step=step)
+        if self.outages is not None and skipped >= MAX_SKIPPED:
+            self.outages.declare(f"{MAX_SKIPPED} attempts at step {step} lost too many rollouts")
+        await self.scheduler.skip(again=True)
 
     async def _skip(self, step: int) -> None:
         text = "the rewards of every group were all equal; nothing was learned"

@@ -1,6 +1,7 @@
 """The metrics of a step, and warnings about tools that keep failing."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
 from statistics import fmean, pstdev
 from typing import TypeVar
@@ -79,6 +80,7 @@ def rollout_metrics(stats: RolloutStats, pass_threshold: float | None) -> dict[s
         "group_filter_rate": stats.filtered / stats.groups if stats.groups else 0.0,
         "group_failure_rate": stats.failed / stats.groups if stats.groups else 0.0,
     }
+    metrics |= loss_metrics(stats.samples)
     for name, value in sample_metrics(stats.samples, pass_threshold).items():
         metrics[f"rollout_{name}"] = value
     if stats.seconds:
@@ -86,11 +88,26 @@ def rollout_metrics(stats: RolloutStats, pass_threshold: float | None) -> dict[s
     return metrics
 
 
+def loss_metrics(rollouts: Sequence[Trajectory]) -> dict[str, float]:
+    """What the infrastructure failed at: the samples left out, and failures by source, those that a
+    repeat repaired included."""
+    failures: Counter[str] = Counter()
+    for rollout in rollouts:
+        failures.update(rollout.infrastructure_failures)
+    by_source = {f"infrastructure_failures/{name}": float(failures[name]) for name in failures}
+    return {
+        "samples_left_out": float(sum(rollout.left_out is not None for rollout in rollouts)),
+        "infrastructure_failures": float(failures.total()),
+        **dict(sorted(by_source.items())),
+    }
+
+
 def sample_metrics(
-    rollouts: Sequence[Trajectory], pass_threshold: float | None
+    trajectories: Sequence[Trajectory], pass_threshold: float | None
 ) -> dict[str, float]:
     """Rewards, lengths and tool calls of samples; failed samples count only in
-    ``sample_failure_rate``."""
+    ``sample_failure_rate``, and those left out in nothing."""
+    rollouts = [each for each in trajectories if each.left_out is None]
     samples = [sample for sample in rollouts if not sample.finish_reason.is_failure]
     metrics: dict[str, float] = {}
     if rollouts:

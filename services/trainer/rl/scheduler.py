@@ -123,9 +123,12 @@ class StalenessScheduler:
         self._version += 1
         self._taken = False
 
-    def skip(self) -> None:
-        """Skip the update, as there was nothing to train on: the policy keeps its version."""
+    def skip(self, *, again: bool = False) -> None:
+        """Skip the update: the policy keeps its version. ``again``: another batch takes its
+        place."""
         self._taken = False
+        if again and self._batches is not None:
+            self._batches += 1
 
 
 MAX_CONSECUTIVE_FAILURES = 64
@@ -146,8 +149,9 @@ class RolloutStats:
 class RolloutScheduler:
     """Keeps rollouts in flight; `batch` waits for the groups of the next update.
 
-    ``keep`` is called with every finished sample. `run` must run concurrently with the consumer; an
-    error in it ends the job.
+    ``keep`` is called with every finished sample. ``outage`` is told why nothing can be trained on,
+    if the infrastructure is to blame; without it the job fails. `run` must run concurrently with
+    the consumer; an error in it ends the job.
     """
 
     def __init__(
@@ -158,7 +162,9 @@ class RolloutScheduler:
         rules: GroupConfig,
         max_concurrency: int,
         keep: Callable[[Trajectory], None],
+        outage: Callable[[str], None] | None = None,
     ) -> None:
+        self._outage = outage
         self._draws = prompts
         self._source = source
         self._staleness = schedule
@@ -171,6 +177,9 @@ class RolloutScheduler:
         self._in_flight = 0
         self._busy_since = 0.0
         self._stats = RolloutStats()
+        self._ended = self._lost = 0
+        self.lost_share = 0.0
+        """Of the rollouts that ended between the last two batches, the share left out."""
 
     @property
     def groups(self) -> list[Group]:
@@ -195,12 +204,14 @@ class RolloutScheduler:
                     await self._changed.wait_for(lambda: self._staleness.free_slots)
 
     async def batch(self) -> list[Group]:
-        """Wait for the groups of the next update and take them. Fewer than usual, or none, only if
-        too many groups were dropped by the filter."""
+        """Wait for the groups of the next update and take them, in the order of their draws. Fewer
+        than usual, or none, only if too many groups were dropped by the filter."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._staleness.ready() is not None)
-            numbers = self._staleness.ready() or []
+            numbers = sorted(self._staleness.ready() or [])
             self._staleness.consume(numbers)
+            self.lost_share = self._lost / self._ended if self._ended else 0.0
+            self._ended = self._lost = 0
             self._changed.notify_all()
         return [self._groups.pop(number) for number in numbers]
 
@@ -208,9 +219,9 @@ class RolloutScheduler:
         """Note that the engine samples with the next policy version."""
         await self._apply(self._staleness.advance_version)
 
-    async def skip(self) -> None:
-        """Skip the update, as there was nothing to train on; the version stays."""
-        await self._apply(self._staleness.skip)
+    async def skip(self, *, again: bool = False) -> None:
+        """Skip the update; the version stays. ``again``: another batch takes its place."""
+        await self._apply(lambda: self._staleness.skip(again=again))
 
     def take_stats(self) -> RolloutStats:
         """The statistics since the last call."""
@@ -254,6 +265,8 @@ class RolloutScheduler:
         self._keep(trajectory)
         group.samples[index] = trajectory
         self._stats.samples.append(trajectory)
+        self._ended += 1
+        self._lost += trajectory.left_out is not None
 
     def _end(self, group: Group) -> None:
         self._stats.groups += 1
@@ -271,11 +284,13 @@ class RolloutScheduler:
         self._stats.failed += 1
         self._consecutive_failures += 1
         if self._consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
-            raise JobFailed(
+            message = (
                 f"no usable sample in {MAX_CONSECUTIVE_FAILURES} consecutive prompts; "
-                f"the last: {group.failure or 'too few samples'}",
-                code="rollouts_failed",
+                f"the last: {group.failure or 'too few samples'}"
             )
+            if self._outage is None or not group.lost:
+                raise JobFailed(message, code="rollouts_failed")
+            self._outage(message)
         self._drop(group)
 
     def _drop(self, group: Group) -> None:

@@ -13,14 +13,17 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.online import OnlineSettings
 from services.contracts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
+from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
 from services.core.tokenizer_ids.compare import check_prepared
 from services.core.tokenizer_ids.prepared import prepare_tokenizer
 from services.core.tokenizer_ids.words import check_same_words
 from services.inference.vllm.server import StartupProgress
+from services.rewards.factory import check_rewards_respond
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
+from services.rollouts.outages import OutageWatch
 from services.rollouts.tools import open_toolbox
 from services.rollouts.tools.health import ToolMonitor, check_tools_respond
 from services.trainer.rl.checkpoints import (
@@ -54,6 +57,7 @@ from services.trainer.rl.spec import (
     overlong_penalty_of,
     pass_threshold,
     response_budget,
+    rewards_of,
 )
 from services.trainer.rl.weight_folder import weight_folder
 from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
@@ -104,8 +108,12 @@ async def open_training(
     async with AsyncExitStack() as stack:
         toolbox = await stack.enter_async_context(open_toolbox(settings.tools, environment))
         log = stack.enter_context(IndexedLog(job_dir, keep=position.trajectories))
+        outages = OutageWatch(job_dir, reporter, settings.infrastructure.pause_share, pause.set)
         updates = stack.enter_context(UpdateLog(job_dir, keep=position.step))
-        await check_tools_respond(settings.tools, toolbox)
+        with Outages(job_dir).preflight() as is_repeated:
+            await check_tools_respond(settings.tools, toolbox)
+            if is_repeated:
+                await check_rewards_respond(rewards_of(online), environment)
         reporter.phase("loading_model")
         asked = _learner_spec(spec, checkpoint, budget, devices)
         learner = await stack.enter_async_context(
@@ -136,13 +144,20 @@ async def open_training(
         def keep(trajectory: Trajectory) -> None:
             log.append(trajectory)
             tools.observe(trajectory)
+            outages.observe(trajectory)
 
         schedule = staleness_scheduler(online, position.step, position.version)
         training = Training(
             settings=settings,
             prompts=prompts,
             scheduler=RolloutScheduler(
-                prompts, sources.samples, schedule, rules, settings.max_concurrency, keep
+                prompts,
+                sources.samples,
+                schedule,
+                rules,
+                settings.max_concurrency,
+                keep,
+                outages.declare,
             ),
             batches=batches,
             learner=learner,
@@ -161,6 +176,7 @@ async def open_training(
             ),
             sleeps=devices.sleep,
             pause=pause,
+            outages=outages,
         )
         await stack.enter_async_context(open_to_guests(engine, spec.guests, job_dir))
         yield OpenTraining(training, position, restored_groups(checkpoint, prompts, rules))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.contracts.multi_turn import MultiTurn
 from services.contracts.online import ReinforcementMethod
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
@@ -16,7 +15,9 @@ from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
+from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt
+from services.rollouts.tools.base import Toolbox
 from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition, truncate_metrics
 from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, group_config, restored_groups
@@ -87,6 +88,8 @@ class Run:
     learner: CountingLearner = field(default_factory=CountingLearner)
     sleeps: bool = False
     held_out: Sequence[TrainingPrompt] = ()
+    toolbox: Toolbox = field(default_factory=lambda: FunctionToolbox({}))
+    watch: OutageWatch | None = field(default=None, init=False)
 
     async def play(
         self, killed_after: float | None = None, *, paused_after: float | None = None
@@ -101,9 +104,9 @@ class Run:
             self.learner.updates = CountingLearner.of(checkpoint.learner).updates
         truncate_metrics(self.folder, position.step)
         chat = CharacterChat()
-        model = TokenModel(self.engine, chat, MultiTurn(), settings.sampling)
+        model = TokenModel(self.engine, chat, settings.multi_turn, settings.sampling)
         activity = Activity()
-        rollouts = Rollouts(model, FunctionToolbox({}), MultiTurn(), activity)
+        rollouts = Rollouts(model, self.toolbox, settings.multi_turn, activity)
         source = RolloutSource(rollouts, JudgingScorer(self.judge, self.judge_seconds), 0, activity)
 
         def length_of(prompt: Prompt) -> int:
@@ -116,6 +119,9 @@ class Run:
 
         prompts = sampler_of(self.rows, position.prompts_drawn, position.prompts_skipped)
         reporter = Reporter(self.folder)
+        pause = asyncio.Event()
+        share = settings.infrastructure.pause_share
+        watch = self.watch = OutageWatch(self.folder, reporter, share, pause.set)
         evaluation = PolicyEvaluation(
             prompts=sampler_of(self.held_out, 0).usable() if self.held_out else [],
             source=source,
@@ -129,13 +135,19 @@ class Run:
             IndexedLog(self.folder, keep=position.trajectories) as log,
             UpdateLog(self.folder, keep=position.step) as updates,
         ):
+
+            def keep(trajectory: Trajectory) -> None:
+                log.append(trajectory)
+                watch.observe(trajectory)
+
             scheduler = RolloutScheduler(
                 prompts,
                 source,
                 staleness_scheduler(self.online, position.step, position.version),
                 rules,
                 settings.max_concurrency,
-                log.append,
+                keep,
+                watch.declare,
             )
             training = Training(
                 settings=settings,
@@ -155,6 +167,8 @@ class Run:
                 pass_threshold=1.0,
                 evaluation=evaluation if self.held_out else None,
                 sleeps=self.sleeps,
+                pause=pause,
+                outages=watch,
             )
             if paused_after is not None:
                 asyncio.get_running_loop().call_later(paused_after, training.pause.set)

@@ -8,11 +8,12 @@ from sqlalchemy.orm import Session
 
 from services.contracts.errors import Conflict
 from services.contracts.jobs import JobStatus
-from services.core.db.engine import Database
+from services.core.db.engine import Database, now
 from services.core.db.tables import JobRow
+from services.core.jobs.devices import release_devices
 from services.core.jobs.events import events_after
 from services.core.jobs.job import Job
-from services.core.jobs.pause import request_pause, resume_job
+from services.core.jobs.pause import request_pause, resume_after_outages, resume_job
 from services.core.jobs.reconcile import recover_expired
 from services.core.jobs.store import move_job, request_cancel
 from tests.unit.core.jobs.machine import (
@@ -169,3 +170,53 @@ def test_only_a_paused_job_can_be_resumed(database: Database) -> None:
     pause(database, held.job)
     with pytest.raises(Conflict, match="still pausing"):
         resume(database, job)
+
+
+def waiting_for_the_end_of_an_outage(database: Database, seconds: float) -> Job:
+    """A job that paused by itself."""
+    queued_job(database)
+    held = claim(database, cpu_worker())
+    with database.write() as session:
+        later = now(session) + seconds
+        move_job(session, held.job, JobStatus.PAUSED, "Paused", not_before=later, queue_reason="x")
+        release_devices(session, held.job.id, held.job.epoch)
+    return read(database, held.job.id)
+
+
+def resume_due(database: Database) -> int:
+    with database.write() as session:
+        return resume_after_outages(session)
+
+
+def test_a_job_is_tried_again_once_its_delay_is_over(database: Database) -> None:
+    job = waiting_for_the_end_of_an_outage(database, -1.0)
+    paused_by_a_user = pause(database, queued_job(database))
+    waiting_for_the_end_of_an_outage(database, 60.0)
+
+    assert resume_due(database) == 1
+
+    resumed = read(database, job.id)
+    assert (resumed.status, resumed.not_before, resumed.queue_reason) == (
+        JobStatus.QUEUED,
+        None,
+        None,
+    )
+    assert read(database, paused_by_a_user.id).status is JobStatus.PAUSED
+
+
+def test_a_job_in_an_outage_can_be_resumed_at_once(database: Database) -> None:
+    job = waiting_for_the_end_of_an_outage(database, 60.0)
+
+    assert resume(database, job).status is JobStatus.QUEUED
+    assert claim(database, cpu_worker()).job.id == job.id
+
+
+def test_a_pause_on_request_ends_the_tries(database: Database) -> None:
+    job = waiting_for_the_end_of_an_outage(database, -1.0)
+
+    held = pause(database, job)
+
+    assert (held.status, held.not_before) == (JobStatus.PAUSED, None)
+    assert resume_due(database) == 0
+    with pytest.raises(Conflict):
+        pause(database, job)

@@ -101,6 +101,32 @@ def test_a_child_that_saved_for_a_pause_frees_the_slot(database: Database, held:
         assert free_devices(session, held.devices) == list(held.devices)
 
 
+OUTAGE = {"status": "paused", "outage": {"message": "search is down", "seconds": 60.0}}
+
+
+def test_a_child_in_an_outage_frees_the_slot_and_is_tried_again_later(
+    database: Database, held: Claim
+) -> None:
+    job = settled(database, held, ending(OUTAGE))
+
+    assert (job.status, job.owner, job.queue_reason) == (JobStatus.PAUSED, None, "search is down")
+    assert job.not_before is not None
+    with database.read() as session:
+        assert free_devices(session, held.devices) == list(held.devices)
+        (event,) = events_before(session, job.id, None, 1)
+    assert event.level == "warn"
+    assert event.message == "Paused: search is down; tried again in 60 s"
+
+
+def test_a_pause_on_request_outlasts_an_outage(database: Database, held: Claim) -> None:
+    with database.write() as session:
+        request_pause(session, held.job.id)
+
+    job = settled(database, held, ending(OUTAGE))
+
+    assert (job.status, job.not_before) == (JobStatus.PAUSED, None)
+
+
 @pytest.mark.parametrize(
     ("end", "status"),
     [
