@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from services.contracts.base import Resource
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.tool_call_scores import ToolCallScores
 
 ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
@@ -68,13 +69,13 @@ class ToolUseMetrics(Resource):
 
 
 class EvaluationMetrics(Resource):
-    """The outcome over all samples.
+    """The outcome over all samples but those that the infrastructure lost.
 
     ``accuracy`` counts a sample without an answer or a score as incorrect; ``errors`` is the number
-    of these. With several samples per item it is avg@n. ``stderr`` is the standard error of the
-    mean (n - 1 in the variance), ``ci95`` the Wilson score interval; both are over items, since
-    samples of an item are alike. ``mean_score`` is the mean over the scored samples, its interval
-    normal.
+    of these. Samples that were ``left_out`` are in no other number. With several samples per item
+    ``accuracy`` is avg@n. ``stderr`` is the standard error of the mean (n - 1 in the variance),
+    ``ci95`` the Wilson score interval; both are over items, since samples of an item are alike.
+    ``mean_score`` is the mean over the scored samples, its interval normal.
     """
 
     samples: int
@@ -82,6 +83,10 @@ class EvaluationMetrics(Resource):
     errors: int
     items: int | None = Field(default=None, description="Rows of the file.")
     samples_per_item: int = 1
+    left_out: int = Field(
+        default=0, description="Samples that failing tools, graders or engines lost."
+    )
+    left_out_causes: dict[InfrastructureCause, int] | None = None
     unanswered: int = Field(default=0, description="Of the errors: the model gave no answer.")
     unparsable: int = Field(
         default=0, description="Graded answers in which a grader with golds found nothing."
@@ -149,7 +154,7 @@ class SampleResult(Resource):
     """One row of an evaluation: the answer and its grade.
 
     ``correct`` is null without an answer or a score; ``error`` then says why, with the HTTP status
-    if the model gave no answer.
+    if the model gave no answer. With ``left_out`` the row counts nowhere.
     """
 
     id: str
@@ -182,6 +187,9 @@ class SampleResult(Resource):
         default=None, description="The endpoint's; with tools, that of the conversation."
     )
     error: str | None = None
+    left_out: LeftOut | None = Field(
+        default=None, description="Set where the infrastructure failed, not the answer."
+    )
     status_code: int | None = None
     attempts: int = 1
     latency_seconds: float | None = None

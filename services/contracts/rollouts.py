@@ -8,6 +8,7 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 from services.contracts.base import JsonObject, Resource
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
@@ -114,7 +115,16 @@ class RolloutStatistics(Resource):
 
     prompts: int
     trajectories: int
-    failed: int = Field(description="Rollouts that failed in the engine or in Temper.")
+    failed: int = Field(description="Rollouts that failed in a tool, in the engine or in Temper.")
+    left_out: int = Field(
+        default=0,
+        description="Trajectories that failing tools, rewards or engines lost: they are in no "
+        "spread.",
+    )
+    left_out_causes: dict[InfrastructureCause, int] = Field(default_factory=dict)
+    infrastructure_failures: dict[str, int] = Field(
+        default_factory=dict, description="By source, those that a repeat repaired included."
+    )
     finish_reasons: dict[str, int]
     reward: RewardSpread | None = Field(description="Null where nothing was rewarded.")
     reward_components: dict[str, RewardSpread]

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.contracts.errors import JobFailed
+from services.inference.causes import REFUSES_EVERYTHING
 
 STREAK = 10
 """Consecutive refusals that end a job in which the endpoint never answered."""
 UNAVAILABLE_SECONDS = 600.0
 """Time without any answer, although samples are asked, after which a job ends."""
-
-_REFUSALS = frozenset({401, 402, 403, 404, 405, 410, 421, 501})
 
 
 @dataclass(frozen=True)
@@ -24,20 +23,22 @@ class RequestFailure:
     @property
     def code(self) -> str:
         """The error code of a job that fails for this reason."""
-        if self.status_code in _REFUSALS:
+        if self.status_code in REFUSES_EVERYTHING:
             return "endpoint_refused"
         return "request_rejected" if self.is_of_the_sample else "endpoint_unavailable"
 
     @property
     def is_refusal(self) -> bool:
         """Whether the endpoint would refuse every request."""
-        return self.status_code in _REFUSALS
+        return self.status_code in REFUSES_EVERYTHING
 
     @property
     def is_of_the_sample(self) -> bool:
         """Whether the endpoint works and rejected this one request."""
         status = self.status_code
-        return status not in _REFUSALS and status in range(400, 500) and status not in {408, 429}
+        if status in REFUSES_EVERYTHING or status in {408, 429}:
+            return False
+        return status in range(400, 500)
 
 
 class FailureWatch:

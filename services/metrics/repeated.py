@@ -116,6 +116,11 @@ class RepeatedSamples:
         """Items with at least one sample."""
         return sum(1 for number in self._samples if number)
 
+    @property
+    def most_samples(self) -> int:
+        """The samples of the item that has most."""
+        return max(self._samples, default=0)
+
     def accuracy(self) -> Estimate:
         """The mean over all samples, avg@n; needs at least one."""
         seen = self._seen()

@@ -85,9 +85,13 @@ class RewardFactory:
 
     async def probe(self) -> None:
         """Check, without a sample, that the services and functions behind the components respond;
-        raises `ServiceFailed` and `FunctionFailed`."""
-        for probe in self._probes:
-            await probe()
+        raises `JobFailed`. Reward models are not loaded."""
+        try:
+            for probe in self._probes:
+                await probe()
+        except (ServiceFailed, FunctionFailed) as error:
+            message = f"a reward or grader does not respond: {error.message}"
+            raise JobFailed(message, code="reward_unavailable") from error
 
     async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911
         """Build the component of a reward, which is the field ``param`` of its request.
@@ -246,15 +250,9 @@ class RewardFactory:
 async def check_rewards_respond(
     rewards: Sequence[WeightedReward], environment: OperatorEnvironment
 ) -> None:
-    """Raise `JobFailed` with the error of the first service or function behind the rewards that
-    does not respond; reward models are not loaded."""
+    """Raise `JobFailed` if a service or function behind the rewards does not respond."""
     async with AsyncExitStack() as stack:
+        factory = RewardFactory(environment, stack)
         for position, each in enumerate(rewards):
-            factory = RewardFactory(environment, stack)
-            param = f"rewards[{position}].reward"
-            await factory.component(each.reward, param)
-            try:
-                await factory.probe()
-            except (ServiceFailed, FunctionFailed) as error:
-                message = f"reward {each.name!r} does not respond: {error.message}"
-                raise JobFailed(message, code="reward_unavailable", param=param) from error
+            await factory.component(each.reward, f"rewards[{position}].reward")
+        await factory.probe()

@@ -48,8 +48,9 @@ class OutageWatch:
                 text = f"{_rollouts(self._unrewarded)} got no reward so far"
                 self._reporter.message(f"{text}; the last: {trajectory.reward_error}", "warn")
 
-    def count(self, lost: LeftOut | None) -> None:
-        """Count a rollout or sample; ``lost`` says why it is left out."""
+    def count(self, lost: LeftOut | None, *, is_watched: bool = True) -> None:
+        """Count a rollout or sample; ``lost`` says why it is left out. One that is not watched
+        gives events only."""
         if lost is not None:
             self._last = f"the last: {lost.cause.value}: {lost.message}"
             self._left_out[lost.source] += 1
@@ -58,6 +59,8 @@ class OutageWatch:
                 text = f"{lost.source}: {_rollouts(number)} left out so far"
                 data = {"source": lost.source, "cause": lost.cause.value, "left_out": number}
                 self._reporter.message(f"{text}; {self._last}", "warn", **data)
+        if not is_watched:
+            return
         self._window.append(lost is not None and lost.cause.is_outage)
         if len(self._window) < WINDOW or self.outage is not None:
             return

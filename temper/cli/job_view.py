@@ -1,5 +1,7 @@
 """Jobs and events as text for people."""
 
+from collections.abc import Mapping
+
 from rich.text import Text
 
 from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate, ToolUseMetrics
@@ -7,6 +9,7 @@ from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from services.contracts.exports import Export
 from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
 from services.contracts.jobs import JobKind as Kind
 from services.contracts.merges import Merge
@@ -202,10 +205,19 @@ def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
         **{f"pass@{k}": _estimate(each) for k, each in (metrics.pass_at_k or {}).items()},
         "samples": f"{metrics.samples} ({metrics.correct} correct, {metrics.errors} without a "
         f"grade, {metrics.unparsable} unparsable)",
+        "left out": _left_out(metrics.left_out, metrics.left_out_causes or {}),
         "tool calls": _tool_calls(metrics.tool_use) if metrics.tool_use else None,
         "in training files": in_training_files(metrics),
         "tokens/s": number(metrics.tokens_per_second),
     }
+
+
+def _left_out(number: int, causes: Mapping[InfrastructureCause, int]) -> str | None:
+    """What the infrastructure lost, by cause."""
+    if not number:
+        return None
+    by_cause = ", ".join(f"{cause.value} {count:,}" for cause, count in sorted(causes.items()))
+    return f"{number:,} ({by_cause})"
 
 
 def _tool_calls(found: ToolUseMetrics) -> str:
@@ -292,6 +304,7 @@ def _statistics(found: RolloutStatistics) -> dict[str, str | None]:
     return {
         "trajectories": f"{found.trajectories:,} of {found.prompts:,} prompts",
         "ended": ends,
+        "left out": _left_out(found.left_out, found.left_out_causes),
         "reward": _interval(found.reward) if found.reward else None,
         **components,
         "best per prompt": _interval(found.best_reward) if found.best_reward else None,

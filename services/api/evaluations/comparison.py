@@ -217,6 +217,8 @@ def _read(job_dir: Path, values: Mapping[str | None, ComparedValue]) -> Mapping[
 
 
 def _value(row: SampleResult, value: ComparedValue) -> float | None:
+    if row.left_out is not None:
+        return None
     if value == "correct":
         return float(row.correct is True)
     if row.correct is None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.sampling import Sampling
+from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
 from services.evaluator.child_process import ChildContext
 from services.evaluator.evaluation.conversations import ConversationStore, ToolConversations
@@ -71,7 +72,8 @@ async def open_agent(
     served, and `InvalidRequest` for one whose chat template cannot render tools.
     """
     async with open_toolbox(spec.tools, context.environment) as toolbox:
-        await check_tools_respond(spec.tools, toolbox)
+        with Outages(context.job_dir).preflight():
+            await check_tools_respond(spec.tools, toolbox)
         async with _opened(spec, settings, context) as model:
             with IndexedLog(context.job_dir) as log:
                 store = ConversationStore(log, context.job_dir, ToolMonitor(context.reporter))

@@ -11,9 +11,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.errors import JobFailed
 from services.contracts.evaluation_results import EvaluationMetrics
 from services.contracts.graders import BoxedIntegerGrader
 from services.core.operator_environment import OperatorEnvironment
+from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
 from services.evaluator.child_process import ChildContext, run_child
@@ -31,6 +33,7 @@ from services.evaluator.progress import GenerationProgress, seconds_of_earlier_a
 from services.metrics.contamination import said_by_users
 from services.rewards.factory import RewardFactory
 from services.rewards.interface import Component
+from services.rollouts.outages import OutageWatch
 
 
 async def evaluate(
@@ -59,12 +62,17 @@ async def evaluate(
         reporter.message(f"{totals.done} of {total} samples were answered before")
     if totals.done < total:
         async with engine as model, AsyncExitStack() as stack:
-            graders = await _graders(runs, RewardFactory(environment, stack))
+            factory = RewardFactory(environment, stack)
+            graders = await _graders(runs, factory)
+            with Outages(job_dir).preflight() as is_repeated:
+                if is_repeated:
+                    await factory.probe()
+            outages = OutageWatch(job_dir, reporter)
             reporter.phase("generating")
             progress = GenerationProgress(reporter, totals, total)
             with AppendLog[ResultRow](results_path) as results:
                 generations = [
-                    _generation(model, run, grader, results)
+                    _generation(model, run, grader, results, outages)
                     for run, grader in zip(runs, graders, strict=True)
                 ]
                 await generate(
@@ -76,6 +84,8 @@ async def evaluate(
                     progress.report_forever(),
                 )
             progress.finish()
+    for run in runs:
+        _check_anything_counts(run)
     reporter.phase("summarizing")
     metrics = totals.metrics()
     if spec.training:
@@ -85,6 +95,14 @@ async def evaluate(
                 spec.training, questions, reporter
             )
     return metrics
+
+
+def _check_anything_counts(run: BenchmarkRun) -> None:
+    """Raise `JobFailed` if a benchmark has no sample that was not left out."""
+    if run.totals.samples == 0 and run.totals.left_out:
+        of = f" of {run.spec.name}" if run.spec.name else ""
+        message = f"all {run.totals.left_out} samples{of} were left out; retry the evaluation"
+        raise JobFailed(message, code="everything_left_out")
 
 
 async def _graders(runs: Sequence[BenchmarkRun], factory: RewardFactory) -> list[Component]:
@@ -107,7 +125,11 @@ async def _component(run: BenchmarkRun, factory: RewardFactory) -> Component:
 
 
 def _generation(
-    model: Engine, run: BenchmarkRun, grader: Component, results: AppendLog[ResultRow]
+    model: Engine,
+    run: BenchmarkRun,
+    grader: Component,
+    results: AppendLog[ResultRow],
+    outages: OutageWatch,
 ) -> Generation:
     spec = run.spec
     grading = Grading(
@@ -119,7 +141,12 @@ def _generation(
         lower_is_better=spec.lower_is_better,
     )
     return Generation(
-        model.asked_by(spec), grading, results, run.totals, system_prompt=spec.system_prompt
+        model.asked_by(spec),
+        grading,
+        results,
+        run.totals,
+        system_prompt=spec.system_prompt,
+        outages=outages,
     )
 
 

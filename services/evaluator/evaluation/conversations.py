@@ -97,7 +97,7 @@ def outcome_of(trajectory: Trajectory) -> Answer | Unanswered:
     if ending.is_failure:
         status = trajectory.status_code or _STATUS.get(ending)
         failure = RequestFailure(status, trajectory.error or ending.value)
-        return Unanswered(failure, attempts=1, tools=tools)
+        return Unanswered(failure, attempts=1, tools=tools, left_out=trajectory.left_out)
     return Answer(
         text=final_answer(trajectory),
         finish_reason=ending.value,

@@ -205,6 +205,6 @@ def _earlier(
                 folder=artifacts.job(found),
                 parts=reuse["parts"],
                 rows=sum(each["samples"] for each in outcomes),
-                errors=sum(each["errors"] for each in outcomes),
+                errors=sum(each["errors"] + each.get("left_out", 0) for each in outcomes),
                 cached_from=reuse.get("cached_from"),
             )

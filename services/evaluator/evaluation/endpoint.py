@@ -8,15 +8,18 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.evaluation_results import ToolUse
+from services.contracts.infrastructure import LeftOut
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.failures import RequestFailure
 from services.evaluator.serving import LocalModel, served
+from services.inference.causes import cause_of
 from services.inference.clients.chat import ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed, model_retries
 from services.inference.vllm.server import VllmServer
 from services.rollouts.chat import check_template_reads
+from services.rollouts.loop import ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The endpoint did not respond, after all retries."""
+    """The sample has no answer, after all retries; ``left_out`` is set where the infrastructure is
+    to blame."""
 
     failure: RequestFailure
     attempts: int
     tools: ToolUse | None = None
+    left_out: LeftOut | None = None
 
 
 QUEUE_SECONDS = 600.0
@@ -80,7 +85,8 @@ class Endpoint:
         try:
             completion = await self._client.chat(request)
         except ServiceFailed as error:
-            return Unanswered(RequestFailure(error.status, error.message), error.attempts)
+            failure = RequestFailure(error.status, error.message)
+            return Unanswered(failure, error.attempts, left_out=_left_out(error))
         usage = completion.usage
         return Answer(
             text=completion.content or "",
@@ -90,6 +96,13 @@ class Endpoint:
             attempts=completion.attempts,
             latency_seconds=completion.latency_seconds,
         )
+
+
+def _left_out(error: ServiceFailed) -> LeftOut | None:
+    cause = cause_of(error)
+    if cause is None:
+        return None
+    return LeftOut(source=ENGINE, cause=cause, message=error.message)
 
 
 class EndpointEngine:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.evaluation_results import DISPUTED, ParsingOutcome
+from services.contracts.infrastructure import LeftOut
 from services.contracts.sampling import JsonPrediction
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
@@ -25,7 +26,10 @@ from services.metrics.extraction import (
 )
 from services.rewards.graders.bounded_integer import AGREES
 from services.rewards.interface import Component, RewardFailed, Sample, Score
+from services.rollouts.loop import ENGINE
+from services.rollouts.outages import OutageWatch
 
+GRADER = "grader"
 KEPT_PROMPT = 8_000
 """Characters of a prompt that its rows keep; the file has it whole."""
 
@@ -54,20 +58,26 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Generation:
-    """Turns samples of a benchmark into durable, graded rows and keeps their totals."""
+    """Turns samples of a benchmark into durable, graded rows and keeps their totals.
+
+    ``outages`` ends the job with an `Outage` when tools or graders lose most samples; an engine
+    that fails is left to `FailureWatch`.
+    """
 
     model: ChatModel
     grading: "Grading"
     results: AppendLog[ResultRow]
     totals: RunningTotals
     system_prompt: str | None
+    outages: OutageWatch | None = None
 
     async def ask(self, sample: EvaluationSample) -> RequestFailure | None:
-        """Send a sample, grade the answer and store its row; returns the failure, if any."""
+        """Send a sample, grade the answer and store its row; returns the failure of the model, if
+        any."""
         outcome = await self.model.ask(self._conversation(sample), sample)
         if isinstance(outcome, Unanswered):
             self._keep(self.grading.unanswered_row(sample, outcome))
-            return outcome.failure
+            return outcome.failure if _is_of_model(outcome.left_out) else None
         self._keep(await self.grading.row(sample, outcome))
         return None
 
@@ -79,6 +89,16 @@ class Generation:
     def _keep(self, row: ResultRow) -> None:
         self.results.append(row)
         self.totals.add(row)
+        if self.outages is not None:
+            is_graders = row.left_out is None or row.left_out.source != ENGINE
+            self.outages.count(row.left_out, is_watched=is_graders)
+            if self.outages.outage is not None:
+                raise self.outages.outage
+
+
+def _is_of_model(left_out: LeftOut | None) -> bool:
+    """Whether a sample without an answer was lost by the model, not by a tool that it called."""
+    return left_out is None or left_out.source == ENGINE
 
 
 async def generate(
@@ -136,8 +156,9 @@ class Grading:
         """The graded answer; without a score, the reason is its ``error``."""
         text, parsing = self._graded_text(answer.text)
         score, error = self._without_value()
+        left_out: LeftOut | None = None
         if text is not None:
-            score, error = await self._score(sample, text)
+            score, error, left_out = await self._score(sample, text)
         return ResultRow(
             benchmark=self.benchmark,
             index=sample.index,
@@ -154,6 +175,7 @@ class Grading:
             score=score.value if score else None,
             correct=self._passes(score) if score else None,
             error=error,
+            left_out=left_out,
             finish_reason=answer.finish_reason,
             status_code=HTTPStatus.OK,
             attempts=answer.attempts,
@@ -175,6 +197,7 @@ class Grading:
             tools=outcome.tools,
             correct=None,
             error=outcome.failure.message,
+            left_out=outcome.left_out,
             status_code=outcome.failure.status_code,
             attempts=outcome.attempts,
         )
@@ -204,15 +227,21 @@ class Grading:
             return None, outcome
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), outcome
 
-    async def _score(self, sample: EvaluationSample, text: str) -> tuple[Score | None, str | None]:
-        """The score of a text, or why there is none."""
+    async def _score(
+        self, sample: EvaluationSample, text: str
+    ) -> tuple[Score | None, str | None, LeftOut | None]:
+        """The score of a text, or why there is none, and whether that is the infrastructure's."""
         graded = Sample.of_answer(text, sample.messages, sample.gold, sample.extra)
         if self.keep_reasoning or self.prediction is not None:
             graded = replace(graded, keeps_reasoning=True)
         try:
-            return await self.grader.score(graded), None
+            return await self.grader.score(graded), None, None
         except RewardFailed as failure:
-            return None, f"the answer was not graded: {failure.message}"
+            error = f"the answer was not graded: {failure.message}"
+            if failure.cause is None:
+                return None, error, None
+            lost = LeftOut(source=GRADER, cause=failure.cause, message=failure.message)
+            return None, error, lost
 
 
 def _tags(score: Score | None) -> list[str]:

@@ -25,6 +25,7 @@ from services.contracts.evaluation_results import (
     ParsingOutcome,
     SampleResult,
 )
+from services.contracts.infrastructure import InfrastructureCause
 from services.datasets.append_log import read_records
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.evaluator.evaluation.tool_use import ToolUseTotals
@@ -119,11 +120,13 @@ class RunningTotals:
     samples: int = 0
     correct: int = 0
     errors: int = 0
+    left_out: int = 0
     unanswered: int = 0
     unparsable: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
+    _left_out: Counter[InfrastructureCause] = field(default_factory=Counter)
     _parsing: Counter[ParsingOutcome] = field(default_factory=Counter)
     _scores: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     _measures: Measures = field(default_factory=Measures)
@@ -144,7 +147,11 @@ class RunningTotals:
         return self.correct / self.samples if self.samples else 0.0
 
     def add(self, row: ResultRow) -> None:
-        """Count one row."""
+        """Count one row; one that is left out, in ``left_out`` only."""
+        if row.left_out is not None:
+            self.left_out += 1
+            self._left_out[row.left_out.cause] += 1
+            return
         self.samples += 1
         self.correct += row.correct is True
         self._repeated.add(row.index, correct=row.correct is True, answer=row.extracted)
@@ -166,7 +173,7 @@ class RunningTotals:
         self.completion_tokens += row.completion_tokens or 0
 
     def metrics(self) -> EvaluationMetrics:
-        """The outcome; needs at least one sample."""
+        """The outcome; needs at least one sample that is not left out."""
         share, majority = self._repeated.accuracy(), None
         score = mean_of_clusters(self._scores) if self._scores else None
         pass_at_k: dict[str, ItemEstimate] | None = None
@@ -174,6 +181,7 @@ class RunningTotals:
             pass_at_k = {
                 str(k): _on_the_wire(self._repeated.pass_at(k))
                 for k in shown_k(self.samples_per_item)
+                if k <= self._repeated.most_samples  # some may have been left out
             }
             majority = self._repeated.majority()
         return EvaluationMetrics(
@@ -182,6 +190,8 @@ class RunningTotals:
             errors=self.errors,
             items=self._repeated.items,
             samples_per_item=self.samples_per_item,
+            left_out=self.left_out,
+            left_out_causes=dict(self._left_out) or None,
             unanswered=self.unanswered,
             unparsable=self.unparsable,
             parsing=dict(self._parsing) or None,

@@ -26,7 +26,7 @@ class SuiteTotals:
     @property
     def done(self) -> int:
         """Samples that were asked, answered or not."""
-        return sum(each.samples for each in self._benchmarks.values())
+        return sum(each.samples + each.left_out for each in self._benchmarks.values())
 
     @property
     def answered(self) -> int:
@@ -49,7 +49,9 @@ class SuiteTotals:
             for name, each in self._benchmarks.items()
             if name is None or each.samples
         }
-        return {**accuracies, "errors": self.done - self.answered}
+        errors = sum(each.errors for each in self._benchmarks.values())
+        left_out = sum(each.left_out for each in self._benchmarks.values())
+        return {**accuracies, "errors": errors, "samples_left_out": left_out}
 
     def metrics(self) -> Mapping[str | None, EvaluationMetrics]:
         """The outcome of each benchmark; needs a sample of each.

@@ -18,6 +18,7 @@ from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.rollouts import RolloutStatistics
 from services.contracts.trajectories import FinishReason
 from services.core.operator_environment import OperatorEnvironment
+from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
@@ -26,11 +27,13 @@ from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.rollout.totals import RolloutTotals
 from services.evaluator.tokenizers import load_chat_tokens
+from services.rewards.factory import check_rewards_respond
 from services.rewards.scorer import open_scorer
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
+from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt, read_prompts
 from services.rollouts.tools import open_toolbox
 from services.rollouts.tools.health import ToolMonitor, check_tools_respond
@@ -61,8 +64,10 @@ async def play(
             )
         if totals.trajectories < total:
             missing = (sample for sample in _samples(spec) if not kept[_place(spec, sample)])
-            await _play_missing(spec, engine, environment, reporter, log, totals, missing, total)
-    if totals.failed == totals.trajectories:
+            await _play_missing(
+                spec, job_dir, engine, environment, reporter, log, totals, missing, total
+            )
+    if not totals.counted:
         raise _all_failed(job_dir)
     reporter.phase("summarizing")
     await asyncio.to_thread(write_parquet, read_indexed(job_dir), job_dir / PARQUET)
@@ -71,6 +76,7 @@ async def play(
 
 async def _play_missing(
     spec: RolloutSpec,
+    job_dir: Path,
     engine: AbstractAsyncContextManager[WatchedEngine],
     environment: OperatorEnvironment,
     reporter: Reporter,
@@ -82,7 +88,10 @@ async def _play_missing(
     chat = await asyncio.to_thread(load_chat_tokens, spec.tokenizer, spec.chat_template_kwargs)
     async with AsyncExitStack() as stack:
         toolbox = await stack.enter_async_context(open_toolbox(spec.tools, environment))
-        await check_tools_respond(spec.tools, toolbox)
+        with Outages(job_dir).preflight() as is_repeated:
+            await check_tools_respond(spec.tools, toolbox)
+            if is_repeated:
+                await check_rewards_respond(spec.rewards, environment)
         scorer = await stack.enter_async_context(open_scorer(spec.rewards, environment))
         model = await stack.enter_async_context(engine)
         policy = TokenModel(
@@ -96,8 +105,8 @@ async def _play_missing(
         rollouts = Rollouts(policy, toolbox, spec.multi_turn)
         reporter.phase("playing")
         progress = GenerationProgress(reporter, totals, total)
-        tools = ToolMonitor(reporter)
-        await RolloutRunner(rollouts, scorer, log, totals, tools, spec.seed).run(
+        tools, outages = ToolMonitor(reporter), OutageWatch(job_dir, reporter)
+        await RolloutRunner(rollouts, scorer, log, totals, tools, outages, spec.seed).run(
             missing,
             min(spec.max_concurrency, total - totals.trajectories),
             model.watch(),
@@ -111,7 +120,8 @@ def _kept(spec: RolloutSpec, job_dir: Path, total: int, totals: RolloutTotals) -
     """Flags of the rollouts that need not be repeated; these are added to the totals."""
     kept = bytearray(total)
     for trajectory in read_indexed(job_dir):
-        if trajectory.finish_reason not in {
+        is_lost = trajectory.left_out is not None
+        if not is_lost and trajectory.finish_reason not in {
             FinishReason.ENGINE_FAILED,
             FinishReason.INTERNAL_ERROR,
         }:
@@ -143,7 +153,8 @@ def _count(spec: RolloutSpec) -> int:
 
 
 def _all_failed(job_dir: Path) -> JobFailed:
-    reason = next(read_indexed(job_dir)).error
+    first = next(read_indexed(job_dir))
+    reason = first.error or first.reward_error
     return JobFailed(f"no rollout came to an end: {reason}", code="no_rollouts")
 
 

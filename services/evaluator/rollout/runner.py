@@ -11,6 +11,7 @@ from services.evaluator.rollout.totals import RolloutTotals
 from services.rewards.scorer import Scorer
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
+from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools.health import ToolMonitor
 
@@ -37,6 +38,7 @@ class RolloutRunner:
     log: IndexedLog
     totals: RolloutTotals
     tools: ToolMonitor
+    outages: OutageWatch
     seed: int | None
 
     async def run(
@@ -81,6 +83,9 @@ class RolloutRunner:
         rewarded = self.log.keep(rewarded)
         self.totals.add(rewarded)
         self.tools.observe(rewarded)
+        self.outages.observe(rewarded)
+        if self.outages.outage is not None:
+            raise self.outages.outage
 
 
 class _RewardQueue:

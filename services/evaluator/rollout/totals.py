@@ -4,6 +4,7 @@ from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.rollouts import RewardSpread, RolloutStatistics, Spread, ToolStatistics
 from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory
 from services.evaluator.statistics import reward_spread, spread
@@ -69,6 +70,9 @@ class RolloutTotals:
         self.seconds = seconds
         self.trajectories = 0
         self.failed = 0
+        self.counted = 0
+        self.left_out: Counter[InfrastructureCause] = Counter()
+        self.infrastructure_failures: Counter[str] = Counter()
         self.calls = 0
         self.failed_calls = 0
         self.sampled_tokens = 0
@@ -99,7 +103,11 @@ class RolloutTotals:
 
     def metrics_so_far(self) -> dict[str, float]:
         """Metrics reported while rollouts run."""
-        metrics: dict[str, float] = {"failed": self.failed}
+        metrics: dict[str, float] = {
+            "failed": self.failed,
+            "samples_left_out": self.left_out.total(),
+            "infrastructure_failures": self.infrastructure_failures.total(),
+        }
         if self.rewarded:
             metrics["reward"] = self.reward_sum / self.rewarded
         if self.trajectories:
@@ -114,14 +122,20 @@ class RolloutTotals:
         return len(self._reward.values)
 
     def add(self, trajectory: Trajectory) -> None:
-        """Count one trajectory."""
+        """Count one trajectory; one that is left out, in no spread and no mean."""
+        is_failure, lost = trajectory.finish_reason.is_failure, trajectory.left_out
         self.trajectories += 1
-        self.failed += trajectory.finish_reason.is_failure
+        self.failed += is_failure
+        self.sampled_tokens += trajectory.sampled_tokens
         self._finish_reasons[trajectory.finish_reason.value] += 1
         self._prompts.add(trajectory.prompt_index)
+        self.infrastructure_failures.update(trajectory.infrastructure_failures)
+        if lost is not None:
+            self.left_out[lost.cause] += 1
+            return
+        self.counted += not is_failure
         self._add_reward(trajectory)
         self._add_calls(trajectory)
-        self.sampled_tokens += trajectory.sampled_tokens
         values = (
             trajectory.prompt_tokens,
             trajectory.response_tokens,
@@ -160,6 +174,9 @@ class RolloutTotals:
             prompts=len(self._prompts),
             trajectories=self.trajectories,
             failed=self.failed,
+            left_out=self.left_out.total(),
+            left_out_causes=dict(self.left_out),
+            infrastructure_failures=dict(self.infrastructure_failures),
             finish_reasons=dict(self._finish_reasons),
             reward=self._reward.spread(),
             reward_components={

@@ -102,16 +102,18 @@ class _Tools:
             result = await self._run(name, arguments, failures)
         except ToolError as fault:
             message = sanitize(fault.error)
-            failed = _reply(fault.outcome, fault.text, message, fault.attempts, begun)
+            attempts = failures.attempts + fault.attempts
+            failed = _reply(fault.outcome, fault.text, message, attempts, begun)
             return replace(failed, run=fault.run, cause=fault.cause, failures=failures.count)
         except Exception as error:
             # A bug of ours fails this call only; the log has the traceback.
             logger.exception("tool %.100r", name)
             text, message = "Error: the tool failed.", f"internal error: {type(error).__name__}"
-            failed = _reply(CallOutcome.FAILED, text, message, 0, begun)
+            failed = _reply(CallOutcome.FAILED, text, message, failures.attempts, begun)
             cause = InfrastructureCause.INTERNAL_ERROR
             return replace(failed, cause=cause, failures=failures.count + 1)
-        reply = _reply(CallOutcome.ANSWERED, result.text, None, result.attempts, begun)
+        attempts = failures.attempts + result.attempts
+        reply = _reply(CallOutcome.ANSWERED, result.text, None, attempts, begun)
         return replace(reply, run=result.run, failures=failures.count)
 
     async def probe(self, name: str) -> str | None:
@@ -157,14 +159,16 @@ class _Tools:
                 deadline = now + self._repeat_seconds if deadline is None else deadline
                 if now + wait > deadline:
                     raise
+                failures.attempts += fault.attempts
             await asyncio.sleep(wait)
 
 
 @dataclass
 class _Failures:
-    """How often the infrastructure failed one call."""
+    """How often the infrastructure failed one call, and the requests before its last repeat."""
 
     count: int = 0
+    attempts: int = 0
 
     @contextmanager
     def counted(self) -> Iterator[None]:

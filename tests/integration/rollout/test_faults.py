@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from services.contracts.base import JsonObject
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
 from services.contracts.trajectories import CallOutcome, FinishReason, ToolCallRecord, Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.append_log import AppendLog, read_records
-from services.rollouts.loop import Rollouts
+from services.rollouts.loop import MAX_PLAYS, Rollouts
 from services.rollouts.models.tokens import TokenModel
 from services.rollouts.tools import open_toolbox, sandbox
+from services.rollouts.tools.toolbox import REPEAT_SECONDS
 from tests.support.rollouts import END_TEXT, CharacterChat, ScriptedEngine, hermes, question
 from tests.unit.inference.scripted_server import (
     Behavior,
@@ -110,14 +112,18 @@ def next_turn(context: str) -> str:
 
 
 async def play(
-    server: ScriptedServer, log: Path, count: int, offered: Sequence[Tool], **settings: object
+    log: Path,
+    count: int,
+    offered: Sequence[Tool],
+    repeat_seconds: float = 0.0,
+    **settings: object,
 ) -> list[Trajectory]:
     """Run ``count`` concurrent rollouts and log them as a job does."""
     multi_turn = MultiTurn.model_validate(
         {"multi_turn_enable": True, "max_total_response_length": 100_000, **settings}
     )
     environment = OperatorEnvironment(allowed_callables=(DOUBLE,))
-    async with open_toolbox(offered, environment) as toolbox:
+    async with open_toolbox(offered, environment, repeat_seconds) as toolbox:
         engine = ScriptedEngine(next_turn)
         model = TokenModel(engine, CharacterChat(), multi_turn, RolloutSampling())
         rollouts = Rollouts(model, toolbox, multi_turn)
@@ -132,22 +138,32 @@ def calls(trajectories: Sequence[Trajectory]) -> list[ToolCallRecord]:
     return [call for each in trajectories for turn in each.turns for call in turn.calls]
 
 
-def test_no_rollout_is_lost_when_a_fifth_of_tool_calls_fail(
+def test_no_failed_call_becomes_data_when_a_fifth_of_tool_calls_fail(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     server.script = [failing(0.2)]
 
-    trajectories = asyncio.run(play(server, tmp_path / "log", ROLLOUTS, tools(server)))
+    trajectories = asyncio.run(
+        play(tmp_path / "log", ROLLOUTS, tools(server), repeat_seconds=REPEAT_SECONDS)
+    )
 
     assert sorted(each.prompt_index for each in trajectories) == list(range(ROLLOUTS))
-    assert {each.finish_reason for each in trajectories} == {FinishReason.ANSWERED}
-    assert all(each.tool_calls == len(CALLS) for each in trajectories)
-    _check_recorded_calls(calls(trajectories))
-    outcomes = Counter((call.name, call.outcome) for call in calls(trajectories))
-    assert outcomes["nothing", CallOutcome.UNKNOWN_TOOL] == ROLLOUTS
-    assert outcomes["ask", CallOutcome.FAILED] + outcomes["ask", CallOutcome.TIMED_OUT] > 0
-    assert outcomes["ask", CallOutcome.FAILED] < ROLLOUTS / 2
-    assert 0 < outcomes["double", CallOutcome.FAILED] < ROLLOUTS / 2
+    answered = [each for each in trajectories if each.left_out is None]
+    assert len(answered) > ROLLOUTS / 2
+    assert {each.finish_reason for each in answered} == {FinishReason.ANSWERED}
+    assert all(each.tool_calls == len(CALLS) for each in answered)
+    assert any(each.plays > 1 for each in answered)
+    assert all(call.cause is None for call in calls(answered))
+    _check_recorded_calls(calls(answered))
+    for lost in (each for each in trajectories if each.left_out is not None):
+        assert lost.finish_reason is FinishReason.TOOL_UNAVAILABLE
+        assert lost.left_out is not None
+        assert lost.left_out.source in {"ask", "double"}, "the others can be repeated"
+        assert lost.plays == MAX_PLAYS
+    outcomes = Counter((call.name, call.outcome) for call in calls(answered))
+    assert outcomes["nothing", CallOutcome.UNKNOWN_TOOL] == len(answered)
+    killed = sum(each.infrastructure_failures.get("double", 0) for each in trajectories)
+    assert 0 < killed < ROLLOUTS
     # A search is retried after any fault.
     assert outcomes["search", CallOutcome.ANSWERED] > 0.8 * ROLLOUTS
 
@@ -169,23 +185,28 @@ def _check_recorded_calls(made: Sequence[ToolCallRecord]) -> None:
 def test_every_tool_request_is_recorded(server: ScriptedServer, tmp_path: Path) -> None:
     server.script = [failing(0.2)]
 
-    trajectories = asyncio.run(play(server, tmp_path / "log", 20, tools(server)[:3]))
+    trajectories = asyncio.run(
+        play(tmp_path / "log", 20, tools(server)[:2], repeat_seconds=REPEAT_SECONDS)
+    )
 
+    assert {each.plays for each in trajectories} == {1}
     # A request may be abandoned before the server reads it, but each one is counted.
     assert sum(call.attempts for call in calls(trajectories)) >= len(server.requests)
 
 
 @pytest.mark.parametrize("fault", [reset, hang, answer(500), answer(504)])
-def test_rollouts_continue_when_tools_always_fail(
+def test_rollouts_are_left_out_when_tools_always_fail(
     server: ScriptedServer, tmp_path: Path, fault: Behavior
 ) -> None:
     server.script = [fault]
 
-    trajectories = asyncio.run(play(server, tmp_path / "log", 4, tools(server)[:3]))
+    trajectories = asyncio.run(play(tmp_path / "log", 4, tools(server)[:3]))
 
-    assert {each.finish_reason for each in trajectories} == {FinishReason.ANSWERED}
-    assert all(each.failed_calls == len(CALLS) for each in trajectories)
-    _check_recorded_calls(calls(trajectories))
+    assert {each.finish_reason for each in trajectories} == {FinishReason.TOOL_UNAVAILABLE}
+    sources = {each.left_out.source for each in trajectories if each.left_out is not None}
+    assert sources == {"code_interpreter"}
+    failures = {"code_interpreter": MAX_PLAYS}
+    assert all(each.infrastructure_failures == failures for each in trajectories)
 
 
 def test_calls_fail_after_their_tool_goes_down(tmp_path: Path) -> None:
@@ -200,12 +221,12 @@ def test_calls_fail_after_their_tool_goes_down(tmp_path: Path) -> None:
         server.script = [last]
         (offered,) = tools(server)[:1]
         offered.config["num_workers"] = 1
-        trajectories = asyncio.run(play(server, tmp_path / "log", 5, [offered]))
+        trajectories = asyncio.run(play(tmp_path / "log", 3, [offered]))
 
-    gone = [call for call in calls(trajectories) if call.outcome is CallOutcome.FAILED]
-    assert [each.finish_reason for each in trajectories] == [FinishReason.ANSWERED] * 5
-    assert len(gone) == 4
-    assert all(call.shown == "Error: the tool could not be reached." for call in gone)
+    lost = [each for each in trajectories if each.left_out is not None]
+    assert len(lost) == 2
+    causes = {call.cause for call in calls(lost)}
+    assert causes <= {InfrastructureCause.REFUSED, InfrastructureCause.RESET}
 
 
 def test_a_five_megabyte_reply_is_truncated_for_the_model(
@@ -220,7 +241,7 @@ def test_a_five_megabyte_reply_is_truncated_for_the_model(
         )
     ]
 
-    (trajectory,) = asyncio.run(play(server, tmp_path / "log", 1, offered))
+    (trajectory,) = asyncio.run(play(tmp_path / "log", 1, offered))
 
     (call,) = trajectory.turns[0].calls
     assert call.reply_characters == 5_000_000
@@ -230,12 +251,12 @@ def test_a_five_megabyte_reply_is_truncated_for_the_model(
 
 
 def test_stopping_on_a_tool_error_names_the_error(server: ScriptedServer, tmp_path: Path) -> None:
-    server.script = [answer(500)]
+    server.script = [answer(422)]
 
     (trajectory,) = asyncio.run(
-        play(server, tmp_path / "log", 1, tools(server), on_tool_error=OnToolError.STOP)
+        play(tmp_path / "log", 1, tools(server), on_tool_error=OnToolError.STOP)
     )
 
     assert trajectory.finish_reason is FinishReason.TOOL_ERROR
     assert "code_interpreter" in (trajectory.error or "")
-    assert "500" in (trajectory.error or "")
+    assert "422" in (trajectory.error or "")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from services.contracts.errors import JobFailed
 from services.contracts.evaluation_results import EvaluationMetrics
 from services.contracts.graders import NumericGrader
 from services.contracts.multi_turn import MultiTurn
@@ -155,9 +156,11 @@ def test_failures_of_the_engine_are_no_answers(tmp_path: Path) -> None:
 
     metrics = evaluate(tmp_path, ScriptedEngine(failing))
 
-    assert (metrics.samples, metrics.correct, metrics.unanswered) == (3, 2, 1)
+    assert (metrics.samples, metrics.correct, metrics.left_out) == (2, 2, 1)
     row = rows(tmp_path)[1]
     assert (row.answer, row.correct, row.error) == (None, None, "gone")
+    assert row.left_out is not None
+    assert row.left_out.source == "engine"
     assert row.tools is not None
     assert metrics.tool_use is not None
     assert metrics.tool_use.calls == 2  # of those that were answered
@@ -282,7 +285,8 @@ def test_another_attempt_draws_the_same_seeds(tmp_path: Path) -> None:
         return EngineFailed("gone") if is_late else adding(context)
 
     failing, again = ScriptedEngine(fail_tens), ScriptedEngine(adding)
-    evaluate_all(tmp_path, failing, benchmarks)
+    with pytest.raises(JobFailed, match="all 2 samples of tens were left out"):
+        evaluate_all(tmp_path, failing, benchmarks)
     evaluate_all(tmp_path, again, benchmarks)
 
     first = seeds(failing)

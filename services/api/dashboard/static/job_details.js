@@ -123,21 +123,26 @@ function evaluationResults({ benchmarks, metrics, main_metric: main, macro_avera
   };
 }
 
-function answerResults({ samples, correct, errors, tool_use: used, tool_calls: stated, tokens_per_second: speed }) {
+function answerResults({ samples, correct, errors, left_out: lost, left_out_causes: causes, tool_use: used, tool_calls: stated, tokens_per_second: speed }) {
   return {
     Correct: `${number(correct)} of ${number(samples)}`,
     Ungraded: errors ? number(errors) : null,
+    "Left out": lost ? lostResults(lost, causes) : null,
     "Tool calls": used && `${number(used.calls)} (${number(used.failed_calls)} failed, ${number(used.malformed_calls)} malformed)`,
     "Tool-call F1": stated && `${metricValue(stated.tools.micro_avg.f1, true)} for tools, ${metricValue(stated.parameters.micro_avg.f1, true)} for parameters`,
     "Tokens per second": number(speed),
   };
 }
 
-function rolloutResults({ trajectories, prompts, reward, finish_reasons: ends, calls, failed_calls: failed, tokens_per_second: speed }) {
+/** What the infrastructure lost, by cause. */
+const lostResults = (count, causes) => `${number(count)} (${Object.entries(causes).map(([name, each]) => `${words(name)} ${number(each)}`).join(", ")})`;
+
+function rolloutResults({ trajectories, prompts, reward, left_out: lost, left_out_causes: causes, finish_reasons: ends, calls, failed_calls: failed, tokens_per_second: speed }) {
   return {
     Trajectories: `${number(trajectories)} from ${number(prompts)} prompts`,
     Reward: reward && estimate(reward, false),
     "Finish reasons": Object.entries(ends).map(([name, count]) => `${words(name)} ${number(count)}`).join(", "),
+    "Left out": lost ? lostResults(lost, causes) : null,
     Calls: calls ? `${number(calls)} (${number(failed)} failed)` : null,
     "Tokens per second": number(speed),
   };

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import JobFailed
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import FinishReason, Trajectory
+from services.core.process.outages import Outage
 from services.core.process.reporter import Reporter
 from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.totals import RolloutTotals
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
+from services.rollouts.outages import WINDOW, OutageWatch
 from services.rollouts.tools.health import ToolMonitor
 from tests.support.rollouts import (
     END_TEXT,
@@ -54,9 +57,9 @@ async def run_rollouts(
     engine = engine or ScriptedEngine(lambda _: f"yes{END_TEXT}")
     model = TokenModel(engine, CharacterChat(), MultiTurn(), RolloutSampling(max_tokens=99))
     rollouts = Rollouts(model, FunctionToolbox({}), MultiTurn())
-    tools = ToolMonitor(Reporter(folder))
+    tools, outages = ToolMonitor(Reporter(folder)), OutageWatch(folder, Reporter(folder))
     with IndexedLog(folder) as log:
-        playing = RolloutRunner(rollouts, FunctionScorer(score), log, totals, tools, seed=0)
+        playing = RolloutRunner(rollouts, FunctionScorer(score), log, totals, tools, outages, 0)
         wanted = (
             PlannedRollout(question(index=n), k) for n in range(samples // 2) for k in range(2)
         )
@@ -71,6 +74,33 @@ def test_every_rollout_is_run_stored_and_counted(tmp_path: Path) -> None:
     assert {each.id for each in kept} == {f"traj-{n}-{k}" for n in range(5) for k in range(2)}
     assert {each.reward for each in kept} == {1.0}
     assert (totals.trajectories, totals.rewarded) == (10, 10)
+
+
+async def left_out(trajectory: Trajectory) -> Trajectory:
+    lost = LeftOut(source="reward:judge", cause=InfrastructureCause.REFUSED, message="down")
+    return trajectory.model_copy(
+        update={"left_out": lost, "infrastructure_failures": {lost.source: 1}}
+    )
+
+
+def test_rollouts_that_were_left_out_are_in_no_mean(tmp_path: Path) -> None:
+    async def some(trajectory: Trajectory) -> Trajectory:
+        return await (one if trajectory.sample_index else left_out)(trajectory)
+
+    totals = asyncio.run(run_rollouts(tmp_path, 10, 3, some))
+
+    found = totals.statistics()
+    assert (found.trajectories, found.left_out, found.failed) == (10, 5, 0)
+    assert found.left_out_causes == {InfrastructureCause.REFUSED: 5}
+    assert found.infrastructure_failures == {"reward:judge": 5}
+    assert found.reward is not None
+    assert (found.reward.count, found.turns.count) == (5, 5)
+
+
+def test_a_job_ends_for_an_outage_when_most_rollouts_are_lost(tmp_path: Path) -> None:
+    with pytest.raises(Outage, match="refused: down"):
+        asyncio.run(run_rollouts(tmp_path, 200, 3, left_out))
+    assert WINDOW <= len(list(read_indexed(tmp_path))) < 100
 
 
 def test_concurrency_stays_within_the_limit(tmp_path: Path) -> None:
