@@ -6,6 +6,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.leftovers import watch_this_run
 from tests.support.runtime_tests import INSIDE
 from tests.support.tiers import assign
 
@@ -14,6 +15,7 @@ pytest_plugins = ["tests.support.groups", "tests.support.reruns"]
 # A shell starts background commands with SIGINT ignored, and children inherit that: without this,
 # tests of Ctrl-C would fail in a test run in the background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+watch_this_run()
 
 # No deadlines: the machine may be busy.
 busy = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

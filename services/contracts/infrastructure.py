@@ -1,6 +1,6 @@
 """Failures of the infrastructure, told apart from what the policy itself did wrong.
 
-A sample that the infrastructure lost is left out: it is no evidence about the policy, so it enters
+A sample that the infrastructure lost is left out: it is not evidence about the policy, so it enters
 no advantage, loss, score or mean (docs/failures.md).
 """
 

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,7 +135,7 @@ def test_worker_and_sandbox_agree_on_scripts_and_their_llms(
     assert ip_address(address) in ip_network(pool["subnet"])
     # Docker gives no other container the address, and none to the host in its place.
     assert ip_address(address) not in ip_network(pool["ip_range"])
-    assert ip_network(pool["ip_range"]).subnet_of(ip_network(pool["subnet"]))
+    assert IPv4Network(pool["ip_range"]).subnet_of(IPv4Network(pool["subnet"]))
     assert service.sandbox_script_folders == {LISTED_AS: worker.campaign_script_data}
     shared = {
         name: (each["source"], each["target"], each.get("read_only", False))

@@ -3,7 +3,7 @@
 Some of transformers' tokenizer classes build normalizer and pre-tokenizer of their own and ignore
 those of tokenizer.json, each version differently. The prepared folder declares the class that
 changes nothing, names no added tokens beside the file's, and has no model configuration that would
-choose another class. Whoever encodes text of a model loads this folder.
+choose another class. All that encodes text of a model loads this folder.
 """
 
 import json

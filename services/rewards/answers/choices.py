@@ -80,7 +80,8 @@ def _readings(answer: str, letters: str) -> Iterator[str | None]:
 
 def _named(text: str, letters: str) -> str | None:
     """The letter or letters at the beginning of a text, behind words like "option"."""
-    text = text[_FILLER.match(text).end() :]  # type: ignore[union-attr] - may be empty
+    filler = _FILLER.match(text)
+    text = text[filler.end() :] if filler is not None else text
     for pattern in _NAMED:
         found = pattern.match(text)
         if found is not None:

@@ -425,7 +425,13 @@ def test_a_press_during_a_refresh_is_a_click(page: Page, gateway: GatewayClient)
 def stub_live_views(page: Page) -> None:
     """Answer the lists of a page with contents that differ at each refresh."""
     times = itertools.count(1)
-    state = {"created_at": 0, "started_at": 0, "finished_at": None, "error": None, "phase": None}
+    state: dict[str, Any] = {
+        "created_at": 0,
+        "started_at": 0,
+        "finished_at": None,
+        "error": None,
+        "phase": None,
+    }
     state |= {"status": "running", "queue_reason": None, "result": None, "base_model": "base"}
 
     def progress() -> dict[str, Any]:

@@ -120,7 +120,8 @@ def served() -> Iterator[Callable[[int, bytes], None]]:
 
 
 async def evaluated(folder: Path) -> None:
-    spec = BenchmarkSpec.model_construct(sampling=Sampling(max_tokens=8), chat_template_kwargs={})
+    unvalidated: dict[str, Any] = {"sampling": Sampling(max_tokens=8), "chat_template_kwargs": {}}
+    spec = BenchmarkSpec.model_construct(None, **unvalidated)
     sample = EvaluationSample(0, (), (), {})
     async with client() as chat:
         outcome = await Endpoint(chat, "m", spec).ask(REQUEST.messages, sample)
@@ -156,7 +157,7 @@ async def batched(folder: Path) -> None:
 
 async def prompted(folder: Path) -> None:
     endpoint = PromptEndpoint(base_url=URL, model="m")
-    limits = {"concurrency": 1, "timeout_seconds": 9.0, "patience_seconds": 9.0}
+    limits: dict[str, Any] = {"concurrency": 1, "timeout_seconds": 9.0, "patience_seconds": 9.0}
     async with endpoints.EndpointPool([endpoint], lambda _: None, **limits) as pool:
         try:
             row = _answered(0, await pool.ask({"messages": REQUEST.messages}))

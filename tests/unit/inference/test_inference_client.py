@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.inference.clients.chat import (
-    ChatCompletion,
-    ChatRequest,
-    InferenceClient,
-    TokenUsage,
-    ToolCall,
-)
+from services.inference.chat_answers import TokenUsage, ToolCall
+from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import Retries, ServiceFailed, model_retries
 from tests.support.processes import free_port
 from tests.support.virtual_time import run_advancing_clock

@@ -114,7 +114,7 @@ def test_a_special_token_among_the_plain_words_leaves_the_ids_open(
     assert not is_settled(prepare_tokenizer(folder, tmp_path / "prepared"))
 
 
-def test_a_tokenizer_that_was_written_anew_speaks_as_before(folder: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_that_was_written_again_speaks_as_before(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
     copy_tokenizer(folder, copy)

@@ -10,13 +10,8 @@ import pytest
 from services.contracts.multi_turn import MultiTurn
 from services.contracts.sampling import Sampling
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
-from services.inference.clients.chat import (
-    ChatCompletion,
-    ChatRequest,
-    InferenceClient,
-    TokenUsage,
-    ToolCall,
-)
+from services.inference.chat_answers import TokenUsage, ToolCall
+from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import FailureKind, ServiceFailed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
