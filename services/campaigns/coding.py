@@ -2,7 +2,6 @@
 
 from services.campaigns import prompts
 from services.campaigns.benchmark import KnownItems
-from services.campaigns.fences import last_blocks
 from services.campaigns.history import code_of
 from services.campaigns.lengths import made_text, rows_made
 from services.campaigns.llm import Conversation
@@ -13,6 +12,7 @@ from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import TrainingSettings, read_settings
 from services.campaigns.trial import try_training
 from services.contracts.campaign_loops import Failure
+from services.metrics.fences import fenced_blocks
 
 
 def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
@@ -36,10 +36,12 @@ def write_code(run: CampaignRun, proposal: Proposal, items: KnownItems) -> Code:
     limit = run.request.budget.coding_attempts
     for attempt in range(1, limit + 1):
         try:
-            blocks = last_blocks(conversation.ask(message), ("python", "yaml"))
+            answer = conversation.ask(message)
         except StepFailed as refused:
             failed = Failed(failure=refused.failure, message=refused.message)
             return Code(attempts=attempt - 1, failed=failed)
+        # The last block of a language counts.
+        blocks = {block.language: f"{block.content}\n" for block in fenced_blocks(answer)}
         script = blocks.get("python", "") if kept is None else kept
         try:
             checked = _check(run, attempt, script, blocks.get("yaml", ""), items)

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ValidationError
 from services.campaigns.answer_cache import CachedAnswer
 from services.campaigns.effects import Effect
 from services.campaigns.endpoint import ask_endpoint
-from services.campaigns.fences import blocks_in
 from services.campaigns.kept_answer import KeptAnswer
 from services.campaigns.reasoning import without_reasoning
 from services.campaigns.run import CampaignRun
@@ -24,6 +23,7 @@ from services.core.jobs.campaign_steps import CACHED, PROBLEM, REFUSED
 from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import FailureKind, ServiceFailed, model_retries
+from services.metrics.fences import fenced_blocks
 
 ANSWER_SECONDS = 600.0
 REPAIRS = 2
@@ -201,7 +201,8 @@ def _parse(text: str, kind: type[Answer]) -> Answer:
     """Parse the first fenced block of JSON, or the text from its first to its last brace. Reasoning
     is skipped: it may contain drafts."""
     text = without_reasoning(text)
-    fenced = next((block.text for block in blocks_in(text) if block.language in {"", "json"}), "")
+    blocks = fenced_blocks(text)
+    fenced = next((block.content for block in blocks if block.language in {"", "json"}), "")
     begin, end = text.find("{"), text.rfind("}")
     content = fenced or (text[begin : end + 1] if 0 <= begin < end else "")
     if not content.strip():

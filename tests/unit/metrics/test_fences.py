@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 
 from services.metrics.fences import Block, fenced_blocks
 
+FENCED = 'PROMPT = """\n```json\n{}\n```\n"""\nprint(PROMPT)'
+"""A program with fences in a string."""
+
 
 @pytest.mark.parametrize(
     ("text", "blocks"),
@@ -19,6 +22,8 @@ from services.metrics.fences import Block, fenced_blocks
         ("````py\n```\na\n```\n````", [("py", "```\na\n```")]),
         ("```py\nx = '```'\ny = 1 ```\n```", [("py", "x = '```'\ny = 1 ```")]),
         ('```py\nx = """\n    ```\n"""\n```', [("py", 'x = """\n    ```\n"""')]),
+        (f"```python\n{FENCED}\n```\nand\n```yaml\na\n```", [("python", FENCED), ("yaml", "a")]),
+        ("```python\nx = (\n```\nand\n```\na\n```", [("python", "x = ("), ("", "a")]),
         ("1. So:\n   ```py\n   a\n     b\n   ```\n", [("py", "a\n  b")]),
         ("- ```py\n  a\n  ```\n", [("py", "a")]),
         ("> ```py\n> a\n>   b\n> ```\n", [("py", "a\n  b")]),
