@@ -14,6 +14,7 @@ from celery import Celery
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
+from services.core.db.changes import Changes
 from services.core.db.engine import Database, now
 from services.core.db.tables import IdempotencyRow
 from services.core.jobs.broker import restore_file_broker, send_wake_up
@@ -28,7 +29,7 @@ from services.core.process.supervised import lease_clock
 logger = logging.getLogger(__name__)
 
 OUTBOX_SECONDS = 0.1
-"""Polling interval of the outbox without a `nudge`."""
+"""How often it looks whether other processes have changed the database."""
 
 CLOCK_JUMP_SECONDS = 5.0
 """A larger difference between the database's clock and the monotonic one is a clock jump."""
@@ -86,6 +87,7 @@ class Dispatcher:
             pause_seconds=3 * reconcile_seconds + 5.0,
             hold_seconds=max(SILENCE_SECONDS, lease_seconds / 2),
         )
+        self._changes = Changes(database)
         self._nudged = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -160,12 +162,15 @@ class Dispatcher:
     def _run(self) -> None:
         due = time.monotonic()
         while not self._stopping.is_set():
-            self._nudged.wait(OUTBOX_SECONDS)
+            nudged = self._nudged.wait(OUTBOX_SECONDS)
             self._nudged.clear()
-            if time.monotonic() >= due:
+            is_due = time.monotonic() >= due
+            if is_due:
                 self.reconcile()
                 due = time.monotonic() + self._reconcile_seconds
-            self._attempt(self.publish)
+            if self._changes.seen() or nudged or is_due:
+                self._attempt(self.publish)
+        self._changes.close()
 
     def _attempt(self, step: Callable[[], object]) -> None:
         """Run one step; an unreachable broker or database is retried, never fatal."""

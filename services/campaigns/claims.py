@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import delete, exists, or_, select, update
+from sqlalchemy import delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from services.contracts.jobs import JobStatus
@@ -48,6 +48,20 @@ def claim_step(session: Session, claimant: Claimant) -> Claim | None:
     return (
         None if row is None else Claim(_take(session, job_from_row(row), claimant), ClaimStage.WORK)
     )
+
+
+def next_due(session: Session) -> float | None:
+    """Return when a waiting campaign becomes ready by the passing of time; None without any.
+
+    0 if there is one that does not wait for a time.
+    """
+    waiting = (JobStatus.VALIDATING_FILES.value, JobStatus.QUEUED.value)
+    due: float | None = session.scalar(
+        select(func.min(func.coalesce(JobRow.not_before, 0.0))).where(
+            JobRow.queue == CAMPAIGN.work, JobRow.status.in_(waiting)
+        )
+    )
+    return due
 
 
 def _take(session: Session, job: Job, claimant: Claimant) -> Job:

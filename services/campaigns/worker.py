@@ -5,13 +5,14 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from celery.signals import worker_ready, worker_shutting_down
 
 from services.campaigns.benchmark import divide, read_items
-from services.campaigns.claims import claim_step, release
+from services.campaigns.claims import claim_step, next_due, release
 from services.campaigns.gateway import GatewayAway
 from services.campaigns.llm_proxy import serving_proxy
 from services.campaigns.loop import advance
@@ -23,6 +24,7 @@ from services.contracts.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest, TemperError
 from services.contracts.jobs import JobError, JobStatus
 from services.core.artifacts import Artifacts
+from services.core.db.changes import Changes
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
 from services.core.jobs.broker import WAKE_UP, create_celery_app
@@ -42,6 +44,7 @@ from services.core.worker.heartbeat import touch_heartbeat
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
+"""How often it looks whether other processes have changed the database."""
 HEARTBEAT_SECONDS = 5.0
 
 
@@ -56,6 +59,7 @@ class CampaignWorker:
         self._id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self._claimant = Claimant(self._id, self._devices, settings.lease_seconds)
         self._woken = threading.Event()
+        self._due: float | None = 0.0
         self.stopping = threading.Event()
 
     def wake(self, queue: str) -> None:  # noqa: ARG002 - every wake-up means: look
@@ -65,25 +69,35 @@ class CampaignWorker:
     def serve(self) -> None:
         """Run steps until `stopping` is set."""
         slots = threading.BoundedSemaphore(self._settings.campaign_slots)
-        beat = 0.0
+        changes = Changes(self._database)
+        beat, look = 0.0, True
+
+        def leave_slot(_: object) -> None:
+            slots.release()
+            self._woken.set()
+
         with ThreadPoolExecutor(self._settings.campaign_slots) as threads:
             while not self.stopping.is_set():
                 try:
                     if lease_clock() - beat >= HEARTBEAT_SECONDS:
                         beat = lease_clock()
                         self._beat()
-                    while not self.stopping.is_set() and slots.acquire(blocking=False):
+                    while look and not self.stopping.is_set() and slots.acquire(blocking=False):
                         before = lease_clock()
                         claim = self._claim()
                         if claim is None:
                             slots.release()
                             break
                         done = threads.submit(self._take_step, claim, before)
-                        done.add_done_callback(lambda _: slots.release())
+                        done.add_done_callback(leave_slot)
                 except DATABASE_AWAY as error:
                     logger.warning("the database is away: %s", error)
-                self._woken.wait(POLL_SECONDS)
+                    self._due = 0.0
+                woken = self._woken.wait(POLL_SECONDS)
                 self._woken.clear()
+                is_due = self._due is not None and time.time() >= self._due
+                look = changes.seen() or woken or is_due
+        changes.close()
 
     def leave(self) -> None:
         """Deregister."""
@@ -101,6 +115,10 @@ class CampaignWorker:
 
     def _claim(self) -> Claim | None:
         """Validate new campaigns, then claim one that can take a step."""
+        with self._database.read() as session:
+            self._due = next_due(session)
+        if self._due is None:
+            return None
         try:
             with self._database.write() as session:
                 new = claim_validation(session, [CAMPAIGN.validation], self._claimant)

@@ -14,6 +14,7 @@ from kombu import Queue
 from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps, loads
 
+from services.core.jobs.doorbell import Doorbell, ring
 from services.core.jobs.queues import ALL_QUEUES
 from services.core.settings import Settings
 
@@ -23,10 +24,14 @@ WAKE_UP = "temper.wake_up"
 """The one task: look in the database for work in the queue that the message came through."""
 
 SCHEME = "temper-files"
-LOOK_UP_SECONDS = 0.25
+LOOK_UP_SECONDS = 0.5
+"""How often a worker looks for messages that it was not told of, and whether it shall stop."""
 ABANDONED_SECONDS = 60.0
 """A message still incomplete after this time was abandoned by a killed writer."""
 FILE_POLLING_SECONDS = 0.05
+"""How often, where the file system has no named pipes."""
+BELLS = "bells"
+"""Folder of the workers' doorbells, beside that of the messages."""
 BROKER_SECONDS = 10.0
 
 
@@ -93,7 +98,6 @@ def _file_transport(home: Path) -> dict[str, object]:
         "data_folder_in": str(folder / "messages"),
         "data_folder_out": str(folder / "messages"),
         "control_folder": str(folder / "control"),
-        "polling_interval": FILE_POLLING_SECONDS,
     }
 
 
@@ -120,6 +124,7 @@ class FileChannel(filesystem.Channel):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             partial.write_text(dumps(payload))
         partial.rename(folder / name)
+        ring(folder.with_name(BELLS))
 
     def _get(self, queue: str, timeout: float | None = None) -> Any:  # noqa: ARG002 - kombu's
         """Take the oldest message of ``queue``, or raise `Empty`."""
@@ -155,12 +160,55 @@ class FileTransport(filesystem.Transport):
 
     Channel = FileChannel
     driver_type = driver_name = SCHEME
+    _bell: Doorbell | None = None
 
     def drain_events(  # type: ignore[override]
-        self, connection: Any, timeout: float | None = None
+        self,
+        connection: Any,  # noqa: ARG002 - kombu's
+        timeout: float | None = None,
     ) -> None:
-        """Wait for a message, briefly: a worker checks for shutdown between waits."""
-        super().drain_events(connection, timeout=min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS))
+        """Wait for a message, briefly: a worker checks for shutdown between waits.
+
+        Raises TimeoutError without one.
+        """
+        most = min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
+        if self._deliver_next():
+            return
+        deadline = time.monotonic() + most
+        while (left := deadline - time.monotonic()) > 0:
+            self._pause(left)
+            if self._deliver_next():
+                return
+        raise TimeoutError
+
+    def close_connection(self, connection: Any) -> None:
+        """Close the connection and remove its bell."""
+        super().close_connection(connection)
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
+
+    def _deliver_next(self) -> bool:
+        cycle: Any = self.cycle
+        try:
+            cycle.get(self._deliver)
+        except Empty:
+            return False
+        return True
+
+    def _pause(self, seconds: float) -> None:
+        """Wait until something may have arrived, for so many seconds at most."""
+        try:
+            if self._bell is None:
+                self._bell = Doorbell(self._messages.with_name(BELLS))
+            self._bell.wait(seconds)
+        except OSError:
+            time.sleep(min(FILE_POLLING_SECONDS, seconds))
+
+    @property
+    def _messages(self) -> Path:
+        client: Any = self.client
+        return Path(client.transport_options["data_folder_in"])
 
 
 TRANSPORT_ALIASES[SCHEME] = f"{__name__}:FileTransport"

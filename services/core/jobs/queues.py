@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
+from services.core.db.changes import announce_change
 from services.core.db.tables import OutboxRow
 
 
@@ -47,6 +48,7 @@ WAKE_UPS_AT_ONCE = 500
 def add_wake_up(session: Session, queue: str) -> None:
     """Have the dispatcher wake one worker of ``queue``."""
     session.add(OutboxRow(queue=queue, created_at=time.time()))
+    announce_change(session)
 
 
 def wake_once(session: Session, queue: str) -> None:

@@ -12,6 +12,7 @@ from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.failures import hint_of
 from services.contracts.jobs import JobError, JobStatus
 from services.contracts.webhooks import EventType
+from services.core.db.changes import announce_change
 from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
 from services.core.jobs.announcements import announce
@@ -146,6 +147,7 @@ def move_job(
     if moved is None:
         raise LeaseLost(f"job {job.id} is no longer {job.status} in epoch {job.epoch}")
     append_event(session, job.id, message, level=level, data=data)
+    announce_change(session)
     if job.status is JobStatus.RUNNING:
         end_attempt(session, job, to, message)
     if (event_type := _ANNOUNCED.get(to)) is not None:

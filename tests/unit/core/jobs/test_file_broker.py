@@ -9,9 +9,10 @@ from queue import Empty
 from typing import cast
 
 import pytest
-from kombu import Connection
+from kombu import Connection, Message, Queue
 from kombu.exceptions import OperationalError
 
+from services.core.jobs import broker
 from services.core.jobs.broker import (
     SCHEME,
     FileChannel,
@@ -20,6 +21,7 @@ from services.core.jobs.broker import (
     send_wake_up,
 )
 from services.core.settings import Settings
+from tests.support.waiting import wait_for
 
 
 def connect(folder: Path) -> Connection:
@@ -147,3 +149,35 @@ def test_an_unresponsive_redis_counts_as_down(tmp_path: Path) -> None:
 
         with pytest.raises(OperationalError):
             send_wake_up(app, "training")
+
+
+def test_a_consumer_is_woken_by_a_message_and_hears_of_none_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "LOOK_UP_SECONDS", 60.0)  # it must be told
+    taken: list[object] = []
+    app = create_celery_app(Settings(home=tmp_path))
+
+    def consume() -> None:
+        with app.connection_for_read() as connection:
+            queues = [Queue("training"), Queue("evaluation")]
+            with connection.Consumer(queues, on_message=take, no_ack=True):
+                listening.set()
+                connection.drain_events(timeout=60)
+                with pytest.raises(TimeoutError):
+                    connection.drain_events(timeout=0.01)
+
+    def take(message: Message) -> None:
+        taken.append(message.delivery_info["routing_key"])
+
+    listening = threading.Event()
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    assert listening.wait(60)
+    wait_for(lambda: len(list((tmp_path / "broker" / "bells").glob("*"))) == 1, "it listens")
+    send_wake_up(app, "evaluation")
+    consumer.join(30)
+
+    assert not consumer.is_alive()
+    assert taken == ["evaluation"]
+    assert list((tmp_path / "broker" / "bells").iterdir()) == []
