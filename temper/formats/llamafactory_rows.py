@@ -137,14 +137,16 @@ def _convert(dataset: Dataset, row: Row, kind: RowKind) -> Row:
 
 def _from_alpaca(row: Row, columns: Columns, kind: RowKind) -> Row:
     questions = [_text(row, columns.prompt), _text(row, columns.query)]
-    turns: list[tuple[str, str]] = []
+    turns: list[Row] = []
     for question, answer in (row.get(columns.history) or []) if columns.history else []:
-        turns += [("human", question), ("gpt", answer)]
-    turns.append(("human", "\n".join(question for question in questions if question)))
+        turns += [_turn("human", question), _turn("gpt", answer)]
+    turns.append(_turn("human", "\n".join(question for question in questions if question)))
     if kind is RowKind.PREFERENCE:
-        pair = ("gpt", _text(row, columns.chosen)), ("gpt", _text(row, columns.rejected))
-        return {**_conversation(turns, row, columns), **_answers(*pair)}
-    turns.append(("gpt", _text(row, columns.response)))
+        chosen, rejected = (
+            _turn("gpt", _text(row, name)) for name in (columns.chosen, columns.rejected)
+        )
+        return {**_conversation(turns, row, columns), "chosen": chosen, "rejected": rejected}
+    turns.append(_turn("gpt", _text(row, columns.response)))
     return {**_conversation(turns, row, columns), **_label(row, columns, kind)}
 
 
@@ -156,23 +158,28 @@ def _from_sharegpt(row: Row, columns: Columns, tags: Tags, kind: RowKind) -> Row
         tags.function_tag: "function_call",
         tags.system_tag: "system",
     }
-    messages = row[columns.messages or "conversations"]
+    column = columns.messages or "conversations"
 
-    def turn(message: Row) -> tuple[str, str]:
-        return roles[message[tags.role_tag]], message[tags.content_tag]
+    def turn(message: Row, path: str) -> Row:
+        role, content = message.get(tags.role_tag), message.get(tags.content_tag)
+        if role not in roles:
+            known = ", ".join(map(repr, roles))
+            raise ValueError(f"{path}.{tags.role_tag} is {role!r}; the dataset's tags are {known}")
+        if not isinstance(content, str):
+            raise ValueError(f"{path}.{tags.content_tag} is not a string")
+        # Other keys, such as the loss of a turn, mean the same in the converted row.
+        rest = {
+            key: message[key] for key in message if key not in (tags.role_tag, tags.content_tag)
+        }
+        return {**rest, "from": roles[role], "value": content}
 
-    conversation = _conversation([turn(message) for message in messages], row, columns)
+    turns = [turn(message, f"{column}[{place}]") for place, message in enumerate(row[column])]
+    conversation = _conversation(turns, row, columns)
     if kind is RowKind.PREFERENCE:
-        pair = turn(row[columns.chosen or "chosen"]), turn(row[columns.rejected or "rejected"])
-        return {**conversation, **_answers(*pair)}
+        answers = ((columns.chosen or "chosen"), (columns.rejected or "rejected"))
+        chosen, rejected = (turn(row[name], name) for name in answers)
+        return {**conversation, "chosen": chosen, "rejected": rejected}
     return {**conversation, **_label(row, columns, kind)}
-
-
-def _answers(chosen: tuple[str, str], rejected: tuple[str, str]) -> Row:
-    return {
-        "chosen": {"from": chosen[0], "value": chosen[1]},
-        "rejected": {"from": rejected[0], "value": rejected[1]},
-    }
 
 
 def _label(row: Row, columns: Columns, kind: RowKind) -> Row:
@@ -180,7 +187,11 @@ def _label(row: Row, columns: Columns, kind: RowKind) -> Row:
     return {"kto_tag": row[columns.kto_tag or "kto_tag"]} if kind is RowKind.FEEDBACK else {}
 
 
-def _conversation(turns: Sequence[tuple[str, str]], row: Row, columns: Columns) -> Row:
+def _turn(role: str, text: str) -> Row:
+    return {"from": role, "value": text}
+
+
+def _conversation(turns: Sequence[Row], row: Row, columns: Columns) -> Row:
     extras = {
         name: row[key]
         for name, key in (("system", columns.system), ("tools", columns.tools))
@@ -188,8 +199,7 @@ def _conversation(turns: Sequence[tuple[str, str]], row: Row, columns: Columns) 
     }
     read = {*FORMAT_KEYS, *columns.model_dump(exclude_none=True).values()}
     rest = {name: value for name, value in row.items() if name not in read}
-    conversation = [{"from": role, "value": text} for role, text in turns]
-    return {**rest, **extras, "conversations": conversation}
+    return {**rest, **extras, "conversations": list(turns)}
 
 
 def _text(row: Row, key: str | None) -> str:

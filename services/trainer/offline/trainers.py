@@ -106,7 +106,8 @@ def supervised_trainer(original: Any) -> Any:
     """A trainer of stage sft that also logs ``accuracy``: of the tokens trained since the last log,
     over all processes, the share that the model itself would have chosen.
 
-    A loss that leaves no logits (Liger's kernels, ASFT) leaves no accuracy either.
+    A loss that leaves no logits (Liger's kernels, ASFT) leaves no accuracy either. The original
+    counts tokens by adding up attention masks, which are no ones and zeros when rows are packed.
     """
 
     class SupervisedTrainer(original):  # type: ignore[misc]
@@ -126,6 +127,10 @@ def supervised_trainer(original: Any) -> Any:
                 self._metric_sums.add("train", chosen=chosen, tokens=tokens)
             return (loss, outputs) if return_outputs else loss
 
+        def _track_num_input_tokens(self, inputs: Any) -> None:
+            read = read_tokens(inputs, self.processing_class.pad_token_id)
+            super()._track_num_input_tokens({**inputs, "attention_mask": read})
+
         def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
             if _split(logs) == "train":
                 total = self._metric_sums.take("train", self.accelerator)
@@ -134,6 +139,22 @@ def supervised_trainer(original: Any) -> Any:
             super().log(logs, *args, **kwargs)
 
     return SupervisedTrainer
+
+
+def read_tokens(inputs: Any, padding: int | None) -> torch.Tensor:
+    """Which tokens of a batch are no padding, (rows, tokens).
+
+    The mask of packed rows has the number of its row for each token, or is additive, (rows, 1,
+    tokens, tokens), with zeros where a token reads another; the library may fill packed rows up
+    with padding that is read.
+    """
+    mask, ids, labels = inputs["attention_mask"], inputs["input_ids"], inputs["labels"]
+    if mask.dim() > 2:
+        own = mask.diagonal(dim1=-2, dim2=-1)[:, 0]
+        mask = own if own.dtype == torch.bool else own == 0
+    used = (ids != padding) | (labels != IGNORED)
+    behind = used.flip(-1).cumsum(-1).flip(-1) > 0  # a used token follows, or it is one
+    return (mask != 0) & behind
 
 
 def _chosen_tokens(logits: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import check_arguments
 from services.contracts.stages import Stage
+from services.contracts.training_rows import RowKind
 from services.core.artifacts import write_stop_tokens
 from services.inference.merging.weights import adapter_vocabulary
 from services.trainer.errors import TrainingFailure
@@ -48,6 +49,7 @@ from services.trainer.offline.reward_classifier import convert_to_classifier
 from services.trainer.offline.spec import GenerationSpec, TrainingSpec
 from services.trainer.offline.tokenizer import load_tokenizer
 from services.trainer.offline.trainers import install_trainers
+from services.trainer.offline.untrained_rows import leave_out_untrained
 from services.trainer.step_metrics import write_step_metrics
 
 _LIBRARIES = ("llamafactory", "torch", "transformers", "peft", "trl", "accelerate", "datasets")
@@ -152,6 +154,8 @@ def _run(
         # Accelerate does it on GPUs only, and ZeRO 3 counts the processes when a model is loaded.
         import_module("deepspeed").init_distributed(dist_backend="gloo")
     install_rendered_template()
+    if spec.template is not None and spec.rows is not RowKind.TEXT:
+        leave_out_untrained(spec.stage, partial(_warn, context))
     install_trainers(spec.stage, arguments["resume_from_checkpoint"])
     callback = ProgressCallback(context)
     if pissa is not None:
@@ -170,6 +174,11 @@ def _run(
             f"training ended at step {outcome.global_step} of {outcome.max_steps}"
         )
     return outcome
+
+
+def _warn(context: Context, text: str) -> None:
+    if context.leads:
+        context.reporter.message(text, "warn")
 
 
 def _finish(

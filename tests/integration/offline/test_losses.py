@@ -9,6 +9,8 @@ from torch.nn.functional import logsigmoid
 
 from services.contracts.stages import Stage
 from services.trainer.errors import TrainingFailure
+from services.trainer.offline.trainers import read_tokens
+from services.trainer.offline.untrained_rows import is_trained
 from tests.support.offline import OfflineJob, rows_of
 
 BETA = 0.1
@@ -241,3 +243,29 @@ def test_a_template_that_a_reward_model_cannot_keep_is_refused_before_training(
         job.run()
 
     assert not list(tmp_path.glob("output/checkpoint-*"))
+
+
+def test_tokens_are_counted_under_every_mask_of_packed_rows() -> None:
+    ids = torch.tensor([[5, 0, 6, 7, 0, 0]])  # padding is 0, which is also a word and the end
+    labels = torch.tensor([[-100, -100, 6, 7, 0, -100]])
+    numbered = torch.tensor([[1, 1, 1, 2, 2, 0]])
+    additive = torch.full((1, 1, 6, 6), torch.finfo(torch.float32).min)
+    for token in range(5):
+        additive[0, 0, token, : token + 1] = 0
+
+    masks = (torch.ones_like(ids), numbered, additive, additive == 0)
+    counts = [
+        int(read_tokens({"input_ids": ids, "labels": labels, "attention_mask": mask}, 0).sum())
+        for mask in masks
+    ]
+
+    assert counts == [5, 5, 5, 5]
+
+
+def test_rows_of_the_librarys_templates_are_trained_only_with_something_to_learn() -> None:
+    none, some, other = [-100, -100], [-100, 3], [-100, 4]
+
+    assert [is_trained({"labels": each}) for each in (none, some)] == [False, True]
+    pairs = ((some, other), (some, some), (some, none))
+    found = [is_trained({"chosen_labels": a, "rejected_labels": b}) for a, b in pairs]
+    assert found == [True, False, False]

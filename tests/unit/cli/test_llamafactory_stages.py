@@ -230,3 +230,25 @@ def test_a_dataset_with_other_rows_is_rejected(
 ) -> None:
     with pytest.raises(SubmissionError, match=problem):
         read(repository, stage, dataset)
+
+
+def sharegpt_rows(repository: Path, *turns: dict[str, Any]) -> None:
+    (repository / "data/own.json").write_text(json.dumps([{"conversations": turns}]))
+    entry = {"own": {"file_name": "own.json", "formatting": "sharegpt", "columns": {"system": "s"}}}
+    (repository / "data/dataset_info.json").write_text(json.dumps(entry))
+
+
+def test_what_a_turn_says_of_itself_stays_in_the_converted_row(repository: Path) -> None:
+    asked, answer = {"from": "human", "value": "1+1?"}, {"from": "gpt", "value": "2"}
+    sharegpt_rows(repository, asked, {**answer, "loss": False}, asked, answer)
+
+    (row,) = uploaded(read(repository, "sft", "own"))
+
+    assert row["conversations"][1] == {"from": "gpt", "value": "2", "loss": False}
+
+
+def test_a_role_that_is_no_tag_of_the_dataset_is_named(repository: Path) -> None:
+    sharegpt_rows(repository, {"from": "user", "value": "1+1?"}, {"from": "gpt", "value": "2"})
+
+    with pytest.raises(SubmissionError, match=r"conversations\[0\].from is 'user'; .* 'human'"):
+        read(repository, "sft", "own")

@@ -1,0 +1,56 @@
+"""Rows that the library's own templates leave without a token to learn, after truncation: their
+loss is NaN, or nothing. Rows of the model's own template are checked when they are prepared."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from services.contracts.stages import Stage
+from services.trainer.errors import TrainingFailure
+from services.trainer.offline.generation import IGNORED
+from services.trainer.offline.library import llamafactory_module
+
+
+def leave_out_untrained(stage: Stage, report: Callable[[str], None]) -> None:
+    """Make a stage of LLaMA-Factory drop such rows, and pairs whose answers are equal after
+    truncation; ``report`` gets a sentence with their number. Raises TrainingFailure while training
+    if no row is left."""
+    workflow: Any = llamafactory_module(f"train.{stage.value}.workflow")
+    get_dataset = workflow.get_dataset
+
+    def filtered(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        module = get_dataset(*args, **kwargs)
+        return {name: _filtered(each, report) for name, each in module.items()}
+
+    workflow.get_dataset = filtered
+
+
+def _filtered(rows: Any, report: Callable[[str], None]) -> Any:
+    if isinstance(rows, dict):
+        return {name: _filtered(each, report) for name, each in rows.items()}
+    if rows is None or not hasattr(rows, "__len__"):
+        return rows
+    kept = rows.filter(is_trained)
+    if len(kept) == len(rows):
+        return rows
+    if not len(kept):
+        raise TrainingFailure(
+            f"truncation leaves none of {len(rows):,} rows a token to learn; raise max_seq_length",
+            code="bad_data",
+        )
+    report(
+        f"{len(rows) - len(kept):,} of {len(rows):,} rows are left out: truncation leaves them "
+        "no token to learn, or both answers equal"
+    )
+    return kept
+
+
+def is_trained(row: Mapping[str, Any]) -> bool:
+    """Whether a tokenized row has a token with a loss or, as a pair, answers that differ."""
+    if "chosen_labels" in row:
+        pair = (row["chosen_labels"], row["rejected_labels"])
+        return pair[0] != pair[1] and all(map(_has_loss, pair))
+    return _has_loss(row["labels"])
+
+
+def _has_loss(labels: Any) -> bool:
+    return any(label != IGNORED for label in labels)
