@@ -24,7 +24,8 @@ class CreateCheck(JobRequest):
         default=None,
         min_length=1,
         max_length=300,
-        description="Whose tokens are counted; null: lengths are in characters.",
+        description="Whose tokenizer counts and whose chat template renders the rows; null: "
+        "lengths are in characters.",
     )
     method: Method | None = None
     max_errors: StrictInt = Field(

@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
-from services.contracts.checks import Check, CreateCheck, ValidationReport
 from services.contracts.file_rows import MAX_EXAMPLE_ROWS, ShowExamples
 from services.contracts.files import File, FilePurpose
 from services.contracts.fine_tuning import Method, MethodType
+from temper.cli.check import check
 from temper.cli.example_text import example_lines
-from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import age, size
@@ -157,35 +155,7 @@ def examples(
         out.note(f"more with: --after {page.last_id}", "dim")
 
 
-@app.command()
-def check(
-    file_id: FileId,
-    method: Annotated[
-        MethodType, typer.Option("--method", "-m", help="Training method.")
-    ] = MethodType.SUPERVISED,
-    model: Annotated[
-        str | None, typer.Option("--model", help="Count tokens with this model's tokenizer.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Validate a file as a fine-tune would, and name the rows that cannot be used."""
-    out = Output(as_json)
-    try:
-        asked = Method.model_validate({"type": method})
-    except ValidationError as error:
-        message = f"{method.value} trains online, on prompts"
-        raise typer.BadParameter(message, param_hint="--method") from error
-    with connect() as client:
-        created = client.checks.create(
-            CreateCheck(training_file=file_id, model=model, method=asked)
-        )
-        client.jobs.wait(created.id)
-        done = client.checks.get(created.id)
-    if as_json:
-        out.document(done)
-    else:
-        _print_check(out, done)
-    raise typer.Exit(of_job(done.status))
+app.command("check")(check)
 
 
 @app.command()
@@ -198,30 +168,6 @@ def delete(file_id: FileId, as_json: JsonOption = False) -> None:
         out.document(deleted)
     else:
         out.line(f"deleted {deleted.id}")
-
-
-def _print_check(out: Output, check: Check) -> None:
-    if check.report is not None:
-        out.fields(_report_fields(check.report))
-    elif check.error is not None and check.error.rows:
-        out.table(("ROW", "FINDING"), [(str(each.row), each.message) for each in check.error.rows])
-    else:
-        out.line(check.error.message if check.error else f"{check.id} is {check.status.value}")
-
-
-def _report_fields(report: ValidationReport) -> dict[str, str | None]:
-    fields = {
-        "rows": f"{report.rows:,}, all usable",
-        "format": report.layout.value if report.layout else None,
-        "ignored columns": ", ".join(report.ignored_columns) or None,
-    }
-    if (lengths := report.lengths) is not None:
-        spread = f"mean {lengths.mean:,.0f}, p95 {lengths.p95:,}, max {lengths.max:,}"
-        fields |= {
-            f"{lengths.unit} per row": spread,
-            "truncated": f"{lengths.truncated:,} rows" if lengths.truncated else None,
-        }
-    return fields
 
 
 def _print(out: Output, file: File) -> None:

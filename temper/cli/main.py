@@ -15,6 +15,7 @@ from temper.cli import (
     browser,
     campaign,
     chat,
+    check,
     datasets,
     demo,
     deploy,
@@ -73,6 +74,7 @@ app.command("open")(browser.open_dashboard)
 app.command("serve")(serve.serve)
 app.command("submit")(submit.submit)
 app.command("chat")(chat.chat)
+app.command("check")(check.check)
 app.command("deploy")(deploy.deploy)
 app.command("undeploy")(deploy.undeploy)
 app.command("ps")(jobs.ps)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,16 +10,22 @@ import pytest
 
 from temper.cli.main import main
 from tests.support.processes import running, running_gateway
+from tests.support.template_kinds import WITHOUT_CALLS, tokenizer
 from tests.support.waiting import wait_for
 
 ROW = {"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}
 
 
 @pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[httpx.Client]:
     """A client of a gateway with a trainer's worker."""
     folder = tmp_path_factory.mktemp("checks")
-    settings = {"TEMPER_HOME": str(folder / "home"), "TEMPER_RECONCILE_SECONDS": "0.5"}
+    settings = {"TEMPER_HOME": str(home), "TEMPER_RECONCILE_SECONDS": "0.5"}
     with (
         running_gateway(settings, folder / "gateway.log") as url,
         running("services.trainer", [], settings, folder / "trainer.log"),
@@ -54,6 +61,33 @@ def test_a_valid_file_has_a_report(http: httpx.Client) -> None:
     assert (report["rows"], report["layout"], report["ignored_columns"]) == (2, "chat", ["note"])
     assert report["lengths"]["unit"] == "characters"
     assert http.get(f"/v1/jobs/{made['id']}/request").json()["path"] == "/v1/checks"
+
+
+def test_the_command_line_shows_what_is_trained_and_a_verdict(
+    http: httpx.Client,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TEMPER_API_URL", str(http.base_url))
+    folder = home / "models/callless"
+    folder.mkdir(parents=True)
+    tokenizer().save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text('{"model_type": "stub"}')
+    (folder / "model.safetensors").touch()
+    (folder / "chat_template.jinja").write_text(WITHOUT_CALLS)
+    assert http.post("/v1/models", json={"id": "callless", "folder": "callless"}).is_success
+    thoughtful = {"messages": [ROW["messages"][0], {**ROW["messages"][1], "thinking": "why"}]}
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n{json.dumps(thoughtful)}\n")
+
+    assert main(["check", str(tmp_path / "rows.jsonl"), "--model", "callless"]) == 1
+
+    shown = capsys.readouterr().out
+    assert "\u27e62<|end|>\u27e7" in shown
+    assert "not in the trained text: turn 1 (assistant): reasoning 'why'" in shown
+    assert "1 row (2): the chat template leaves out words to learn" in shown
+    assert "verdict: refused: 1 row of 2 lose words to the chat template" in shown
 
 
 def test_unusable_rows_are_reported_as_by_a_fine_tune(http: httpx.Client) -> None:

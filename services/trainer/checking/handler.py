@@ -44,6 +44,7 @@ class CheckHandler:
                 max_seq_length=settings.max_seq_length,
                 tokenizer_file=self._tokenizer(session, request.model),
                 method=method,
+                refuses=False,  # the report has the verdict
                 max_errors=request.max_errors,
             )
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))

@@ -41,6 +41,9 @@ class TrainingFilesSpec(ValidationSpec):
         description="Settings that render the rows with the chat template beside tokenizer_file; "
         "null: the rows are not rendered.",
     )
+    refuses: bool = Field(
+        default=True, description="Whether too many unfaithful rows are an error."
+    )
     all_uploaded: bool = Field(default=True, description="Whether no training data are on a hub.")
     scripts: dict[str, ScriptRun] = Field(
         default_factory=dict, description="The runs that generate some of the files, by field."

@@ -93,7 +93,8 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
         file.message(f"columns that training does not use: {names}", "warn")
     if report.fidelity is not None:
         announce(report.fidelity, file.message)
-        check_fidelity(report.fidelity, file.param, file.filename)
+        if spec.refuses:
+            check_fidelity(report.fidelity, file.param, file.filename)
     # Text is cut into sequences, not truncated.
     elif report.lengths is not None and report.lengths.truncated and spec.rows is not RowKind.TEXT:
         file.message(

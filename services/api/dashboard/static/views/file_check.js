@@ -48,7 +48,7 @@ export function checkSection(file, state, keep, jump, signal) {
       const check = await request(`/v1/checks/${id}`, { signal: ends });
       problem.textContent = "";
       show(found, summary(check));
-      show(reported, findings(check, jump));
+      show(reported, findings(check, jump), fidelity(check.report?.fidelity, jump));
       return !isFinal(check);
     }, (error) => { problem.textContent = error.message; }, ends);
   }
@@ -114,7 +114,31 @@ function findings(check, jump) {
     rows.length ? table(`${rows.length} invalid rows`, columns(jump), rows, "") : null);
 }
 
+/** What the chat template makes of the rows, with its verdict. */
+function fidelity(report, jump) {
+  if (!report) return null;
+  const kinds = { Rows: ({ rows }) => number(rows), "First rows": ({ first_rows }) => inline(first_rows, ", ", (row) => rowButton(row, jump)),
+    Finding: ({ message }) => h("bdi", { class: "long" }, message) };
+  return h("div", {},
+    h("p", { class: report.verdict === "refused" ? "error" : null }, h("strong", {}, "Verdict: "), h("bdi", {}, report.summary)),
+    report.findings.length ? table("Findings", kinds, report.findings, "") : null,
+    report.samples.map(sampleFigure));
+}
+
+function sampleFigure({ row, sequences, missing, cut_tokens }) {
+  const cut = cut_tokens ? `, ${number(cut_tokens)} tokens truncated` : "";
+  return h("figure", { class: "example" },
+    h("figcaption", {}, h("strong", {}, `Row ${number(row)}`), h("span", { class: "quiet" }, ` trained text marked${cut}`)),
+    missing.map((part) => h("p", { class: "error" }, "Not in the trained text: ", h("bdi", {}, part))),
+    sequences.map((parts) => h("pre", { class: "tokens boxes", tabindex: "0" },
+      parts.map(({ text, trained }) => h("span", { class: trained ? "learned" : null }, text)))));
+}
+
+function rowButton(row, jump) {
+  return h("button", { type: "button", onclick: () => jump(row), "aria-label": `Show row ${row}` }, number(row));
+}
+
 const columns = (jump) => ({
-  Row: ({ row }) => h("button", { type: "button", onclick: () => jump(row), "aria-label": `Show row ${row}` }, number(row)),
+  Row: ({ row }) => rowButton(row, jump),
   Error: ({ message }) => h("bdi", { class: "long" }, message),
 });

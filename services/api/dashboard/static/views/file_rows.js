@@ -160,7 +160,9 @@ function article(row, asTraining) {
   if (row.problem !== null) return h("article", {}, title, h("p", { class: "error" }, h("bdi", {}, row.problem)));
   if (!asTraining) return h("article", {}, title, whole(json(row.value, 2)));
   const label = row.label === null ? null : h("p", {}, row.label ? "desirable" : "undesirable");
-  return h("article", {}, title, label, row.examples.map(exampleFigure));
+  const missing = row.missing.map((part) => h("p", { class: "error" }, "Not in the trained text: ", h("bdi", {}, part)));
+  const warnings = row.warnings.map((text) => h("p", { class: "quiet" }, h("bdi", {}, text)));
+  return h("article", {}, title, label, missing, warnings, row.examples.map(exampleFigure));
 }
 
 function parsed(text) {
