@@ -61,7 +61,7 @@ class PairedComparison(Resource):
     difference: float
     stderr: float
     ci95: tuple[float, float]
-    test: Literal["mcnemar_exact", "paired_permutation"]
+    test: Literal["mcnemar_exact", "paired_t", "paired_permutation"]
     p_value: float
     p_adjusted: float
     gained: int

@@ -1,48 +1,56 @@
 """Compares two runs on the same items with paired tests.
 
-Every item has one value in each run; the difference is candidate minus baseline. Values that are
-all 0 or 1 are tested with McNemar's exact test, others with a sign-flip permutation test. P-values
-of several comparisons are corrected after Holm.
+Every item has one value in each run; the difference is candidate minus baseline. Several samples or
+seeds of an item are averaged first, so that items are what is paired. Values that are all 0 or 1
+are tested with McNemar's exact test, shares of 0/1 samples with Student's paired test, others with
+a sign-flip permutation test. P-values of several comparisons are corrected after Holm.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-Test = Literal["mcnemar_exact", "paired_permutation"]
+Test = Literal["mcnemar_exact", "paired_t", "paired_permutation"]
 Values = npt.NDArray[np.float64]
+Interval = tuple[float, float]
 
+LEVEL = 0.05
 EXACT_UP_TO = 14
-"""Differences up to which all 2**n sign flips are enumerated."""
+"""Items up to which all 2**n sign flips are enumerated."""
 SAMPLED_UP_TO = 5_000
-"""Differences up to which sign flips are sampled; beyond, their normal limit is used."""
+"""Items up to which sign flips are sampled; beyond, their normal limit is used."""
 FLIPS = 9_999
 SEED = 0
 _CHUNK = 250
-_Z95 = NormalDist().inv_cdf(0.975)
+_Z975 = NormalDist().inv_cdf(1 - LEVEL / 2)
+SERIES_UP_TO = 5_000
+"""Degrees of freedom beyond which Student's distribution is the normal one."""
 
 
 @dataclass(frozen=True)
 class PairedDifference:
     """How a candidate differs from a baseline.
 
-    ``stderr`` is the standard error of the mean difference over items. ``ci95`` is, for 0/1 values,
-    the adjusted Wald interval of D. G. Bonett and R. M. Price, "Adjusted Wald Confidence Interval
-    for a Difference of Binomial Proportions Based on Paired Data", Journal of Educational and
-    Behavioral Statistics 37 (2012), which keeps a width when no item differs; for shares of 0/1
-    values its extension to them (see `compare`); else mean +- 1.96 ``stderr``.
+    ``stderr`` is the standard error of the mean difference over items. ``ci95`` is Student's
+    interval for shares and 0/1 values, and else holds the means that the sign-flip test does not
+    reject. It leaves out 0 where ``p_value`` is below 0.05, except that McNemar's exact test of 0/1
+    values is stricter with few items. Where all items differ by the same amount, as by none,
+    ``ci95`` of shares and 0/1 values is the adjusted Wald interval of D. G. Bonett and R. M. Price,
+    "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired
+    Data", Journal of Educational and Behavioral Statistics 37 (2012), which keeps a width then.
     """
 
     baseline_mean: float
     candidate_mean: float
     difference: float
     stderr: float
-    ci95: tuple[float, float]
+    ci95: Interval
     p_value: float
     test: Test
 
@@ -52,31 +60,36 @@ def compare(
 ) -> PairedDifference:
     """Compare values of the same items in the same order; needs at least one item.
 
-    ``shares`` says that each value is the share of an item's 0/1 samples: items are clusters. The
-    interval of 0/1 values adds one item that is gained and one that is lost; that of shares does
-    the same, and is narrower as far as differences within items are smaller than 1.
+    ``shares`` says that each value is the share of an item's 0/1 samples, within 0 and 1.
     """
     before, after = np.asarray(baseline, np.float64), np.asarray(candidate, np.float64)
     if before.shape != after.shape or not before.size:
         raise ValueError(f"{before.size} and {after.size} values cannot be paired")
     differences = after - before
     binary = bool(np.isin(before, (0.0, 1.0)).all() and np.isin(after, (0.0, 1.0)).all())
-    mean = float(differences.mean())
-    stderr = float(differences.std(ddof=1)) / math.sqrt(before.size) if before.size > 1 else 0.0
-    gained, lost = int((differences > 0).sum()), int((differences < 0).sum())
+    p_value, ci95, test = _tested(differences, is_binary=binary, shares=shares)
     return PairedDifference(
         baseline_mean=float(before.mean()),
         candidate_mean=float(after.mean()),
-        difference=mean,
-        stderr=stderr,
-        ci95=(
-            _adjusted_wald(differences)
-            if binary or shares
-            else (mean - _Z95 * stderr, mean + _Z95 * stderr)
-        ),
-        p_value=mcnemar_exact(gained, lost) if binary else sign_flip_test(differences),
-        test="mcnemar_exact" if binary else "paired_permutation",
+        difference=float(differences.mean()),
+        stderr=_stderr(differences),
+        ci95=ci95,
+        p_value=p_value,
+        test=test,
     )
+
+
+def _tested(differences: Values, *, is_binary: bool, shares: bool) -> tuple[float, Interval, Test]:
+    if not (is_binary or shares):
+        return *sign_flip_test(differences), "paired_permutation"
+    p_value, (low, high) = student_test(differences)
+    if float(np.ptp(differences)) == 0.0:
+        low, high = _adjusted_wald(differences)
+    interval = max(-1.0, low), min(1.0, high)
+    if not is_binary:
+        return p_value, interval, "paired_t"
+    gained, lost = int((differences > 0).sum()), int((differences < 0).sum())
+    return mcnemar_exact(gained, lost), interval, "mcnemar_exact"
 
 
 def mcnemar_exact(gained: int, lost: int) -> float:
@@ -90,42 +103,111 @@ def mcnemar_exact(gained: int, lost: int) -> float:
     return min(1.0, 2 * tail)
 
 
-def sign_flip_test(differences: Values) -> float:
-    """The two-sided p-value of the mean difference if each item's sign were a coin toss.
+def student_test(differences: Values) -> tuple[float, Interval]:
+    """The two-sided p-value of Student's paired test, and its 95 % interval."""
+    mean, stderr, freedom = float(differences.mean()), _stderr(differences), differences.size - 1
+    if stderr == 0.0:
+        return (1.0 if mean == 0.0 or freedom == 0 else 0.0), (mean, mean)
+    half = _student_quantile(freedom) * stderr
+    return _student_tails(mean / stderr, freedom), (mean - half, mean + half)
 
-    All flips are enumerated for up to `EXACT_UP_TO` nonzero differences, `FLIPS` sampled (with a
-    fixed seed, so that the result repeats) for up to `SAMPLED_UP_TO`.
+
+def _stderr(differences: Values) -> float:
+    items = differences.size
+    return float(differences.std(ddof=1)) / math.sqrt(items) if items > 1 else 0.0
+
+
+def _student_tails(t: float, freedom: int) -> float:
+    """Student's probability of more than ``t`` to either side (M. Abramowitz and I. A. Stegun,
+    "Handbook of Mathematical Functions", 26.7.3 and 26.7.4)."""
+    if freedom > SERIES_UP_TO:
+        return math.erfc(abs(t) / math.sqrt(2))
+    angle = math.atan(abs(t) / math.sqrt(freedom))
+    cosine, odd = math.cos(angle), freedom % 2
+    term = cosine if odd else 1.0
+    total = 0.0
+    for power in range(2 + odd, freedom + 1, 2):
+        total += term
+        term *= cosine**2 * (power - 1) / power
+    inside = math.sin(angle) * total
+    if odd:
+        inside = 2 / math.pi * (angle + inside)
+    return max(0.0, 1.0 - inside)
+
+
+@cache
+def _student_quantile(freedom: int) -> float:
+    """What Student's variable exceeds to either side with a probability of 5 %."""
+    low, high = _Z975, 13.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        if _student_tails(middle, freedom) > LEVEL:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def sign_flip_test(differences: Values) -> tuple[float, Interval]:
+    """The two-sided p-value of the mean difference if each item's sign were a coin toss, and the
+    means that this test does not reject at the level of 5 %.
+
+    All flips are enumerated for up to `EXACT_UP_TO` items, `FLIPS` sampled (with a fixed seed, so
+    that the result repeats) for up to `SAMPLED_UP_TO`. The flips that are as extreme as what was
+    observed, if the true mean is x, are those of a subset with a mean up to x (J. A. Hartigan,
+    "Using Subsample Values as Typical Values", Journal of the American Statistical Association 64
+    (1969)): the interval is between two of these means. Fewer than 6 items reject nothing; their
+    interval is Student's, as far as it must to hold 0.
     """
-    moved = differences[differences != 0]
-    if not moved.size:
-        return 1.0
-    # Sums that are equal but for rounding count as equal.
-    observed = abs(float(moved.sum())) - 1e-12 * float(np.abs(moved).sum())
-    if moved.size <= EXACT_UP_TO:
-        codes = np.arange(2**moved.size)[:, None] >> np.arange(moved.size)
-        return float((_flipped_sums(codes & 1, moved) >= observed).mean())
-    if moved.size > SAMPLED_UP_TO:
-        return math.erfc(max(0.0, observed) / math.sqrt(2 * float(moved @ moved)))
+    items, mean = differences.size, float(differences.mean())
+    if items > SAMPLED_UP_TO:
+        return _normal_limit(differences)
+    means, flips = _subset_means(differences)
+    tiny = 1e-12 * float(np.abs(differences).max())  # equal but for rounding
+    extreme = int((means <= tiny).sum() if mean > 0 else (means >= -tiny).sum())
+    p_value = min(1.0, (1 + extreme) / flips)
+    rank = math.ceil(LEVEL * flips - 1)
+    if rank < 1:
+        _, (low, high) = student_test(differences)
+        return p_value, (min(low, 0.0), max(high, 0.0))
+    low, high = float(means[rank - 1]), float(means[-rank])
+    return p_value, (0.0 if abs(low) <= tiny else low, 0.0 if abs(high) <= tiny else high)
+
+
+def _subset_means(differences: Values) -> tuple[Values, int]:
+    """The sorted means of the items that each pair of opposite flips turns, and the number of
+    pairs, in which the observed signs are one."""
+    items = differences.size
+    if items <= EXACT_UP_TO:
+        codes = np.arange(1, 2**items)[:, None] >> np.arange(items) & 1
+        sizes, sums = codes.sum(axis=1), codes @ differences
+        return np.sort(sums / sizes), 2 ** (items - 1)
     rng = np.random.default_rng(SEED)
-    extreme = 0
+    total = float(differences.sum())
+    found: list[Values] = []
     for start in range(0, FLIPS, _CHUNK):
-        shape = (min(_CHUNK, FLIPS - start), moved.size)
-        bits = rng.integers(0, 2, shape, dtype=np.int8)
-        extreme += int((_flipped_sums(bits, moved) >= observed).sum())
-    # The observed signs are one of the flips, which keeps the p-value above 0.
-    return (extreme + 1) / (FLIPS + 1)
+        shape = (min(_CHUNK, FLIPS - start), items)
+        turned = rng.integers(0, 2, shape, dtype=np.int8).astype(np.float64)
+        sizes, sums = turned.sum(axis=1), turned @ differences
+        found += (sums / np.maximum(sizes, 1), (total - sums) / np.maximum(items - sizes, 1))
+    return np.sort(np.concatenate(found)), FLIPS + 1
 
 
-def _flipped_sums(bits: npt.NDArray[np.integer], values: Values) -> Values:
-    sums: Values = np.abs((2 * bits.astype(np.float64) - 1) @ values)
-    return sums
+def _normal_limit(differences: Values) -> tuple[float, Interval]:
+    items, mean = differences.size, float(differences.mean())
+    squares = float(differences @ differences)
+    if squares == 0.0:
+        return 1.0, (0.0, 0.0)
+    p_value = math.erfc(items * abs(mean) / math.sqrt(2 * squares))
+    half = _Z975 * float(differences.std()) / math.sqrt(items - _Z975**2)
+    return p_value, (mean - half, mean + half)
 
 
 def _adjusted_wald(differences: Values) -> tuple[float, float]:
     """The Wald interval with one further difference of 1 and one of -1."""
     items = differences.size + 2
     mean = float(differences.sum()) / items
-    half = _Z95 * math.sqrt((float(differences @ differences) + 2) / items - mean**2)
+    half = _Z975 * math.sqrt((float(differences @ differences) + 2) / items - mean**2)
     half /= math.sqrt(items)
     return max(-1.0, mean - half), min(1.0, mean + half)
 

@@ -236,7 +236,9 @@ def _compare(before: _Items, after: _Items, pair: Pair) -> PairedComparison:
     more = [index for index, (old, new) in zip(shared, pairs, strict=True) if new > old]
     less = [index for index, (old, new) in zip(shared, pairs, strict=True) if new < old]
     gained, lost = (more, less) if pair.direction == "maximize" else (less, more)
-    result = compare([old for old, _ in pairs], [new for _, new in pairs])
+    result = compare(
+        [old for old, _ in pairs], [new for _, new in pairs], shares=pair.value == "correct"
+    )
     return PairedComparison(
         candidate=pair.candidate,
         benchmark=pair.theirs or pair.ours,
