@@ -4,11 +4,13 @@ from pydantic import Field
 
 from services.campaigns import prompts
 from services.campaigns.acceptance import compare_measurements
+from services.campaigns.benchmark import Parts
 from services.campaigns.history import best_loop, measurement_of, next_verdict
 from services.campaigns.lengths import made_text
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Attempt, Code, Failed, Feedback, Proposal
 from services.campaigns.run import CampaignRun
+from services.campaigns.second_look import confirmed
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.base import Resource
 from services.contracts.campaign_loops import Comparison
@@ -19,14 +21,17 @@ class _Explanation(Resource):
     reason: str = Field(alias="Reason", min_length=1)
 
 
-def judge(run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt) -> Feedback:
+def judge(
+    run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt, parts: Parts
+) -> Feedback:
     """Compare with the best model so far, on the search part; failures are never accepted.
 
     Loops are judged one at a time, so that the best model does not change during a judgment. If the
-    budget ends before the LLM has explained the verdict, the verdict stands.
+    budget ends before the LLM has explained the verdict, the verdict stands; a second look that it
+    ends accepts nothing.
     """
     failed = proposal.failed or code.failed or attempt.failed
-    comparison = None
+    comparison, unsure = None, ""
     if failed is None and attempt.measurement is not None:
         best = measurement_of(run, best_loop(run))
         comparison = compare_measurements(
@@ -35,7 +40,15 @@ def judge(run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt) ->
             higher_is_better=run.request.higher_is_better,
             policy=run.request.acceptance,
         )
-    accepted = comparison is not None and comparison.improves
+        try:
+            comparison = confirmed(run, comparison, parts, attempt.measurement, best)
+        except StepFailed as error:
+            unsure = error.message
+        except BudgetSpent as spent:
+            unsure = f"the limit of {spent.limit} was reached before it had scores"
+    if unsure:
+        run.note(f"Loop {run.loop} is not accepted without its second look: {unsure}")
+    accepted = comparison is not None and comparison.improves and not unsure
     feedback = Feedback(
         accepted=accepted, order=next_verdict(run), comparison=comparison, failed=failed
     )
@@ -51,17 +64,24 @@ def judge(run: CampaignRun, proposal: Proposal, code: Code, attempt: Attempt) ->
 
 def _verdict(feedback: Feedback) -> str:
     if feedback.comparison is not None:
-        return _measured(feedback.comparison)
+        return _measured(feedback.comparison, is_accepted=feedback.accepted)
     failed = feedback.failed or Failed.model_validate({"failure": "ENV", "message": "no result"})
     return f"failed ({failed.failure}): {failed.message}"
 
 
-def _measured(comparison: Comparison) -> str:
+def _measured(comparison: Comparison, *, is_accepted: bool) -> str:
     low, high = comparison.ci95
-    outcome = "accepted" if comparison.improves else "rejected"
+    text = (
+        f"{'accepted' if is_accepted else 'rejected'}; its scores differ from the best model's by "
+        f"{comparison.difference:+.4f} per sample in the direction of improvement (95 % interval "
+        f"{low:+.4f} to {high:+.4f})"
+    )
+    if comparison.second_look is None:
+        return text
+    low, high = comparison.second_look.ci95
     return (
-        f"{outcome}; its scores differ from the best model's by {comparison.difference:+.4f} per "
-        f"sample in the direction of improvement (95 % interval {low:+.4f} to {high:+.4f})"
+        f"{text}, and on fresh samples by {comparison.second_look.difference:+.4f} ({low:+.4f} to "
+        f"{high:+.4f})"
     )
 
 

@@ -14,6 +14,7 @@ from services.campaigns.proposal import propose
 from services.campaigns.records import Attempt, Code, Feedback, Measurement, Proposal, Record
 from services.campaigns.run import CampaignRun
 from services.campaigns.running import run_experiment
+from services.campaigns.second_look import measure_noise
 from services.campaigns.seeds import FixedModel, measure_seeds
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.campaign_limits import Limit
@@ -48,7 +49,8 @@ def advance(run: CampaignRun) -> CampaignResult:
 
 def _measure_base(run: CampaignRun, parts: Parts) -> Measurement:
     try:
-        return measure_seeds(run, parts, FixedModel(run, run.request.base_model, parts))
+        base = measure_seeds(run, parts, FixedModel(run, run.request.base_model, parts))
+        return measure_noise(run, parts, base)
     except (StepFailed, GatewayRefused) as error:
         message = f"the base model cannot be measured: {error.message}"
         raise JobFailed(message, param="base_model", code="base_not_measured") from error
@@ -69,7 +71,7 @@ def _loop(run: CampaignRun, loop: int, parts: Parts, items: KnownItems) -> Limit
 
     attempt = run.step(loop, StepName.RUNNING, Attempt, try_it)
     feedback = run.step(
-        loop, StepName.FEEDBACK, Feedback, lambda: judge(run, proposal, code, attempt)
+        loop, StepName.FEEDBACK, Feedback, lambda: judge(run, proposal, code, attempt, parts)
     )
     run.step(loop, StepName.RECORD, Record, lambda: _record(run, loop, feedback))
     return feedback.unexplained

@@ -43,7 +43,7 @@ def parts_of(run: CampaignRun) -> Parts:
 def begin_measurement(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> dict[str, str]:
     """Create the evaluations of a model, at most once, for `measure` to await; return their ids."""
     return {
-        name: _create(run, name, model, items, seed)
+        name: begin_part(run, f"evaluate.{name}", name, model, items, seed)
         for name, items in ((SEARCH, parts.search), (FINAL, parts.final))
     }
 
@@ -54,19 +54,22 @@ def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measur
     Every ``seed`` samples different responses, unless sampling is greedy.
     """
     jobs = begin_measurement(run, model, parts, seed)
-    search, final = _rows(run, jobs[SEARCH]), _rows(run, jobs[FINAL], with_reason=False)
+    search, final = (
+        rows_of_part(run, jobs[SEARCH]),
+        rows_of_part(run, jobs[FINAL], with_reason=False),
+    )
     wrong = [row for row in search if row.correct is False]
     random.Random(jobs[SEARCH]).shuffle(wrong)  # noqa: S311 - a sample, not a secret
     return Measurement(
         model=model,
-        search=_scores(search, run.request.pass_k),
-        final=_scores(final, run.request.pass_k),
+        search=item_scores(search, run.request.pass_k),
+        final=item_scores(final, run.request.pass_k),
         wrong=[_shown(row, parts.search) for row in _distinct(wrong)[:SHOWN_SAMPLES]],
         shares=all(row.score in {None, 0.0, 1.0} for row in (*search, *final)),
     )
 
 
-def _scores(rows: Sequence[_ResultRow], pass_k: int | None) -> Scores:
+def item_scores(rows: Sequence[_ResultRow], pass_k: int | None) -> Scores:
     """The score of each item over its samples: their mean, or pass@k.
 
     One sample without a score leaves the item without one.
@@ -96,7 +99,11 @@ def seed_key(key: str, seed: int) -> str:
     return f"{key}.seed-{seed}" if seed else key
 
 
-def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item], seed: int) -> str:
+def begin_part(
+    run: CampaignRun, key: str, name: str, model: str, items: Sequence[Item], seed: int
+) -> str:
+    """Create the evaluation of a model on the part with this name, at most once for a key and a
+    seed; return its id."""
     request = _with_seed(run.request, seed)
     body = {
         "model": model,
@@ -115,7 +122,7 @@ def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item], seed
         ),
     }
     limit = request.time_limits.evaluation
-    return run.create_job(seed_key(f"evaluate.{name}", seed), "/v1/evaluations", body, limit)
+    return run.create_job(seed_key(key, seed), "/v1/evaluations", body, limit)
 
 
 def _with_seed(request: CreateCampaign, seed: int) -> CreateCampaign:
@@ -142,7 +149,7 @@ def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:
     return str(run.once(f"upload.{name}", upload).response["id"])
 
 
-def _rows(run: CampaignRun, job_id: str, *, with_reason: bool = True) -> list[_ResultRow]:
+def rows_of_part(run: CampaignRun, job_id: str, *, with_reason: bool = True) -> list[_ResultRow]:
     """The results of an evaluation. Its failure is shown to the LLM; for the final part without the
     reason, which may quote an item."""
     job = run.finished_job(job_id)

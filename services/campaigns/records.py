@@ -48,6 +48,10 @@ class Measurement(Resource):
     seeds_note: str | None = Field(
         default=None, description="Why there are fewer seeds than the policy names."
     )
+    noise_floor: float | None = Field(
+        default=None,
+        description="Half the 95 % interval of the difference between two measurements of it.",
+    )
 
 
 class Failed(Resource):

@@ -89,8 +89,8 @@ def measure_seeds(run: CampaignRun, parts: Parts, models: Models) -> Measurement
     note = f"{len(measured)} of {wanted} seeds: {'; '.join(notes)}" if notes else None
     return first.model_copy(
         update={
-            "search": _means([each.search for each in measured]),
-            "final": _means([each.final for each in measured]),
+            "search": item_means([each.search for each in measured]),
+            "final": item_means([each.final for each in measured]),
             "seeds": measured,
             "seeds_note": note,
         }
@@ -131,7 +131,7 @@ def _of_seed(seed: int, found: Measurement) -> SeedMeasurement:
     return SeedMeasurement(seed=seed, model=found.model, search=found.search, final=found.final)
 
 
-def _means(of_seeds: Sequence[Scores]) -> Scores:
+def item_means(of_seeds: Sequence[Scores]) -> Scores:
     """The mean of each item; one seed without a score leaves the item without one."""
     means: Scores = {}
     for item in of_seeds[0]:

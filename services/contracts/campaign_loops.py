@@ -51,6 +51,11 @@ class Comparison(Resource):
     ci95: tuple[float, float]
     p_value: float | None = None
     improves: bool
+    second_look: "Comparison | None" = Field(
+        default=None,
+        description="On fresh samples of both, where the first look and the temperature call for "
+        "it; ``improves`` is what it says.",
+    )
 
 
 class CampaignLoop(Resource):
@@ -74,6 +79,11 @@ class CampaignLoop(Resource):
     )
     seeds_note: str | None = Field(
         default=None, description="Why there are fewer seeds than the policy names."
+    )
+    noise_floor: float | None = Field(
+        default=None,
+        description="Of the base model: gains up to about this are within the 95 % interval of the "
+        "difference between two measurements of it. Null where answers are greedy.",
     )
     comparison: Comparison | None = None
     accepted: bool | None = None

@@ -32,6 +32,8 @@ def show(campaign_id: CampaignId, as_json: JsonOption = False) -> None:
         out.document(campaign)
         return
     policies = {"accepted with": str(campaign.acceptance), "seeds": str(campaign.seeds)}
+    if (floor := next((loop.noise_floor for loop in loops if loop.loop == 0), None)) is not None:
+        policies["noise"] = f"gains up to about {floor:.4f}, by two measurements of the base model"
     out.fields({**job_fields(campaign), "base model": campaign.base_model, **policies})
     out.table(LOOP_COLUMNS, (_row(loop) for loop in loops))
 
@@ -87,6 +89,9 @@ def _row(loop: CampaignLoop) -> tuple[str | Text, ...]:
     if loop.comparison is not None:
         low, high = loop.comparison.ci95
         gain = f"{loop.comparison.difference:+.3f} ({low:+.3f} to {high:+.3f})"
+        if (second := loop.comparison.second_look) is not None:
+            low, high = second.ci95
+            gain += f", again {second.difference:+.3f} ({low:+.3f} to {high:+.3f})"
     return (
         str(loop.loop),
         "" if loop.parent is None else str(loop.parent),

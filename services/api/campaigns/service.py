@@ -186,6 +186,7 @@ def loop_view(
             for each in (measured or {}).get("seeds", [])
         ],
         seeds_note=(measured or {}).get("seeds_note"),
+        noise_floor=(measured or {}).get("noise_floor"),
         comparison=feedback.get("comparison"),
         accepted=feedback.get("accepted"),
         failure=failed.get("failure"),

@@ -129,7 +129,10 @@ def test_the_llm_that_explains_a_verdict_knows_the_data(campaign: StoredCampaign
             }
         )
         run.step(
-            1, StepName.FEEDBACK, Feedback, lambda: judge(run, Proposal(parent=0), Code(), attempt)
+            1,
+            StepName.FEEDBACK,
+            Feedback,
+            lambda: judge(run, Proposal(parent=0), Code(), attempt, parts_of(run)),
         )
 
     shown = str(llm.requests[0][-1]["content"])

@@ -3,7 +3,7 @@
 import pytest
 
 from services.campaigns.loop import advance
-from services.campaigns.measurement import _ResultRow, _scores
+from services.campaigns.measurement import _ResultRow, item_scores
 from services.campaigns.signals import Waiting
 from services.campaigns.worker import CampaignWorker
 from services.contracts.jobs import JobStatus
@@ -47,4 +47,4 @@ def test_an_item_is_scored_over_all_its_samples(
         for score in samples
     ]
 
-    assert _scores(rows, pass_k) == pytest.approx(expected)
+    assert item_scores(rows, pass_k) == pytest.approx(expected)

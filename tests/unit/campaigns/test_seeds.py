@@ -188,7 +188,11 @@ def test_the_base_model_has_as_many_seeds_as_its_answers_differ(
         for name in gateway.unfinished:
             gateway.evaluated(name, 2)
 
-    asked = [body["sampling"]["seed"] for name, body in gateway.bodies.items() if "search" in name]
+    asked = [
+        body["sampling"]["seed"]
+        for name, body in gateway.bodies.items()
+        if "evaluate.search" in name
+    ]
     assert asked == seeds, "no two samples of an item share a seed"
 
 

@@ -1,0 +1,166 @@
+"""A gain that is chance is rarely accepted, however many attempts there are."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services.campaigns.acceptance import compare
+from services.campaigns.feedback import judge
+from services.campaigns.loop import advance
+from services.campaigns.measurement import parts_of
+from services.campaigns.records import Attempt, Code, Feedback, Proposal
+from services.campaigns.run import CampaignRun
+from services.campaigns.second_look import FALSE_CAMPAIGNS, is_clear
+from services.campaigns.signals import Waiting
+from services.contracts.campaign_loops import StepName
+from tests.support.campaign_gateway import GatewayOfTest
+from tests.support.campaign_run import NOWHERE, StoredCampaign, measured
+from tests.support.scripted_llm import ScriptedLlm
+
+CAMPAIGNS, ATTEMPTS, ITEMS = 200, 20, 30
+
+
+def sampled(rng: np.random.Generator, chances: Any, samples: int) -> dict[int, float | None]:
+    return dict(enumerate((rng.binomial(samples, chances) / samples).tolist()))
+
+
+def test_twenty_equal_attempts_accept_a_false_one_in_few_campaigns() -> None:
+    rng = np.random.default_rng(1)
+    first_looks = accepting = 0
+    for _ in range(CAMPAIGNS):
+        chances = rng.beta(2, 2, ITEMS)
+        best = sampled(rng, chances, 4)
+        gains = [
+            compare(sampled(rng, chances, 4), best, higher_is_better=True, shares=True).improves
+            for _ in range(ATTEMPTS)
+        ]
+        again = [
+            compare(
+                sampled(rng, chances, 4),
+                sampled(rng, chances, 4),
+                higher_is_better=True,
+                shares=True,
+            ).improves
+            for _ in range(sum(gains))
+        ]
+        first_looks += any(gains)
+        accepting += any(again)
+
+    assert first_looks > 2 * FALSE_CAMPAIGNS * CAMPAIGNS, "one look is not enough"
+    assert accepting <= FALSE_CAMPAIGNS * CAMPAIGNS
+
+
+def test_greedy_attempts_accept_a_false_one_in_few_campaigns() -> None:
+    rng = np.random.default_rng(2)
+    accepting = 0
+    for _ in range(CAMPAIGNS):
+        chances = rng.beta(2, 2, ITEMS)
+        best = sampled(rng, chances, 1)
+        found = [
+            compare(sampled(rng, chances, 1), best, higher_is_better=True) for _ in range(ATTEMPTS)
+        ]
+        accepting += any(each.improves and is_clear(each, ATTEMPTS) for each in found)
+
+    assert accepting <= FALSE_CAMPAIGNS * CAMPAIGNS
+
+
+class Judged:
+    """The feedback of a loop with ``right`` of ten items, against a base with two."""
+
+    def __init__(
+        self, campaign: StoredCampaign, llm: ScriptedLlm, right: int, **asked: Any
+    ) -> None:
+        self._campaign = campaign
+        self.gateway = GatewayOfTest(campaign)
+        campaign.create(llm={"base_url": f"{llm.origin}/v1", "model": "scripted"}, **asked)
+        campaign.step(0, StepName.BASE, measured("base", 2))
+        campaign.measured_attempt(1, right)
+        self._claim = campaign.claim()
+
+    def go_on(self) -> Feedback | None:
+        run = self._campaign.run_of(self._claim)
+        run.gateway = self.gateway
+        attempt = run.finished(1, StepName.RUNNING, Attempt)
+        parts = parts_of(run)
+
+        def do() -> Feedback:
+            return judge(run, Proposal(parent=0), Code(), attempt, parts)
+
+        try:
+            return run.step(1, StepName.FEEDBACK, Feedback, do)
+        except Waiting:
+            return None
+
+
+WHY = '{"Code Summary": "sums", "Reason": "more of them"}'
+CANDIDATE, BEST = "1.feedback.candidate.0.seed-1032", "1.feedback.best.0.seed-1048"
+
+
+@pytest.mark.parametrize(("again", "accepted"), [(10, True), (3, False)])
+def test_a_gain_must_hold_on_fresh_samples(
+    campaign: StoredCampaign, again: int, accepted: bool
+) -> None:
+    with ScriptedLlm(lambda _: WHY) as llm:
+        judged = Judged(campaign, llm, 10, sampling={"temperature": 0.7, "seed": 4})
+
+        assert judged.go_on() is None
+        assert judged.gateway.unfinished == {CANDIDATE, BEST}
+        judged.gateway.evaluated(CANDIDATE, again)
+        assert judged.go_on() is None
+        judged.gateway.evaluated(BEST, 2)
+        feedback = judged.go_on()
+
+    assert feedback is not None
+    assert feedback.accepted is accepted
+    assert feedback.comparison is not None
+    assert feedback.comparison.second_look is not None
+    assert feedback.comparison.second_look.difference == pytest.approx((again - 2) / 10)
+    seeds = {body["sampling"]["seed"] for body in judged.gateway.bodies.values()}
+    assert len(seeds) == 2, "the samples of both are fresh"
+    assert "on fresh samples" in str(llm.requests[-1])
+
+
+def test_a_second_look_that_fails_accepts_nothing(campaign: StoredCampaign) -> None:
+    with ScriptedLlm(lambda _: WHY) as llm:
+        judged = Judged(campaign, llm, 10, sampling={"temperature": 0.7})
+        assert judged.go_on() is None
+        judged.gateway.failed(CANDIDATE, "engine_start_failed")
+        judged.gateway.evaluated(BEST, 2)
+        feedback = judged.go_on()
+
+    assert feedback is not None
+    assert not feedback.accepted
+    assert any("without its second look" in event for event in campaign.events())
+
+
+@pytest.mark.parametrize(("loops", "accepted"), [(3, True), (100, False)])
+def test_a_greedy_gain_must_be_clearer_the_more_loops_there_are(
+    campaign: StoredCampaign, loops: int, accepted: bool
+) -> None:
+    with ScriptedLlm(lambda _: WHY) as llm:
+        feedback = Judged(campaign, llm, 10, budget={"loops": loops}).go_on()
+
+    assert feedback is not None
+    assert feedback.accepted is accepted
+
+
+def test_the_noise_of_the_base_model_is_measured_first(campaign: StoredCampaign) -> None:
+    llm = {"base_url": f"{NOWHERE}/v1", "model": "scripted", "attempts": 1}
+    campaign.create(sampling={"temperature": 0.7}, llm=llm)
+    gateway, claim = GatewayOfTest(campaign), campaign.claim()
+    run: CampaignRun
+    for right in (4, 6):
+        run = campaign.run_of(claim)
+        run.gateway = gateway
+        with pytest.raises(Waiting):
+            advance(run)
+        for name in gateway.unfinished:
+            gateway.evaluated(name, right)
+    run = campaign.run_of(claim)
+    run.gateway = gateway
+    with pytest.raises(Waiting, match="waiting for the LLM"):
+        advance(run)
+
+    assert "0.base.noise.0.seed-1016" in gateway.bodies
+    assert any("differ by +0.2000: gains up to about" in event for event in campaign.events())
