@@ -1,7 +1,7 @@
 """Failures of the infrastructure, told apart from what the policy itself did wrong.
 
-A sample that the infrastructure lost is left out: it is not evidence about the policy, so it enters
-no advantage, loss, score or mean (docs/failures.md).
+A sample that the infrastructure lost is left out: it says nothing about the policy, so it enters no
+advantage, loss, score or mean (docs/failures.md).
 """
 
 from enum import StrEnum

@@ -2,13 +2,14 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
+from services.contracts.jobs import JobStatus
 from services.core.db.tables import EventRow, JobRow
 
 Level = Literal["info", "warn", "error"]
@@ -78,6 +79,33 @@ def events_after(session: Session, job_id: str, number: int, limit: int) -> Sequ
         .order_by(EventRow.number)
         .limit(limit)
     ).all()
+
+
+MAX_RUNNING = 200
+"""Running jobs whose metrics are read at once."""
+
+
+@dataclass(frozen=True)
+class JobMetrics:
+    """The metrics that a job reported last."""
+
+    job_id: str
+    kind: str
+    values: Mapping[str, float]
+
+
+def latest_metrics(session: Session) -> Iterator[JobMetrics]:
+    """The last metrics of each running job; of the newest jobs, if there are very many."""
+    running = select(JobRow.id, JobRow.kind).where(JobRow.status == JobStatus.RUNNING.value)
+    for job_id, kind in session.execute(running.order_by(JobRow.seq.desc()).limit(MAX_RUNNING)):
+        data = session.scalar(
+            select(EventRow.data)
+            .where(EventRow.job_id == job_id, EventRow.type == "metrics")
+            .order_by(EventRow.number.desc())
+            .limit(1)
+        )
+        values = {name: each for name, each in (data or {}).items() if each is not None}
+        yield JobMetrics(job_id, kind, values)
 
 
 def events_before(

@@ -9,7 +9,7 @@ by the dispatcher (`services.core.process.outages`).
 import time
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import Conflict
@@ -84,6 +84,12 @@ def resume_after_outages(session: Session) -> int:
         resumed = move_job(session, job, JobStatus.QUEUED, "Tried again", not_before=None)
         add_wake_up(session, resumed.queue)
     return len(due)
+
+
+def count_outages(session: Session) -> int:
+    """How many jobs are paused because of an outage."""
+    paused = JobRow.status == JobStatus.PAUSED.value, JobRow.not_before.is_not(None)
+    return session.scalar(select(func.count()).select_from(JobRow).where(*paused)) or 0
 
 
 def _check_pausable(job: Job) -> None:

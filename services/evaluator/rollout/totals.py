@@ -108,6 +108,8 @@ class RolloutTotals:
             "samples_left_out": self.left_out.total(),
             "infrastructure_failures": self.infrastructure_failures.total(),
         }
+        for source, number in sorted(self.infrastructure_failures.items()):
+            metrics[f"infrastructure_failures/{source}"] = number
         if self.rewarded:
             metrics["reward"] = self.reward_sum / self.rewarded
         if self.trajectories:

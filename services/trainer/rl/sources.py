@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -15,8 +16,10 @@ from services.contracts.origins import origin_of
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
+from services.core.process.outages import Outage
+from services.inference.causes import cause_of
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
-from services.inference.token_engine.base import TokenEngine
+from services.inference.token_engine.base import EngineFailed, PromptLogProbs, TokenEngine
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
 from services.rewards.scorer import Scorer, open_scorer
@@ -133,16 +136,33 @@ class TeacherSource:
         )
 
 
+class LogProbEngine(Protocol):
+    """An engine that scores given tokens."""
+
+    async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int = 1) -> PromptLogProbs:
+        """Log-probabilities of ``token_ids`` and of the most probable tokens at each position;
+        raises `EngineFailed`."""
+        ...
+
+
 class RemoteTopK:
     """The ``top_k`` most probable tokens of a remote server."""
 
-    def __init__(self, engine: CompletionsTokenEngine, top_k: int) -> None:
+    def __init__(self, engine: LogProbEngine, top_k: int) -> None:
         self._engine = engine
         self._top_k = top_k
+        self._has_answered = False
 
     async def top(self, token_ids: Sequence[int]) -> TopK:
-        """Score a whole sequence; raises `EngineFailed`."""
-        given = await self._engine.prompt_log_probs(token_ids, self._top_k)
+        """Score a whole sequence; raises `EngineFailed`, and `Outage` for a server that has
+        answered before and is unavailable now."""
+        try:
+            given = await self._engine.prompt_log_probs(token_ids, self._top_k)
+        except EngineFailed as error:
+            if self._has_answered and cause_of(error) is not None:
+                raise Outage(f"the teacher is unavailable: {error.message}") from error
+            raise
+        self._has_answered = True
         return TopK(given.top_ids, given.top_log_probs)
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.core.web.auth import hash_key
 from services.rollouts.tools import Toolbox, ToolReply, open_toolbox
+from services.rollouts.tools.toolbox import REPEAT_SECONDS
 from tests.support.library import LIBRARY
 from tests.support.processes import running_gateway
 from tests.support.retrieval import build_index, running_retrieval
@@ -41,12 +43,15 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorEn
 
 
 def replies(
-    environment: OperatorEnvironment, tool: Tool, *arguments: Mapping[str, object]
+    environment: OperatorEnvironment,
+    tool: Tool,
+    *arguments: Mapping[str, object],
+    repeat_seconds: float = REPEAT_SECONDS,
 ) -> list[ToolReply]:
     """The replies of concurrent calls."""
 
     async def run() -> list[ToolReply]:
-        async with open_toolbox([tool], environment) as toolbox:
+        async with open_toolbox([tool], environment, repeat_seconds) as toolbox:
             return await asyncio.gather(*(_called(toolbox, given) for given in arguments))
 
     return asyncio.run(run())
@@ -92,6 +97,7 @@ def test_an_endless_program_is_reported_to_the_model(environment: OperatorEnviro
         CallOutcome.ANSWERED,
         "a\nTimeLimitExceeded after 5 s",
     )
+    assert (reply.cause, reply.failures) == (None, 0)
 
 
 def test_a_five_megabyte_output_arrives_in_full(environment: OperatorEnvironment) -> None:
@@ -129,6 +135,7 @@ def test_services_are_reached_through_a_gateway_with_keys(
     assert ran.text == "42\n"
     assert "Nile" in found.text
     assert refused.outcome is CallOutcome.FAILED
+    assert refused.cause is InfrastructureCause.MISCONFIGURED
     assert "401" in refused.text
     assert "sk-wrong" not in str(refused)
 
@@ -147,5 +154,61 @@ def test_a_refused_search_is_reported_as_invalid_arguments(
 ) -> None:
     (reply,) = replies(environment, SEARCH, {"query_list": ["a"] * 10_000})
 
-    assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
+    assert (reply.outcome, reply.cause) == (CallOutcome.INVALID_ARGUMENTS, None)
     assert "result" in json.loads(reply.text)
+
+
+def test_a_missing_index_is_not_the_models_mistake(environment: OperatorEnvironment) -> None:
+    missing = SEARCH.model_copy(update={"config": {**SEARCH.config, "index": "absent"}})
+
+    (reply,) = replies(environment, missing, {"query_list": ["longest river"]})
+
+    assert (reply.cause, reply.failures) == (InfrastructureCause.MISCONFIGURED, 1)
+
+
+@pytest.mark.parametrize(
+    "code", ["1/0", "import os; os.abort()", "x = bytearray(1 << 34)", "print("]
+)
+def test_a_program_that_fails_is_not_the_infrastructures(
+    environment: OperatorEnvironment, code: str
+) -> None:
+    (reply,) = replies(environment, RETOOL, {"code": code})
+
+    assert (reply.outcome, reply.cause) == (CallOutcome.ANSWERED, None)
+
+
+@pytest.mark.drill
+def test_a_full_queue_and_a_killed_sandbox_are_failures_of_the_infrastructure(
+    tmp_path: Path,
+) -> None:
+    """With its queue full the sandbox is overloaded; calls are answered if they are repeated."""
+    config = {"num_workers": 8, "rate_limit": 8, "default_timeout": 30}
+    tool = RETOOL.model_copy(update={"config": config})
+    busy = {"code": "import time\nend = time.time() + 2\nwhile time.time() < end: pass"}
+    limits = {
+        "TEMPER_SANDBOX_CONCURRENCY": "1",
+        "TEMPER_SANDBOX_BUSY_PROGRAMS": "1",
+        "TEMPER_SANDBOX_QUEUE_SECONDS": "0.2",
+    }
+    with running_sandbox(tmp_path, **limits) as sandbox:
+        environment = OperatorEnvironment(sandbox_url=sandbox.url)
+        once = replies(environment, tool, *[busy] * 8, repeat_seconds=0.0)
+        again = replies(environment, tool, *[busy] * 4)
+
+        async def killed() -> ToolReply:
+            async with open_toolbox([tool], environment, 0.0) as toolbox:
+                endless = asyncio.create_task(_called(toolbox, {"code": "while True: pass"}))
+                await asyncio.sleep(1.0)  # wherever the kill hits it, the call is lost
+                sandbox.process.kill()
+                return await endless
+
+        lost = asyncio.run(killed())
+        (after,) = replies(environment, tool, {"code": "1"}, repeat_seconds=0.0)
+
+    refused = [reply for reply in once if reply.cause is not None]
+    assert refused
+    assert {reply.cause for reply in refused} == {InfrastructureCause.OVERLOADED}
+    assert {reply.outcome for reply in again} == {CallOutcome.ANSWERED}
+    assert any(reply.failures for reply in again)
+    assert lost.cause in {InfrastructureCause.RESET, InfrastructureCause.REFUSED}
+    assert after.cause is InfrastructureCause.REFUSED

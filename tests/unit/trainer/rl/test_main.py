@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from services.contracts.trajectories import FinishReason, Trajectory
+from services.core.process.outages import Outage
 from services.core.process.reporter import RESULT, Reporter
 from services.trainer.rl import __main__ as coordinator
 from services.trainer.rl.checkpoints import Checkpoints, PendingSample, Snapshot, TrainingPosition
@@ -73,3 +74,16 @@ def test_finished_training_is_not_repeated(job_dir: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(coordinator, "_train", None)
     coordinator.main(job_dir)
     assert (job_dir / RESULT).read_bytes() == result
+
+
+def test_a_training_in_an_outage_leaves_its_cause_for_the_worker(
+    job_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def train(*_: Any) -> None:
+        raise ExceptionGroup("tasks", [Outage("search is down")])
+
+    monkeypatch.setattr(coordinator, "_train", train)
+    coordinator.main(job_dir)
+    result = json.loads((job_dir / RESULT).read_text())
+    assert result["status"] == "paused"
+    assert result["outage"] == {"message": "search is down", "seconds": 30.0}

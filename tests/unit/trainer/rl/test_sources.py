@@ -10,6 +10,9 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.online import OverlongPenalty
 from services.contracts.trajectories import FinishReason, Trajectory
+from services.core.process.outages import Outage
+from services.inference.clients.retries import FailureKind, ServiceFailed
+from services.inference.token_engine.base import EngineFailed, PromptLogProbs
 from services.rollouts.chat.conversations import DemonstrationTokens
 from services.trainer.rl.batch import TopK
 from services.trainer.rl.groups import MAX_TEACHER_REQUESTS, BatchBuilder, Group
@@ -17,6 +20,7 @@ from services.trainer.rl.prompts import SampledPrompt, read_row
 from services.trainer.rl.sources import (
     DemonstrationSource,
     MixtureSource,
+    RemoteTopK,
     TeacherSource,
     prompt_seed,
 )
@@ -116,6 +120,30 @@ class CountingTeacher:
     async def top(self, token_ids: Sequence[int]) -> TopK:
         places = len(token_ids) - 1
         return TopK(np.zeros((places, 2), np.int32), np.full((places, 2), -0.7, np.float32))
+
+
+class FlakyEngine:
+    """Answers the first time, and then is gone."""
+
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
+
+    async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int = 1) -> PromptLogProbs:
+        self._answers -= 1
+        if self._answers < 0:
+            raise EngineFailed("gone") from ServiceFailed("refused", FailureKind.UNSENT)
+        size = (len(token_ids) - 1, top_k)
+        floats = np.zeros(size, np.float32)
+        return PromptLogProbs(floats[:, 0], np.zeros(size, np.int32), floats)
+
+
+def test_a_teacher_that_goes_down_is_an_outage_and_one_that_never_answers_is_not() -> None:
+    teacher = RemoteTopK(FlakyEngine(1), 2)
+    asyncio.run(teacher.top([1, 2, 3]))
+    with pytest.raises(Outage, match="the teacher is unavailable: gone"):
+        asyncio.run(teacher.top([1, 2, 3]))
+    with pytest.raises(EngineFailed):
+        asyncio.run(RemoteTopK(FlakyEngine(0), 2).top([1, 2, 3]))
 
 
 def group_of(*samples: Trajectory) -> Group:
