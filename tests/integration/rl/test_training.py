@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from services.contracts.trajectories import Trajectory
+from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.log.log import read_indexed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.log.updates import find_update
@@ -20,6 +21,7 @@ from tests.support.learning import learner_spec
 from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import make_tiny_model
 from tests.support.trajectory_files import read_parquet
+from tests.unit.inference.scripted_server import Exchange, answer, running_server
 
 pytestmark = pytest.mark.runtime
 
@@ -80,6 +82,50 @@ def test_killed_training_resumes_and_finishes_with_a_model(tmp_path: Path, model
     replayed = replay(job, model, tmp_path / "replay")
     assert replayed.metrics["importance_weight_max"] == pytest.approx(1.0, abs=1e-3)
     assert replayed.metrics["ratio_mean"] == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.long
+def test_training_waits_for_its_reward_and_learns_nothing_meanwhile(
+    tmp_path: Path, model: Path
+) -> None:
+    settings = {**SETTINGS, "steps": 3, "max_staleness": 0, "checkpoint_steps": 1}
+    with running_server() as server:
+        url = server.url
+        judged = 0
+
+        def judge(exchange: Exchange) -> None:
+            nonlocal judged
+            judged += 1
+            if judged > 8:  # those of the first step
+                answer(503, retry_after="0")(exchange)
+            else:
+                answer(body={"score": judged % 2})(exchange)
+
+        server.script = [judge]
+        job = OnlineJob(
+            tmp_path / "job",
+            model,
+            "reinforcement",
+            environment=OperatorEnvironment(attempts=1).variables(),
+            rewards=[{"name": "judge", "reward": {"type": "http", "url": url}}],
+            hyperparameters=settings,
+        )
+        outage = job.run_to_outage()
+        assert outage["seconds"] == 30.0
+        assert "overloaded" in outage["message"]
+        trained = {line["step"] for line in job.metrics()}
+        assert trained == {1}
+        assert [each["step"] for each in job.reports("checkpoint")][-1] == 1
+        lost = [each for each in read_indexed(job.folder) if each.left_out is not None]
+        assert {each.left_out.source for each in lost if each.left_out} == {"reward:judge"}
+    again = job.run_to_outage()  # nothing listens: found before a model is loaded
+    assert "does not respond" in again["message"]
+    assert again["seconds"] == 60.0
+
+    with running_server(int(url.rsplit(":", 1)[1].split("/")[0])) as server:
+        server.script = [answer(body={"score": 1.0}), answer(body={"score": 0.0})] * 200
+        job.run()
+    assert [line["step"] for line in job.metrics()] == [1, 2, 3]
 
 
 def check_update(folder: Path, trajectory: Trajectory) -> None:

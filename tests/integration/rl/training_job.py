@@ -78,6 +78,13 @@ class OnlineJob:
         error: dict[str, Any] = result["error"]
         return error
 
+    def run_to_outage(self, seconds: float = 300.0) -> dict[str, Any]:
+        """Work until the job pauses by itself; return the outage."""
+        result = self._ended(seconds)
+        assert result["status"] == "paused", (result, self._log())
+        outage: dict[str, Any] = result["outage"]
+        return outage
+
     def reports(self, kind: str) -> list[dict[str, Any]]:
         """All reports of a type, whole lines only."""
         return [report for report in _lines(self.folder / REPORTS) if report["type"] == kind]

@@ -55,8 +55,8 @@ class ScriptedServer(ThreadingHTTPServer):
     # Many concurrent connections must not wait for their SYNs to be retransmitted.
     request_queue_size = 128
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Exchange)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Exchange)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []
         self.script: list[Behavior] = [answer()]
@@ -103,9 +103,9 @@ def hang(exchange: Exchange) -> None:
 
 
 @contextmanager
-def running_server() -> Iterator[ScriptedServer]:
-    """A server on a free port for the duration of a block."""
-    with ScriptedServer() as scripted:
+def running_server(port: int = 0) -> Iterator[ScriptedServer]:
+    """A server on a free port, or on the one given, for the duration of a block."""
+    with ScriptedServer(port) as scripted:
         thread = threading.Thread(target=scripted.serve_forever, args=(0.01,))
         thread.start()
         try:
