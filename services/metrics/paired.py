@@ -109,7 +109,7 @@ def student_test(differences: Values) -> tuple[float, Interval]:
     if stderr == 0.0:
         return (1.0 if mean == 0.0 or freedom == 0 else 0.0), (mean, mean)
     half = _student_quantile(freedom) * stderr
-    return _student_tails(mean / stderr, freedom), (mean - half, mean + half)
+    return student_tails(mean / stderr, freedom), (mean - half, mean + half)
 
 
 def _stderr(differences: Values) -> float:
@@ -117,7 +117,7 @@ def _stderr(differences: Values) -> float:
     return float(differences.std(ddof=1)) / math.sqrt(items) if items > 1 else 0.0
 
 
-def _student_tails(t: float, freedom: int) -> float:
+def student_tails(t: float, freedom: int) -> float:
     """Student's probability of more than ``t`` to either side (M. Abramowitz and I. A. Stegun,
     "Handbook of Mathematical Functions", 26.7.3 and 26.7.4)."""
     if freedom > SERIES_UP_TO:
@@ -141,7 +141,7 @@ def _student_quantile(freedom: int) -> float:
     low, high = _Z975, 13.0
     while high - low > 1e-12:
         middle = (low + high) / 2
-        if _student_tails(middle, freedom) > LEVEL:
+        if student_tails(middle, freedom) > LEVEL:
             low = middle
         else:
             high = middle

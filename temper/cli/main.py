@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 from temper.cli import (
     alerts,
     attempts,
+    audit,
     batch,
     browser,
     campaign,
@@ -82,6 +83,7 @@ app.command("show")(jobs.show)
 app.command("traj")(traj.traj)
 app.command("attempts")(attempts.attempts)
 app.command("notes")(notes.notes)
+app.command("audit")(audit.audit)
 app.command("alerts")(alerts.alerts)
 app.command("logs")(jobs.logs)
 app.command("tail")(tail.tail)

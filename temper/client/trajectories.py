@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from services.contracts.audits import RewardAudit
 from services.contracts.base import Page
 from services.contracts.jobs import JobKind
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
@@ -74,6 +75,10 @@ class Trajectories:
         return pages.page(
             self._transport, _path(kind, job_id), Page[TrajectorySummary], query, most
         )
+
+    def audit(self, job_id: str) -> RewardAudit:
+        """Return the reward audit of an online training."""
+        return self._transport.get(f"{_path(JobKind.FINE_TUNING, job_id)}/audit", RewardAudit)
 
     def get(self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT) -> Trajectory:
         """Return a trajectory with its tokens."""

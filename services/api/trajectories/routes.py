@@ -15,8 +15,10 @@ from services.api.trajectories.listing import (
 )
 from services.api.trajectories.rewards import reward_histogram
 from services.api.trajectories.tokens import open_job_tokenizer, tokens_page
+from services.contracts.audits import RewardAudit
 from services.contracts.base import Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
+from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobKind
 from services.contracts.reward_histogram import MAX_BINS, RewardHistogram
 from services.contracts.rollouts import TrajectorySummary
@@ -26,6 +28,7 @@ from services.core.jobs.job import Job
 from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
+from services.rollouts.audit.report import audit_folder, weights_of
 from services.rollouts.log.updates import find_update
 
 Bins = Annotated[int, Query(ge=1, le=MAX_BINS, description="Bins of equal width.")]
@@ -74,6 +77,23 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
         """Count the rewards so far, of all trajectories and of each of the latest steps."""
         _job(gateway, job_id, kind)
         return reward_histogram(gateway.artifacts.job(job_id), where, bins)
+
+    if kind is JobKind.FINE_TUNING:
+
+        @router.get(
+            "/audit",
+            name="audit_rewards",
+            summary="Audit the reward of a training",
+            responses=documented_errors(InvalidRequest, NotFound, Unavailable),
+        )
+        def audit(gateway: Gateway, _principal: Principal, job_id: str) -> RewardAudit:
+            """Compare the first with the last samples so far: signs of a reward that is gained
+            without doing better."""
+            request = CreateFineTuningJob.model_validate(_job(gateway, job_id, kind).request)
+            method = request.method.online if request.method is not None else None
+            if method is None:
+                raise InvalidRequest("only trainings with samples and rewards can be audited")
+            return audit_folder(gateway.artifacts.job(job_id), weights_of(method))
 
     @router.get(
         "/{trajectory_id}",

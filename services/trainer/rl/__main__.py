@@ -22,6 +22,7 @@ from services.core.process.child_signals import pause_requested
 from services.core.process.outages import Outage, pause_for
 from services.core.process.reporter import Reporter, succeeded_before
 from services.inference.vllm.server import VllmFailed
+from services.rollouts.audit.report import audit_folder, weights_of
 from services.rollouts.chat import open_chat_tokens
 from services.trainer.hub import model_folder
 from services.trainer.model_files import name_base
@@ -75,8 +76,21 @@ def main(job_dir: Path) -> None:
             reporter.paused()
             return
         write_step_metrics(job_dir)
+        _audit(spec, job_dir, reporter)
         reporter.finish(**_result(spec, position))
         _strip(job_dir)
+
+
+def _audit(spec: OnlineSpec, job_dir: Path, reporter: Reporter) -> None:
+    """Report whether the reward was earned; a warning if it looks gamed."""
+    weights = weights_of(online_method(spec.method))
+    if not weights:
+        return
+    audit = audit_folder(job_dir, weights)
+    found = [f"{check.name.value}: {check.message}" for check in audit.checks if check.flagged]
+    text = f"The reward may be gamed: {'; '.join(found)}" if found else "Reward audit: no signs"
+    level = "warn" if found else "info"
+    reporter.message(text, level, audit=audit.model_dump(mode="json"))
 
 
 def _strip(job_dir: Path) -> None:

@@ -13,11 +13,11 @@ from services.metrics.paired import (
     EXACT_UP_TO,
     Values,
     _student_quantile,
-    _student_tails,
     compare,
     holm,
     mcnemar_exact,
     sign_flip_test,
+    student_tails,
 )
 from services.metrics.sample_size import independent_discordance, items_needed
 
@@ -162,7 +162,7 @@ def test_shares_are_compared_as_student_compares_pairs() -> None:
 @pytest.mark.parametrize("freedom", [1, 2, 3, 14, 29, 1_000, 10_000])
 @pytest.mark.parametrize("t", [0.0, 0.3, 2.0, 9.0])
 def test_students_distribution_is_that_of_scipy(freedom: int, t: float) -> None:
-    assert _student_tails(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), abs=1e-4)
+    assert student_tails(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), abs=1e-4)
     expected = stats.t.ppf(0.975, freedom)
     assert _student_quantile(freedom) == pytest.approx(expected, abs=3e-4)
 

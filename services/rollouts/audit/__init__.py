@@ -1,0 +1,1 @@
+"""Auditing rewards: whether the policy does better, or only scores better."""
