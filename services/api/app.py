@@ -34,6 +34,7 @@ from services.api.indexing.routes import router as indexing
 from services.api.jobs.artifacts import router as artifacts
 from services.api.jobs.attempts import router as attempts
 from services.api.jobs.curves import router as curves
+from services.api.jobs.followed_events import router as followed_events
 from services.api.jobs.removal import Retention
 from services.api.jobs.routes import router as jobs
 from services.api.jobs.routes import workers_router as workers
@@ -131,7 +132,8 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
     storage = (files, file_rows, uploads, artifacts, notes)
     alerting = (alerts, webhooks)
-    others = (*storage, *alerting, indexing, jobs, workers, stack, curves, attempts, dashboard)
+    following = (curves, attempts, followed_events, dashboard)
+    others = (*storage, *alerting, indexing, jobs, workers, stack, *following)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)

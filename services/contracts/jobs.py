@@ -125,6 +125,23 @@ class Event(Resource):
     data: JsonObject | None = None
 
 
+class FollowedEnd(Resource):
+    """A followed job that will have no more events; its status is null if it does not exist."""
+
+    job_id: str
+    status: JobStatus | None
+
+
+class FollowedEvents(Resource):
+    """New events of several jobs, those of each job in order, and the jobs that have ended."""
+
+    object: Literal["list"] = "list"
+    data: list[Event]
+    ended: list[FollowedEnd]
+    cursor: str = Field(description="Continue with it as `after`, with the same jobs.")
+    has_more: bool = Field(description="Whether more events are already there.")
+
+
 class Curve(Resource):
     """Values of a metric at increasing steps."""
 

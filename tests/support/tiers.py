@@ -41,6 +41,7 @@ DRILLS = (
     "tests/integration/dashboard/test_phases.py",
     "tests/integration/dashboard/test_reconnect.py",
     "tests/integration/dashboard/test_screenshots.py",
+    "tests/integration/dashboard/test_tabs.py",
     "tests/integration/dashboard/test_tokens.py",
     "tests/integration/retrieval/test_build_kills.py",
     "tests/integration/retrieval/test_full_disk.py",

@@ -1,4 +1,4 @@
-"""The dashboard's page, its script and its icon, built once at the start of the gateway."""
+"""The dashboard's page, its scripts and its icon, built once at the start of the gateway."""
 
 import gzip
 from base64 import b64encode
@@ -46,15 +46,19 @@ def build_assets() -> Assets:
     }
     script = bundle(sources, "main.js").encode()
     name = f"{SCRIPTS}dashboard-{_digest(script)}.js"
+    worker = bundle(sources, "event_worker.js").encode()
+    worker_name = f"{SCRIPTS}events-{_digest(worker)}.js"
     style = "".join((STATIC / each).read_text() for each in ("vendor/uPlot.css", "style.css"))
     loader = sources["loader.js"]
     page = (STATIC / PAGE).read_text()
-    for place, text in {"{style}": style, "{script}": name, "{loader}": loader}.items():
-        page = page.replace(place, text)
+    inserted = {"style": style, "script": name, "worker": worker_name, "loader": loader}
+    for place, text in inserted.items():
+        page = page.replace(f"{{{place}}}", text)
     assets = {
         PAGE: _asset(page.encode(), "text/html; charset=utf-8", REVALIDATED),
         "icon.svg": _asset((STATIC / "icon.svg").read_bytes(), "image/svg+xml", REVALIDATED),
         name: _asset(script, JAVASCRIPT, FOREVER),
+        worker_name: _asset(worker, JAVASCRIPT, FOREVER),
     }
     # Nothing from another origin, no inline script or style but the page's own, no frame.
     policy = (

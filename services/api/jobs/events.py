@@ -62,8 +62,8 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 class EventStream(EventSourceResponse):
     """A response that occupies one of the gateway's stream slots while it runs."""
 
-    def __init__(self, gateway: GatewayContext, job_id: str, last_seen: int) -> None:
-        super().__init__(follow_events(gateway, job_id, last_seen), headers=HEADERS)
+    def __init__(self, gateway: GatewayContext, frames: AsyncIterator[bytes]) -> None:
+        super().__init__(frames, headers=HEADERS)
         self._slots = gateway.stream_slots
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,7 +145,8 @@ class EventQuery:
             if not self.stream:
                 return list_events(session, job_id, after=self.after, limit=self.limit)
         last = self.last_event_id or self.after
-        return EventStream(gateway, job_id, event_number(job_id, last) if last else 0)
+        number = event_number(job_id, last) if last else 0
+        return EventStream(gateway, follow_events(gateway, job_id, number))
 
 
 async def _event_query(

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -106,6 +106,13 @@ def latest_metrics(session: Session) -> Iterator[JobMetrics]:
         )
         values = {name: each for name, each in (data or {}).items() if each is not None}
         yield JobMetrics(job_id, kind, values)
+
+
+def event_counts(session: Session, job_ids: Collection[str]) -> Mapping[str, tuple[JobStatus, int]]:
+    """The status and the number of events of each job that exists, as of one moment."""
+    query = select(JobRow.id, JobRow.status, JobRow.event_count).where(JobRow.id.in_(job_ids))
+    found = session.execute(query).all()
+    return {job_id: (JobStatus(status), count) for job_id, status, count in found}
 
 
 def events_before(

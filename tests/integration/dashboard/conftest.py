@@ -2,11 +2,13 @@
 
 import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Response, expect, sync_playwright
 
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running, running_gateway
@@ -66,6 +68,10 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, S
 OFFLINE = "net::ERR_INTERNET_DISCONNECTED"
 """Logged only in tests that go offline."""
 
+NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
+"""Logged when a network namespace or interface comes or goes, as beside tests of the sandbox: the
+browser aborts its requests, and the dashboard repeats them."""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -81,7 +87,29 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def expected_errors() -> list[str]:
     """Substrings of console errors that the test expects."""
-    return [OFFLINE]
+    return [OFFLINE, NETWORK_CHANGED]
+
+
+def patient(navigate: Callable[..., Response | None]) -> Callable[..., Response | None]:
+    """Navigate again where the network changed meanwhile, as a browser with a person would."""
+
+    def call(*arguments: Any, **options: Any) -> Response | None:
+        for _ in range(5):
+            with suppress_change():
+                return navigate(*arguments, **options)
+        return navigate(*arguments, **options)
+
+    return call
+
+
+@contextmanager
+def suppress_change() -> Iterator[None]:
+    """Suppress the error of a navigation during which the network changed."""
+    try:
+        yield
+    except Error as error:
+        if NETWORK_CHANGED not in str(error):
+            raise
 
 
 @pytest.fixture
@@ -90,6 +118,8 @@ def page(browser: Browser, expected_errors: list[str]) -> Iterator[Page]:
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
+    page.goto = patient(page.goto)  # type: ignore[method-assign]
+    page.reload = patient(page.reload)  # type: ignore[method-assign]
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on(

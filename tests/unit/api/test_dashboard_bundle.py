@@ -52,4 +52,4 @@ def test_names_of_scripts_change_with_their_content() -> None:
     one, other = build_assets(), build_assets()
 
     assert one == other
-    assert len(one.plain) == 3
+    assert len(one.plain) == 4

@@ -2,8 +2,6 @@
 
 const TIME_LIMIT_SECONDS = 30;
 const RETRY_DELAYS_MS = [250, 750, 2000];
-const RETRY_MIN_MS = 500;
-const RETRY_MAX_MS = 15_000;
 
 /** An error response, with its status (0: none) and the invalid fields, each a `param` and a `message`. */
 export class ApiError extends Error {
@@ -60,16 +58,28 @@ function withTimeout(seconds, signal) {
   return signal ? AbortSignal.any([signal, limit]) : limit;
 }
 
-/** Fetch a JSON response, a GET several times if needed; throws ApiError. */
-export function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS } = {}) {
+/**
+ * Fetch a JSON response, several times if the gateway does not answer; throws ApiError. The gateway
+ * gives a repeated POST the first response, which the key in its header tells it apart by.
+ */
+export function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS, isRepeatable = method !== "DELETE" } = {}) {
   const init = {
     method,
-    headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
+    headers: {
+      ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+      ...(method === "POST" && isRepeatable ? { "Idempotency-Key": randomKey() } : {}),
+      ...headers,
+    },
     body: body === undefined ? undefined : JSON.stringify(body),
     signal: withTimeout(seconds, signal),
   };
   const load = () => requestOnce(path, init, signal);
-  return method === "GET" ? repeated(load, init.signal, signal) : load();
+  return isRepeatable ? repeated(load, init.signal, signal) : load();
+}
+
+/** A name that nothing else has; `crypto.randomUUID` needs HTTPS or a loopback address. */
+export function randomKey() {
+  return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
 async function requestOnce(path, init, signal) {
@@ -176,61 +186,24 @@ export async function firstEvents(jobId, limit, signal) {
   return (await request(withQuery(`/v1/jobs/${jobId}/events`, { after, limit }), { signal })).data;
 }
 
-/**
- * Stream a job's events after the one with id `after` (null: all) until the job ends or `signal` is
- * aborted, reconnecting after the last event received. `onState` gets "live", "reconnecting" and
- * "ended".
- */
-export function followEvents(jobId, after, onEvent, onState, signal) {
-  let last = after;
-  let wait = RETRY_MIN_MS;
-  let source;
-  let timer;
-
-  function open() {
-    source = new EventSource(withQuery(`/v1/jobs/${jobId}/events`, { stream: true, after: last }));
-    source.onopen = () => {
-      wait = RETRY_MIN_MS;
-      onState("live");
-    };
-    source.onmessage = (message) => {
-      if (message.data === "[DONE]") {
-        source.close();
-        onState("ended");
-        return;
-      }
-      last = message.lastEventId;
-      onEvent(JSON.parse(message.data));
-    };
-    source.onerror = () => {
-      source.close();
-      onState("reconnecting");
-      timer = setTimeout(open, wait);
-      wait = Math.min(2 * wait, RETRY_MAX_MS);
-    };
-  }
-
-  signal.addEventListener("abort", () => {
-    source.close();
-    clearTimeout(timer);
-  });
-  open();
-}
+// The share of the time that a page spends loading is at most 1 / (1 + this), whatever the load.
+const IDLE_RATIO = 3;
 
 /**
- * Call `load` now and every `seconds` while the page is visible, until `signal` is aborted or
+ * Call `load` now and about every `seconds` while the page is visible, until `signal` is aborted or
  * `load` returns false. Errors go to `onError`, and polling continues.
  */
 export function poll(seconds, load, onError, signal) {
   let timer;
   async function tick() {
     let isActive = true;
+    const begun = performance.now();
     try {
       if (!document.hidden) isActive = (await load()) !== false;
     } catch (error) {
       if (!signal.aborted) onError(error);
     }
-    if (isActive && !signal.aborted) timer = setTimeout(tick, seconds * 1000);
+    if (isActive && !signal.aborted) timer = setTimeout(tick, Math.max(seconds * 1000, IDLE_RATIO * (performance.now() - begun)));
   }
   signal.addEventListener("abort", () => clearTimeout(timer));
   tick();

@@ -1,6 +1,7 @@
 // Metric curves over steps or time, of one job or several overlaid.
 
 import uPlot from "./vendor/uPlot.js";
+import { randomKey } from "./api.js";
 import { field, h, select } from "./dom.js";
 import { duration, number } from "./format.js";
 import { plot, tickLabels } from "./plot.js";
@@ -35,7 +36,7 @@ export class Charts {
     this.charts = new Map();
     this.pending = false;
     this.grid = h("div", { class: "charts" });
-    this.sync = uPlot.sync(crypto.randomUUID());
+    this.sync = uPlot.sync(randomKey());
     const axis = select(AXES, this.axis, (chosen) => this.set({ axis: chosen, zoom: null }));
     const smoothing = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: this.smoothing, oninput: (event) => this.set({ smoothing: Number(event.target.value) }) });
     const log = h("input", { type: "checkbox", checked: this.isLog, onchange: (event) => this.set({ isLog: event.target.checked }) });

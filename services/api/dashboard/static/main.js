@@ -2,6 +2,7 @@
 
 import { request, SIGNED_OUT } from "./api.js";
 import { h } from "./dom.js";
+import { retryLive } from "./live.js";
 import { campaignLoopView } from "./views/campaign_loop.js";
 import { campaignView, campaignsView } from "./views/campaigns.js";
 import { chatView } from "./views/chat.js";
@@ -116,6 +117,7 @@ function askForKey() {
     view.place.hidden = false;
     signOut.hidden = false;
     nameView();
+    retryLive();
     main.focus();
   });
 }
@@ -168,4 +170,5 @@ signOut.addEventListener("click", async () => {
 });
 window.addEventListener(SIGNED_OUT, askForKey);
 window.addEventListener("popstate", () => route());
+window.addEventListener("pageshow", (event) => { if (event.persisted) route(); });
 route();

@@ -26,7 +26,7 @@ async function uploadInParts(file, purpose, progress, signal) {
     for (let offset = 0; offset < file.size; offset += PART_BYTES) {
       ids.push(await sendPart(created.id, file.slice(offset, offset + PART_BYTES), (sent) => progress(offset + sent), signal));
     }
-    return (await request(`/v1/uploads/${created.id}/complete`, { method: "POST", body: { part_ids: ids }, signal, seconds: COMPLETE_SECONDS })).file;
+    return (await request(`/v1/uploads/${created.id}/complete`, { method: "POST", body: { part_ids: ids }, signal, seconds: COMPLETE_SECONDS, isRepeatable: false })).file;
   } catch (error) {
     // Best effort: the gateway removes leftover parts after an hour.
     request(`/v1/uploads/${created.id}/cancel`, { method: "POST" }).catch(() => {});

@@ -2,6 +2,7 @@
 
 import { request, streamChat } from "../api.js";
 import { field, h, sameBy, show } from "../dom.js";
+import { replySlot } from "../live.js";
 
 const SUGGESTED_MODELS = 100;
 const MAX_TOKENS = 1024;
@@ -95,14 +96,17 @@ function column(label, model, changed, answered) {
   async function ask(text, system, options, ended) {
     const begun = performance.now();
     const answer = h("pre");
-    const note = h("p", { class: "quiet" }, "waiting for the model");
+    const note = h("p", { class: "quiet" }, "waiting for other replies in this browser");
     const exchange = h("div", {}, turn("user", h("pre", {}, text)), turn("assistant", answer, note));
     const before = turns; // "Clear" replaces it
     again?.remove(); // only the latest exchange can be retried
     log.append(exchange);
     const messages = [...(system ? [{ role: "system", content: system }] : []), ...before, { role: "user", content: text }];
     const signal = AbortSignal.any([ended, leaving.signal]);
+    let giveBack = () => {};
     try {
+      giveBack = await replySlot(signal);
+      note.textContent = "waiting for the model";
       let isCut = false;
       for await (const { text: piece, reason } of streamChat({ model: name.value, messages, ...options }, signal)) {
         isCut ||= reason === "length";
@@ -119,6 +123,8 @@ function column(label, model, changed, answered) {
       if (turns === before) again = offerRetry(exchange, text, before);
       // Unanswered messages are not part of the next request.
       if (!answer.textContent) return;
+    } finally {
+      giveBack();
     }
     if (turns !== before) return;
     turns = [...before, { role: "user", content: text }, { role: "assistant", content: answer.textContent }];

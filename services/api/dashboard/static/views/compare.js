@@ -1,9 +1,11 @@
 // Overlaid curves of several jobs.
 
-import { followEvents, latestEvents, request } from "../api.js";
+import { latestEvents, request } from "../api.js";
 import { Charts } from "../curves.js";
 import { field, h, sameBy } from "../dom.js";
+import { followEvents } from "../live.js";
 import { Metrics, metricsPath } from "../metrics.js";
+import { eventNumber } from "../phases.js";
 
 export function compareView({ place, signal, query, setQuery, go }) {
   const ids = (query.get("jobs") ?? "").split(",").map((id) => id.trim()).filter((id) => /^[\w-]+$/.test(id));
@@ -38,5 +40,5 @@ async function follow(id, metrics, charts, signal) {
   metrics.startedAt = (await request(`/v1/jobs/${id}`, { signal })).started_at;
   await metrics.load(id, signal);
   charts.update();
-  followEvents(id, last?.id ?? null, (event) => { if (metrics.add(event)) charts.update(); }, () => {}, signal);
+  followEvents(id, last ? eventNumber(last) : 0, (event) => { if (metrics.add(event)) charts.update(); }, () => {}, signal);
 }

@@ -1,6 +1,6 @@
 // One job: state, actions, curves, phases, events, attempts, log, configuration and files, live.
 
-import { firstEvents, followEvents, latestEvents, poll, request, withQuery } from "../api.js";
+import { firstEvents, latestEvents, poll, request, withQuery } from "../api.js";
 import { configurationSection } from "../configuration.js";
 import { Charts } from "../curves.js";
 import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
@@ -8,6 +8,7 @@ import { duration, isFinal, json, number, time, took } from "../format.js";
 import { JobActions } from "../job_actions.js";
 import { JobDetails } from "../job_details.js";
 import { jobLineage } from "../job_lineage.js";
+import { followEvents } from "../live.js";
 import { LOG, LogTail } from "../log_tail.js";
 import { Metrics, metricsPath } from "../metrics.js";
 import { notesSection } from "../notes.js";
@@ -93,7 +94,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     await metrics.load(id, ends);
     latest.toReversed().forEach((event) => metrics.add(event));
     draw();
-    followEvents(id, latest[0]?.id ?? null, onEvent, tell, ends);
+    followEvents(id, latest.length ? eventNumber(latest[0]) : 0, onEvent, tell, ends);
   }
 
   await watch();
