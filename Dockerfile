@@ -220,6 +220,7 @@ COPY services/core/process/__init__.py services/core/process/runtimes.py \
 COPY services/core/web services/core/web
 COPY services/sandbox services/sandbox
 RUN python -m compileall -q --invalidation-mode unchecked-hash services \
+    && mkdir --parents "$TEMPER_SANDBOX_PREPARED" \
     && python -m services.sandbox.languages.preparation "$TEMPER_SANDBOX_PREPARED"
 # Starts as root with few capabilities, to give programs user ids of their own. Where namespaces are available
 # (docker run --user 10001 --security-opt seccomp=unconfined ..., see infra/compose/sandbox-full.yml) root is not needed.

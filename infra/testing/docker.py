@@ -9,8 +9,8 @@ from infra.runtimes.installer.progress import Progress
 
 
 def has_engine() -> bool:
-    """Whether the programs of an engine and of its client are installed."""
-    return shutil.which("dockerd") is not None and shutil.which("docker") is not None
+    """Whether an engine, its client, and what makes base images without a registry are here."""
+    return all(shutil.which(program) for program in ("dockerd", "docker", "debootstrap"))
 
 
 def install_engine(log: Path, lock: int, progress: Progress) -> None:
@@ -18,6 +18,8 @@ def install_engine(log: Path, lock: int, progress: Progress) -> None:
 
     The service that its package starts is disabled again: tests start their own engines.
     """
+    if shutil.which("debootstrap") is None:
+        install_packages(["debootstrap"], log, lock, progress)
     if shutil.which("dockerd") is None:
         install_packages(["docker.io"], log, lock, progress)
         for unit in ("docker.socket", "docker"):
