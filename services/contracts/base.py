@@ -12,13 +12,13 @@ MAX_METADATA_VALUE = 512
 class Request(BaseModel):
     """A body sent by a client: unknown fields are refused, so that typos are reported."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Resource(BaseModel):
     """A body sent by a service: clients ignore unknown fields."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 def _bounded(metadata: dict[str, str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ key is never part of the specification, which stays on disk."""
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class Adapter(_Strict):

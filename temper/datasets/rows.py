@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from services.contracts.base import JsonObject
 from services.contracts.foreign_json import escape_line_ends
 from temper.submission.submission import SubmissionError
@@ -38,7 +35,7 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
             if not isinstance(row, dict):
                 raise SubmissionError(f"{path}: row {number} is not an object")
             yield row
-    except (ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
+    except (ValueError, RecursionError, csv.Error) as error:
         raise SubmissionError(f"{path}: after row {number}: {error}") from error
 
 
@@ -80,9 +77,15 @@ def _json_list(path: Path) -> Iterator[Any]:
 
 
 def _parquet(path: Path) -> Iterator[Any]:
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=256):
-            yield from batch.to_pylist()
+    import pyarrow as pa  # noqa: PLC0415 - every command would load it
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=256):
+                yield from batch.to_pylist()
+    except pa.ArrowException as error:
+        raise ValueError(error) from error
 
 
 def _csv(path: Path) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from services.contracts.fine_tuning import Method
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ReadRows(_Part):

@@ -13,12 +13,16 @@ from typing import IO
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
-from streaming_form_data import StreamingFormDataParser
-from streaming_form_data.parser import ParseFailedException
-from streaming_form_data.targets import BaseTarget, ValueTarget
-from streaming_form_data.validators import MaxSizeValidator, ValidationError
 
 from services.api.files.expiry import EXPIRY_PARTS, read_expiry
+from services.api.files.form_parser import (
+    BaseTarget,
+    MaxSizeValidator,
+    ParseFailedException,
+    StreamingFormDataParser,
+    ValidationError,
+    ValueTarget,
+)
 from services.contracts.errors import InvalidRequest, PayloadTooLarge, StorageFull
 from services.contracts.files import ExpiresAfter, FilePurpose
 

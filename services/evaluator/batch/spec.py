@@ -24,7 +24,7 @@ class BatchFileSpec(ValidationSpec):
 class BatchSpec(BaseModel):
     """One batch: its requests, its model, and its deadline (seconds since the epoch)."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
     model_name: str = Field(description="The model as the requests name it.")

@@ -17,7 +17,7 @@ INLINE_PROMPTS = "prompts.jsonl"
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class RolloutSpec(_Strict):

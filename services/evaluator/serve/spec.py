@@ -11,7 +11,7 @@ SPEC = "spec.json"
 class ServeSpec(BaseModel):
     """One claim of a serving. ``answered`` is the number of requests in earlier attempts."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     model: LocalModel
     name: str = Field(min_length=1, description="What requests call the loaded weights.")

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from services.contracts.errors import TemperError
 from services.inference.clients.retries import ServiceFailed
+
+if TYPE_CHECKING:  # workers import this module, and have no arrays
+    import numpy as np
+    from numpy.typing import NDArray
 
 FinishReason = Literal["stop", "length", "abort"]
 TOP_K_LIMIT = 1024
@@ -77,6 +78,6 @@ class PromptLogProbs:
     most probable tokens at each position, best first. Row i refers to token i + 1.
     """
 
-    tokens: NDArray[np.float32]
-    top_ids: NDArray[np.int32]
-    top_log_probs: NDArray[np.float32]
+    tokens: "NDArray[np.float32]"
+    top_ids: "NDArray[np.int32]"
+    top_log_probs: "NDArray[np.float32]"

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
-import numpy as np
 from pydantic import BaseModel, Field
 
 from services.contracts.base import JsonObject
@@ -284,6 +283,8 @@ def _read_prompt(
     """Arrange a server's answer; raises ValueError if it does not match ``token_ids``."""
     if places is None or len(places) != len(token_ids):
         raise ValueError("prompt_logprobs are not those of the prompt")
+    import numpy as np  # noqa: PLC0415 - only children of distillation need it
+
     tokens = np.empty(len(token_ids) - 1, np.float32)
     top_ids = np.empty((len(token_ids) - 1, top_k), np.int32)
     top_log_probs = np.empty((len(token_ids) - 1, top_k), np.float32)

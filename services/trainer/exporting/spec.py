@@ -18,7 +18,7 @@ class ExportSpec(BaseModel):
     ``base`` is what an adapter names as its base; ``about`` is the model as the registry shows it.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     job_id: str
     folder: Path
@@ -30,7 +30,7 @@ class ExportSpec(BaseModel):
 class Credentials(BaseModel):
     """Keys of hubs and stores. They travel in the child's environment, never in a file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     hub_token: str | None = Field(default=None, repr=False)
     options: dict[str, JsonValue] = Field(default_factory=dict, repr=False)

@@ -16,7 +16,7 @@ class MergeSpec(BaseModel):
     ``template`` and ``arguments`` are then those of its training.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     model: ModelSource
     adapter: Path | None = None

@@ -25,7 +25,9 @@ VALIDATION_DATASET = "validation"
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 class TrainingFilesSpec(ValidationSpec):

@@ -28,7 +28,7 @@ TEACHER = "method.distillation.hyperparameters.teacher.model"
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class TaughtModel(_Part):

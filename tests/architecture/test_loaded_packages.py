@@ -1,0 +1,36 @@
+"""Processes that only wait do not load what their children compute with."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.processes import REPOSITORY
+
+COMPUTING = {"torch", "pyarrow", "sympy", "faiss", "pandas", "scipy", "sklearn", "transformers"}
+WORKERS = ["services.trainer", "services.evaluator", "services.retrieval.worker"]
+
+
+@pytest.mark.parametrize(
+    ("modules", "unwanted"),
+    [
+        (["services.api.app"], COMPUTING | {"azure", "boto3", "google", "requests"}),
+        (
+            ["temper.cli.main", *(f"{each}.__main__" for each in WORKERS[:2]), WORKERS[2]],
+            COMPUTING | {"numpy", "fastapi", "azure", "requests"},
+        ),
+    ],
+    ids=["gateway", "command line and workers"],
+)
+def test_a_process_does_not_load_what_it_does_not_use(
+    modules: list[str], unwanted: set[str]
+) -> None:
+    code = f"import sys\nfor name in {modules}: __import__(name)\nprint(*sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert unwanted.isdisjoint(loaded)
