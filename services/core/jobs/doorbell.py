@@ -1,7 +1,7 @@
 """Doorbells: named pipes by which processes of one host learn that a folder has something new.
 
 A process that adds something rings them all. A ring that comes before the wait is not lost.
-Processes of other hosts hear nothing, so a waiting one looks again after a while anyway.
+Processes of other hosts hear nothing, so a process that waits looks again after a while anyway.
 """
 
 import os

@@ -26,7 +26,7 @@ _TRANSLATED = ip_network("64:ff9b::/96")
 class GuardedResolver(AbstractResolver):
     """Resolves names, but refuses those that lead to a link-local or a metadata address.
 
-    A client of such an address gets the credentials of the machine. The owner of an allowed name
+    Such an address hands out the credentials of the machine. The owner of an allowed name
     decides where it leads; an address in a URL was allowed by the operator as such, and is not
     resolved.
     """
