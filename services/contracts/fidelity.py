@@ -18,6 +18,7 @@ class FindingCode(StrEnum):
     LOST = "lost"
     LOST_CONTEXT = "lost_context"
     UNTRAINED = "untrained"
+    TOO_LONG = "too_long"
     EQUAL_PAIR = "equal_pair"
     NO_STOP = "no_stop"
     OTHER_CONTEXT = "other_context"

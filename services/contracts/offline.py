@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import (
     Field,
     GetJsonSchemaHandler,
+    StrictBool,
     StrictInt,
     StringConstraints,
     model_validator,
@@ -56,6 +57,12 @@ class OfflineHyperparameters(Request):
     training_type: TrainingType = TrainingType.LORA
     lora: LoraSettings = Field(default_factory=LoraSettings)
     max_seq_length: StrictInt = Field(default=2048, ge=16, le=1_048_576)
+    long_rows: Literal["truncate", "leave_out"] = Field(
+        default="truncate", description="What becomes of rows longer than max_seq_length."
+    )
+    join_turns: StrictBool = Field(
+        default=False, description="Join consecutive messages of one role as paragraphs of one."
+    )
     max_lossy_share: Number = Field(
         default=DEFAULT_LOSSY_SHARE,
         ge=0,
@@ -129,6 +136,9 @@ class OfflineHyperparameters(Request):
         check_times_of_checkpoints(self.llamafactory)
         if self.template is not None:
             check_template(self.template)
+            if self.long_rows != "truncate":
+                message = "leave_out has an effect with the model's own template only"
+                raise InvalidRequest(message, param="long_rows")
         self._check_pissa()
         self._check_sharding()
 

@@ -1,6 +1,8 @@
 """Detecting a file's container from its content, never from its name."""
 
+import csv
 import json
+import re
 from enum import StrEnum
 from pathlib import Path
 
@@ -9,10 +11,10 @@ from services.datasets.record import UnreadableFile, shown
 _HEAD_BYTES = 64 * 1024
 _UTF8_BOM = b"\xef\xbb\xbf"
 _PARQUET_MAGIC = b"PAR1"
-_UNKNOWN = "the file is neither JSONL, a JSON array nor Parquet"
+_GZIP_MAGIC = b"\x1f\x8b"
+_UNKNOWN = "the file is neither JSONL, a JSON array, Parquet nor CSV"
 
 _FOREIGN = {
-    b"\x1f\x8b": "gzip-compressed; upload it uncompressed",
     b"\x28\xb5\x2f\xfd": "zstd-compressed; upload it uncompressed",
     b"PK\x03\x04": "a ZIP archive or a spreadsheet; upload JSONL, JSON or Parquet",
     b"\xff\xfe": "text in UTF-16; save it as UTF-8",
@@ -27,6 +29,8 @@ class Container(StrEnum):
     JSONL = "jsonl"  # one JSON value per line
     JSON = "json"  # one array that holds the rows
     PARQUET = "parquet"
+    GZIP = "jsonl.gz"  # JSONL, compressed
+    CSV = "csv"  # a table whose first line names the columns
 
 
 def detect_container(path: Path) -> Container:
@@ -38,6 +42,8 @@ def detect_container(path: Path) -> Container:
     head = _head(path)
     if head.startswith(_PARQUET_MAGIC):
         return Container.PARQUET
+    if head.startswith(_GZIP_MAGIC):
+        return Container.GZIP
     for signature, meaning in _FOREIGN.items():
         if head.startswith(signature):
             raise UnreadableFile(f"the file is {meaning}")
@@ -46,6 +52,8 @@ def detect_container(path: Path) -> Container:
         raise UnreadableFile("the file is empty" if len(head) < _HEAD_BYTES else _UNKNOWN)
     if text.startswith(b"["):
         return Container.JSON
+    if not text.startswith(b"{") and is_table(text):
+        return Container.CSV
     if not text.startswith(b"{"):
         beginning = shown(text[:40].decode("utf-8", "replace"))
         raise UnreadableFile(f"{_UNKNOWN}: it begins with {beginning}")
@@ -55,6 +63,21 @@ def detect_container(path: Path) -> Container:
             "or put the rows into an array (JSON)"
         )
     return Container.JSONL
+
+
+def is_table(text: bytes) -> bool:
+    """Whether a text begins with a line of names, separated by commas, as CSV does."""
+    try:
+        (names,) = csv.reader([text.partition(b"\n")[0].decode()], strict=True)
+    except (csv.Error, UnicodeDecodeError, ValueError):
+        return False
+    usable = all(_COLUMN.fullmatch(name.strip()) for name in names)
+    return usable and len(set(names)) == len(names) > (names[0].strip() not in _LONE_COLUMNS)
+
+
+_COLUMN = re.compile(r"[A-Za-z_][\w. -]{0,63}")
+_LONE_COLUMNS = ("text", "messages", "conversations")
+"""Columns that rows may have alone."""
 
 
 def _head(path: Path) -> bytes:

@@ -58,9 +58,11 @@ class ConversationRow:
 class ConversationReader:
     """Turns rows of one kind and format into conversations; AUTO is decided by the first row."""
 
-    def __init__(self, kind: RowKind, data_format: DataFormat) -> None:
+    def __init__(
+        self, kind: RowKind, data_format: DataFormat, *, joins_turns: bool = False
+    ) -> None:
         self._kind = kind
-        self._rows = TrainingRowReader(kind, data_format)
+        self._rows = TrainingRowReader(kind, data_format, joins_turns=joins_turns)
 
     def read(self, row: JsonValue) -> ConversationRow:
         """Check a row and return its conversations; a RowError names the path at fault."""
@@ -120,11 +122,14 @@ def _sharegpt_messages(row: Row) -> Iterator[Message]:
                 parsed = json.loads(value)
                 calls = parsed if isinstance(parsed, list) else [parsed]
                 yield Message("assistant", "", thought, _calls(calls), learned=learned)
-            case "gpt":
+            case "gpt" | "assistant":
                 yield Message("assistant", value, thought, learned=learned)
             case source:
-                roles = {"system": "system", "human": "user", "observation": "tool"}
-                yield Message(roles[source], value)
+                yield Message(_SHAREGPT_ROLES.get(source, source), value)
+
+
+_SHAREGPT_ROLES = {"human": "user", "observation": "tool"}
+"""Roles under other names than ours."""
 
 
 def _calls(calls: Any) -> tuple[ToolCall, ...]:
@@ -135,7 +140,7 @@ def _call(call: dict[str, Any]) -> ToolCall:
     function = call.get("function", call)
     arguments = function["arguments"]
     if isinstance(arguments, str):
-        arguments = json.loads(arguments)
+        arguments = json.loads(arguments) if arguments.strip() else {}
     return ToolCall(function["name"], arguments, call.get("id"))
 
 

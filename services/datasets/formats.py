@@ -32,6 +32,7 @@ _SHAREGPT_ROLES = {
     "function_call": "assistant",
     "observation": "tool",
 }
+_OTHER_NAMES = {"user": "human", "assistant": "gpt"}
 _QUESTIONS = ("human", "observation")
 _ANSWERS = ("gpt", "function_call")
 
@@ -129,7 +130,7 @@ def _calls_text(calls: list[dict[str, Any]]) -> str:
     texts = []
     for call in calls:
         function = call["function"]
-        arguments = function["arguments"]
+        arguments = function["arguments"] or {}
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
         texts.append(f'{{"name": "{function["name"]}", "arguments": {arguments}}}')
@@ -224,6 +225,7 @@ def _sharegpt_message(message: JsonValue, path: str) -> tuple[str, str]:
     source = check_object(message, path).get("from")
     if source is None:
         raise RowError(f"{path}.from is missing")
+    source = _OTHER_NAMES.get(source, source) if isinstance(source, str) else source
     if not isinstance(source, str) or source not in _SHAREGPT_ROLES:
         raise RowError(f"{path}.from is {shown(source)}; known are {', '.join(_SHAREGPT_ROLES)}")
     return source, check_text(message.get("value"), f"{path}.value")

@@ -131,7 +131,9 @@ def _check_calls(calls: JsonValue, position: int) -> dict[str, int]:
 
 
 def check_arguments(arguments: JsonValue, path: str) -> None:
-    """Check the arguments of a call: an object, or JSON text of one."""
+    """Check the arguments of a call: an object, JSON text of one, or an empty text without any."""
+    if isinstance(arguments, str) and not arguments.strip():
+        return
     if isinstance(arguments, str):
         arguments = decode_within(arguments, path)
         if not isinstance(arguments, dict):

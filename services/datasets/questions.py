@@ -2,7 +2,8 @@
 
 Supports rows of verl and MindSpeed-RL (``prompt`` as a list of messages, ``reward_model`` with a
 ``ground_truth``), Search-R1 (the same beside ``question`` and ``golden_answers``), GSM8K (an
-``answer`` that ends with ``#### 72``) and MATH-500 (``problem``).
+``answer`` that ends with ``#### 72``) and MATH-500 (``problem``). The reference answer may also be
+under ``solution``, ``ground_truth``, ``reference_answer``, ``label`` or ``reward_spec``.
 """
 
 import re
@@ -13,6 +14,9 @@ from services.datasets.messages import check_messages
 from services.datasets.record import JsonValue, RowError, shown
 
 QUESTION_KEYS = ("prompt", "question", "problem")
+GOLD_KEYS = ("gold", "answer", "golden_answers")
+LATER_GOLD_KEYS = ("ground_truth", "reference_answer", "solution", "label")
+"""Looked at where none of the other keys is there, in this order."""
 _FINAL_ANSWER = re.compile(r"(?:^|\n)####[ \t]*(\S[^\n]*?)\s*\Z")
 _GROUPED_NUMBER = re.compile(r"-?\$?\d{1,3}(,\d{3})+(\.\d+)?")
 
@@ -71,15 +75,23 @@ def _messages(value: JsonValue, key: str) -> list[JsonObject]:
 
 def _reference(row: JsonObject) -> tuple[str, JsonValue]:
     """The path of the reference answers and their value; ("", None) without any."""
-    for key in ("gold", "answer", "golden_answers"):
+    for key in GOLD_KEYS:
         if row.get(key) is not None:
             return key, row[key]
-    path, value = "reward_model", row.get("reward_model")
-    for key in ("ground_truth", "target"):
-        inner: Any = value.get(key) if isinstance(value, dict) else None
-        if inner is not None:
-            path, value = f"{path}.{key}", inner
-    return ("", None) if isinstance(value, dict) or path == "reward_model" else (path, value)
+    for column in ("reward_model", "reward_spec"):
+        path, value = column, row.get(column)
+        for key in ("ground_truth", "target"):
+            inner: Any = value.get(key) if isinstance(value, dict) else None
+            if inner is not None:
+                path, value = f"{path}.{key}", inner
+        if path != column and not isinstance(value, dict):
+            return path, value
+    for key in LATER_GOLD_KEYS:
+        value = row.get(key)
+        # A boolean label judges an answer, and names none.
+        if value is not None and not isinstance(value, bool | dict):
+            return key, value
+    return "", None
 
 
 def _text(value: JsonValue, path: str) -> str:

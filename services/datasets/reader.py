@@ -1,4 +1,4 @@
-"""Reading files of rows (JSONL, JSON, Parquet) in bounded memory."""
+"""Reading files of rows (JSONL, plain or gzip-compressed, JSON, Parquet, CSV) in bounded memory."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from services.datasets.container import Container, detect_container
+from services.datasets.csv_table import CsvReader
+from services.datasets.gzip_jsonl import GzipJsonlReader
 from services.datasets.json_array import JsonArrayReader
 from services.datasets.jsonl import JsonlReader
 from services.datasets.record import MAX_ROW_BYTES, Problem, Record
@@ -41,6 +43,10 @@ def open_records(path: Path, *, max_row_bytes: int = MAX_ROW_BYTES) -> RecordRea
             return JsonlReader(path, max_row_bytes)
         case Container.JSON:
             return JsonArrayReader(path, max_row_bytes)
+        case Container.GZIP:
+            return GzipJsonlReader(path, max_row_bytes)
+        case Container.CSV:
+            return CsvReader(path, max_row_bytes)
         case Container.PARQUET:
             # Imported here: pyarrow takes as much memory as validating a JSONL file.
             parquet = import_module("services.datasets.parquet")

@@ -20,6 +20,7 @@ from services.datasets.formats import (
 from services.datasets.message_fields import unknown_keys, untrained
 from services.datasets.messages import check_object, check_text
 from services.datasets.padding import without_padding
+from services.datasets.published_rows import as_known
 from services.datasets.record import JsonValue, RowError, shown
 
 Row = dict[str, Any]
@@ -60,8 +61,12 @@ class TrainingRowReader:
     ``ignored`` collects the columns, and the keys of messages, that training does not use.
     """
 
-    def __init__(self, kind: RowKind, data_format: DataFormat) -> None:
+    def __init__(
+        self, kind: RowKind, data_format: DataFormat, *, joins_turns: bool = False
+    ) -> None:
+        """``joins_turns`` joins consecutive messages of one role."""
         self._kind = kind
+        self._joins_turns = joins_turns
         self._format = data_format
         self.ignored: set[str] = set()
 
@@ -74,10 +79,13 @@ class TrainingRowReader:
         """Check a row; a RowError names the path at fault."""
         if not isinstance(row, dict):
             raise RowError(f"is {shown(row)}, not an object")
-        row = without_padding(row)
+        row, layout = as_known(without_padding(row), self._kind, joins_turns=self._joins_turns)
         if self._format is DataFormat.AUTO:
             self._format = _detect(self._kind, row)
-        checked = _READERS[self._kind](row, self._format)
+        try:
+            checked = _READERS[self._kind](row, self._format)
+        except RowError as error:
+            raise RowError(f"{layout}: {error.message}") if layout else error from None
         used = USED_COLUMNS[self._format] | _ANSWER_COLUMNS[self._kind]
         if unknown := row.keys() - used:
             if (unusable := unusable_column(row, self._kind)) is not None:

@@ -178,7 +178,7 @@ def _loaded(folder: Path, _changed: int) -> TokenizerEncoder:
 def _format(path: Path, settings: OfflineHyperparameters) -> DataFormat:
     """The format of the rows; a detected one is that of the file's first usable row, on every
     page."""
-    rows = TrainingRowReader(settings.rows, settings.data_format)
+    rows = TrainingRowReader(settings.rows, settings.data_format, joins_turns=settings.join_turns)
     try:
         for place, record in rows_behind(path, Place()):
             if rows.format is not None or place.row > ROWS_TO_DETECT:

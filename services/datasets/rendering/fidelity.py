@@ -79,8 +79,8 @@ class FidelityCounter:
 
     def _refusal(self) -> str | None:
         if self._left_out == self._rows:
-            cause = FindingCode.EQUAL_PAIR if FindingCode.UNTRAINED not in self._found else None
-            what = "pair with a difference" if cause else "token to learn"
+            differs = set(self._found) & {FindingCode.UNTRAINED, FindingCode.TOO_LONG}
+            what = "token to learn" if differs else "pair with a difference"
             return f"no row keeps a {what} within max_seq_length"
         if self._lossy > self._max_lossy_share * self._rows:
             worst = next(self._found[code] for code in _LOST if code in self._found)
@@ -103,7 +103,9 @@ def _findings(row: RenderedRow, ends: tuple[str, ...]) -> Iterator[tuple[Finding
     for code, is_learned in zip(_LOST, (True, False), strict=True):
         if lost := [str(each) for each in row.missing if each.is_learned is is_learned]:
             yield code, "; ".join(lost[:3])
-    if row.is_equal_pair:
+    if row.is_left_out_as_long:
+        yield FindingCode.TOO_LONG, ""
+    elif row.is_equal_pair:
         yield FindingCode.EQUAL_PAIR, ""
     elif not row.usable:
         yield FindingCode.UNTRAINED, ""
@@ -111,7 +113,7 @@ def _findings(row: RenderedRow, ends: tuple[str, ...]) -> Iterator[tuple[Finding
         yield FindingCode.OTHER_CONTEXT, ""
     if row.control_tokens:
         yield FindingCode.CONTROL_TOKENS, ", ".join(row.control_tokens[:5])
-    if any(each.tokens.cut for each in row.sequences):
+    if not row.is_left_out_as_long and any(each.tokens.cut for each in row.sequences):
         yield FindingCode.TRUNCATED, ""
     open_ends = (text[-40:] for text in _responses(row) if not text.endswith(ends))
     if (open_end := next(open_ends, None)) is not None:
@@ -158,6 +160,7 @@ _MESSAGES = {
     FindingCode.LOST_CONTEXT: "the chat template leaves out words of the context: {example}",
     FindingCode.UNTRAINED: "left out: truncation leaves no token to learn",
     FindingCode.EQUAL_PAIR: "left out: both answers are the same within max_seq_length",
+    FindingCode.TOO_LONG: "left out: longer than max_seq_length",
     FindingCode.NO_STOP: "no special token ends the answer, so the model does not learn to stop: "
     "{example}",
     FindingCode.OTHER_CONTEXT: "the prompt that serving sends ends differently from the context of "

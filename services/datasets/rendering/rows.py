@@ -59,6 +59,12 @@ class RenderedRow:
     missing: tuple[Missing, ...] = ()
     control_tokens: tuple[str, ...] = ()
     is_pair: bool = field(default=False, repr=False)
+    leaves_out_long: bool = field(default=False, repr=False)
+
+    @property
+    def is_left_out_as_long(self) -> bool:
+        """Whether the row is longer than allowed, and left out instead of truncated."""
+        return self.leaves_out_long and any(each.tokens.cut for each in self.sequences)
 
     @property
     def is_equal_pair(self) -> bool:
@@ -71,7 +77,9 @@ class RenderedRow:
     @property
     def usable(self) -> tuple[TrainingSequence, ...]:
         """The sequences that training can learn from: those with a loss, and of a pair both or
-        none."""
+        none; none of a row that is too long where such rows are left out."""
+        if self.is_left_out_as_long:
+            return ()
         if not self.is_pair:
             return tuple(each for each in self.sequences if each.is_trained)
         trains = all(each.is_trained for each in self.sequences) and not self.is_equal_pair
@@ -117,6 +125,7 @@ class RowRenderer:
             self._missing(conversations, sequences),
             self._control_tokens(_texts(read)),
             is_pair=self._kind is RowKind.PREFERENCE,
+            leaves_out_long=self._settings.leaves_out_long,
         )
 
     def _rendered_text(self, text: str) -> RenderedRow:

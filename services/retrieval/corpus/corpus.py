@@ -9,7 +9,6 @@ from typing import Protocol
 from services.datasets.reader import open_records
 from services.datasets.record import MAX_ROW_BYTES, Problem, RowError, UnreadableFile
 from services.retrieval.corpus.chunking import cut
-from services.retrieval.corpus.compressed import GzipJsonlReader, is_gzip
 from services.retrieval.corpus.document import Document, join_contents, parse_row
 
 
@@ -51,7 +50,7 @@ class RowCorpus:
 
     def __init__(self, path: Path, *, name: str | None = None, ids_required: bool = False) -> None:
         self._name = name
-        self._records = GzipJsonlReader(path) if is_gzip(path) else open_records(path)
+        self._records = open_records(path)
         self._ids_required = ids_required
 
     @property

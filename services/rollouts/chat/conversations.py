@@ -172,7 +172,7 @@ def _decoded_call(call: JsonValue) -> JsonValue:
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return call
     try:
-        arguments = StrictDecoder().decode(function["arguments"])
+        arguments = StrictDecoder().decode(function["arguments"].strip() or "{}")
     except RowError:
         return call
     return {**call, "function": {**function, "arguments": arguments}}

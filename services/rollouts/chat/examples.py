@@ -57,6 +57,7 @@ def row_renderer(
         encode,
         TokenSettings(
             cutoff=cutoff if isinstance(cutoff, int) else settings.max_seq_length,
+            leaves_out_long=settings.long_rows == "leave_out",
             train_on_prompt=bool(arguments.get("train_on_prompt")),
             mask_history=bool(arguments.get("mask_history")),
         ),
@@ -79,7 +80,7 @@ class ExampleReader:
     ) -> None:
         """Raises InvalidRequest as `row_renderer` does."""
         self._encode = _BoundedEncoder(encode)
-        self._rows = ConversationReader(settings.rows, data_format)
+        self._rows = ConversationReader(settings.rows, data_format, joins_turns=settings.join_turns)
         self._renderer = row_renderer(folder, self._encode, settings)
 
     def read(self, row: JsonValue) -> RenderedRow:

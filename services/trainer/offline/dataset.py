@@ -162,7 +162,9 @@ class _Preparer:
             raise _named(source, error) from error
 
     def _entries(self, source: DataSource) -> Iterator[bytes]:
-        reader = ExampleReader(self._spec.rows, source.format, self._layout)
+        reader = ExampleReader(
+            self._spec.rows, source.format, self._layout, joins_turns=self._spec.joins_turns
+        )
         counter = self._counter()
         for record in read_rows(source):
             with _located(record):
@@ -207,7 +209,7 @@ def _fingerprint(spec: TrainingSpec) -> str:
         include={
             *("model", "stage", "training_data", "mixture", "validation_data", "validation_sets"),
             *("template", "chat_template_kwargs", "arguments", "seed"),
-            *("max_seq_len", "max_lossy_share"),
+            *("max_seq_len", "leaves_out_long", "joins_turns", "max_lossy_share"),
         }
     )
     return hashlib.sha256(content.encode()).hexdigest()

@@ -70,10 +70,17 @@ class LibraryExamples:
 class ExampleReader:
     """Turns rows of one kind into examples; raises RowError."""
 
-    def __init__(self, kind: RowKind, data_format: DataFormat, layout: ExampleLayout) -> None:
+    def __init__(
+        self,
+        kind: RowKind,
+        data_format: DataFormat,
+        layout: ExampleLayout,
+        *,
+        joins_turns: bool = False,
+    ) -> None:
         self._kind = kind
         self._layout = layout
-        self._rows = ConversationReader(kind, data_format)
+        self._rows = ConversationReader(kind, data_format, joins_turns=joins_turns)
         self._renderer = None
         if kind is not RowKind.TEXT and (found := layout.rendering) is not None:
             self._renderer = RowRenderer(

@@ -130,6 +130,7 @@ def token_settings(spec: TrainingSpec) -> TokenSettings:
     cutoff = spec.arguments.get("cutoff_len")
     return TokenSettings(
         cutoff=cutoff if isinstance(cutoff, int) else spec.max_seq_len,
+        leaves_out_long=spec.leaves_out_long,
         train_on_prompt=bool(spec.arguments.get("train_on_prompt")),
         mask_history=bool(spec.arguments.get("mask_history")),
     )

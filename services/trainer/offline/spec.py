@@ -148,6 +148,8 @@ class TrainingSpec(_Part):
     batch_size: int | None = Field(default=None, ge=1)
     learning_rate: float = Field(gt=0)
     max_seq_len: int = Field(default=2048, ge=16)
+    leaves_out_long: bool = False
+    joins_turns: bool = False
     max_lossy_share: float = Field(default=DEFAULT_LOSSY_SHARE, ge=0.0, le=1.0)
     warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     seed: int = Field(default=42, ge=0)

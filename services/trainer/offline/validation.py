@@ -83,6 +83,7 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
         max_errors=spec.max_errors,
         progress=file.progress,
         renderer=file_renderer(spec),
+        joins_turns=spec.method is not None and spec.method.as_offline.join_turns,
     )
     report.scan.raise_errors(file.filename, code="invalid_training_file", param=file.param)
     if spec.rows is RowKind.FEEDBACK and file.param == "training_file":
@@ -148,9 +149,10 @@ def scan_training_file(
     max_errors: int,
     progress: Callable[[float], None],
     renderer: "FileRenderer | None" = None,
+    joins_turns: bool = False,
 ) -> TrainingFileReport:
     """Read the whole file, or up to the first problem beyond ``max_errors``, in bounded memory."""
-    reader = TrainingRowReader(kind, data_format)
+    reader = TrainingRowReader(kind, data_format, joins_turns=joins_turns)
 
     def check(value: JsonValue) -> TrainingRow:
         row = reader.read(value)

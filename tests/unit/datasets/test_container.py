@@ -15,6 +15,9 @@ from services.datasets.record import UnreadableFile
         (b'{"a":\n{"b": 1}', Container.JSONL),
         (b" \n[1]", Container.JSON),
         (b"PAR1", Container.PARQUET),
+        (b"\x1f\x8b\x08\x00", Container.GZIP),
+        (b"id,text\n1,hello\n", Container.CSV),
+        (b"\xef\xbb\xbftext\nhello\n", Container.CSV),
     ],
 )
 def test_the_container_is_detected_from_content_not_file_name(
@@ -30,8 +33,7 @@ def test_the_container_is_detected_from_content_not_file_name(
     [
         (b"", "the file is empty"),
         (b" \n\n", "the file is empty"),
-        (b"id,text\n1,hello\n", "neither JSONL, a JSON array nor Parquet: it begins with 'id,te"),
-        (b"\x1f\x8b\x08\x00", "gzip-compressed; upload it uncompressed"),
+        (b"Dear all,\nhello\n", "neither JSONL, a JSON array, Parquet nor CSV: it begins with 'De"),
         (b"PK\x03\x04", "ZIP archive or a spreadsheet"),
         (b"\xff\xfe{\x00", "UTF-16; save it as UTF-8"),
         (b'{\n  "messages": []\n}\n', "one JSON object spread over lines"),

@@ -234,3 +234,12 @@ def test_what_a_message_says_of_itself_is_checked(fields: dict[str, Any], proble
         read_conversation(DataFormat.CHAT, {"messages": turns})
 
     assert caught.value.message.startswith(problem)
+
+
+def test_a_call_may_have_no_arguments_at_all() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "now", "arguments": ""}}
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [call]}]
+
+    read = read_conversation(DataFormat.CHAT, {"messages": turns})
+
+    assert read.messages[1].tool_calls[0].arguments == {}

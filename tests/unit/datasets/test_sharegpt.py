@@ -54,7 +54,7 @@ def test_the_first_turn_may_be_the_system_message() -> None:
         ({}, "conversations is an object, not a list"),
         ([1], "conversations[0] is 1, not an object"),
         ([{"value": "x"}], "conversations[0].from is missing"),
-        ([message("user")], "conversations[0].from is 'user'; known are system, human, gpt"),
+        ([message("tool")], "conversations[0].from is 'tool'; known are system, human, gpt"),
         ([message("human", None)], "conversations[0].value is missing"),
         ([message("gpt")], "conversations[0].from is 'gpt' where human or observation is expected"),
         ([message("human")], "conversations must end with gpt or function_call"),

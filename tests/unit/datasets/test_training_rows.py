@@ -1,5 +1,6 @@
 """Rows of preferences, feedback and text."""
 
+import json
 from typing import Any
 
 import pytest
@@ -144,3 +145,69 @@ def test_demonstrations_refuse_what_other_methods_learn_from() -> None:
     row = {"messages": JUDGED["messages"]}
     assert refused({**row, "chosen": "2"}, RowKind.DEMONSTRATION).startswith("chosen: ")
     assert refused({**row, "label": False}, RowKind.DEMONSTRATION).startswith("label is false")
+
+
+ASKED, ANSWERED = {"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}
+WRONG = {"role": "assistant", "content": "3"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "1+1?", "completion": "2"},
+        {"prompt": [ASKED], "completion": [ANSWERED]},
+        {"prompt": [ASKED], "completion": "2"},
+        {"conversations": [ASKED, ANSWERED]},
+        {"conversations": [{"from": "user", "value": "1+1?"}, {"from": "assistant", "value": "2"}]},
+        {"messages": json.dumps([ASKED, ANSWERED])},
+    ],
+)
+def test_a_demonstration_may_have_a_published_layout(row: dict[str, Any]) -> None:
+    (example,) = read(row, RowKind.DEMONSTRATION).examples
+    assert example.turns == [("user", "1+1?"), ("assistant", "2")]
+
+    if "prompt" in row:
+        judged = read({**row, "label": "False"}, RowKind.FEEDBACK)
+        assert (judged.label, judged.examples[0].turns) == (False, example.turns)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"chosen": [ASKED, ANSWERED], "rejected": [ASKED, WRONG]},
+        {"prompt": "1+1?", "chosen": [ASKED, ANSWERED], "rejected": [ASKED, WRONG]},
+        {"prompt": "1+1?", "chosen": "2", "rejected": "3"},
+        {"prompt": [ASKED], "chosen": [ANSWERED], "rejected": [WRONG]},
+    ],
+)
+def test_a_preference_may_have_a_published_layout(row: dict[str, Any]) -> None:
+    preferred, rejected = read(row, RowKind.PREFERENCE).examples
+
+    assert preferred.turns == [("user", "1+1?"), ("assistant", "2")]
+    assert rejected.turns == [("user", "1+1?"), ("assistant", "3")]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"chosen": [ANSWERED], "rejected": [WRONG]}, "prompt is missing"),
+        ({"chosen": [ASKED, ANSWERED], "rejected": [WRONG]}, "chosen and rejected differ before"),
+        ({"prompt": "?", "chosen": "2", "rejected": 3}, "rejected is 3, not a text or messages"),
+        (
+            {"prompt": [ASKED], "chosen": [ANSWERED], "rejected": [ANSWERED]},
+            "chosen and rejected, as messages: preferred_output[0] and non_preferred_output[0]",
+        ),
+    ],
+)
+def test_an_error_names_the_layout(row: dict[str, Any], message: str) -> None:
+    assert refused(row, RowKind.PREFERENCE).startswith(message)
+
+
+def test_consecutive_messages_of_one_role_are_joined_where_asked_for() -> None:
+    turns = [ASKED, {**ASKED, "content": "Tell me."}, ANSWERED, ANSWERED]
+    assert refused({"messages": turns}, RowKind.DEMONSTRATION).startswith("messages[1].role")
+
+    reader = TrainingRowReader(RowKind.DEMONSTRATION, DataFormat.AUTO, joins_turns=True)
+    (example,) = reader.read({"messages": turns}).examples
+
+    assert example.turns == [("user", "1+1?\n\nTell me."), ("assistant", "2\n\n2")]

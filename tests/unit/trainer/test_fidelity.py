@@ -219,3 +219,21 @@ def test_plain_text_is_not_rendered(tmp_path: Path) -> None:
     )
 
     assert check_training_file(spec, file)["fidelity"] is None
+
+
+def test_rows_that_are_too_long_may_be_left_out(files: Files) -> None:
+    rows = [chat("word " * 100, "a"), chat("2+2?", "4")]
+
+    report = files.report(rows, max_seq_length=64, long_rows="leave_out")
+
+    assert (found(report), report.left_out) == ({"too_long": [1]}, 1)
+
+
+def test_consecutive_turns_of_one_role_may_be_joined(files: Files) -> None:
+    row = {"messages": [{"role": "user", "content": "Add."}, *chat("2+2?", "4")["messages"]]}
+    with pytest.raises(InvalidFile, match="user and assistant must alternate"):
+        files.report([row])
+
+    report = files.report([row], join_turns=True)
+
+    assert "Add.\n\n2+2?" in report.samples[0].sequences[0][0].text

@@ -216,6 +216,25 @@ def test_search_r1_rows_are_read() -> None:
     assert prompt_of_row(row, 0).gold == ("A", "B")
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"solution": "4"},
+        {"ground_truth": "4"},
+        {"reference_answer": "4"},
+        {"label": 4},
+        {"reward_spec": {"ground_truth": "4", "style": None}},
+        {"reward_model": {"ground_truth": "4"}, "label": True},
+    ],
+)
+def test_the_reference_answer_is_found_under_every_published_key(column: dict[str, Any]) -> None:
+    assert prompt_of_row({"question": "2+2?", **column}, 0).gold == ("4",)
+
+
+def test_a_judgment_is_no_reference_answer() -> None:
+    assert prompt_of_row({"question": "2+2?", "label": True}, 0).gold == ()
+
+
 def test_math_500_rows_are_read() -> None:
     row = {"problem": "1 + 1?", "solution": "It is 2.", "answer": "2", "level": 1}
     prompt = prompt_of_row(row, 0)

@@ -6,29 +6,26 @@ from collections.abc import Iterator
 from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 
+from services.datasets.container import Container
 from services.datasets.jsonl import JsonlReader
-from services.datasets.record import MAX_ROW_BYTES, Problem, Record, UnreadableFile
+from services.datasets.record import Problem, Record, UnreadableFile
 
-_MAGIC = b"\x1f\x8b"
+MAX_EXPANSION = 200
+EXPANDED_BYTES = 64 * 2**20
+"""A file must not both expand to more than this and by more than `MAX_EXPANSION`."""
+
 _HEAD_BYTES = 64 * 1024
 _BROKEN = (EOFError, BadGzipFile, zlib.error)
-
-
-def is_gzip(path: Path) -> bool:
-    """Whether a file begins as a gzip file; raises `UnreadableFile`."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except OSError as error:
-        raise UnreadableFile(f"the file cannot be read: {error.strerror}") from error
 
 
 class GzipJsonlReader(JsonlReader):
     """Rows of a gzip-compressed JSONL file; raises `UnreadableFile` where it is damaged."""
 
-    def __init__(self, path: Path) -> None:
+    container = Container.GZIP
+
+    def __init__(self, path: Path, max_row_bytes: int) -> None:
         """Raises `UnreadableFile` when it holds something else."""
-        super().__init__(path, MAX_ROW_BYTES)
+        super().__init__(path, max_row_bytes)
         self._share = 0.0
         try:
             with GzipFile(path) as file:
@@ -48,12 +45,27 @@ class GzipJsonlReader(JsonlReader):
         with open(self.path, "rb") as compressed, GzipFile(fileobj=compressed) as file:
             size = os.fstat(compressed.fileno()).st_size
             try:
-                for record in self.records(file):
+                for record in self.records(_Bounded(file, size)):
                     row = record.row or row
                     self._share = compressed.tell() / size
                     yield record
             except _BROKEN as error:
                 raise _damaged(error, row + 1) from error
+
+
+class _Bounded:
+    """The lines of a compressed file of ``size`` bytes, as far as it may expand."""
+
+    def __init__(self, file: GzipFile, size: int) -> None:
+        self._file = file
+        self._left = max(EXPANDED_BYTES, MAX_EXPANSION * size)
+
+    def readline(self, size: int = -1, /) -> bytes:
+        line = self._file.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise UnreadableFile(f"the gzip file expands more than {MAX_EXPANSION} times")
+        return line
 
 
 def _damaged(error: Exception, row: int | None = None) -> UnreadableFile:
