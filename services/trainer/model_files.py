@@ -17,6 +17,7 @@ _MODEL_FILES = (
     ADAPTER_CONFIG,
     "added_tokens.json",
     "chat_template.jinja",
+    "chat_template.json",
     "config.json",
     "generation_config.json",
     "merges.txt",

@@ -9,6 +9,7 @@ choose another class. All that encodes text of a model loads this folder.
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -126,20 +127,27 @@ def vocabulary_of(folder: Path) -> dict[str, int]:
 
 
 def _vocabulary_digest(path: Path) -> str | None:
-    try:
-        found = path.stat()
-    except OSError:
+    if not path.is_file():
         return None
-    return _digest(path, found.st_mtime_ns, found.st_size)
+    _check_size(path)
+    content = path.read_bytes()
+    return _digest(_Content(sha256(content).hexdigest(), path))
 
 
 @lru_cache(maxsize=1024)
-def _digest(path: Path, _changed: int, _size: int) -> str:
-    described: JsonObject = json.loads(_loaded(path).to_str())
-    decisive = {name: described.get(name) for name in ("added_tokens", "model", "normalizer")} | {
-        "pre_tokenizer": described.get("pre_tokenizer")
-    }
+def _digest(content: "_Content") -> str:
+    described: JsonObject = json.loads(_loaded(content.path).to_str())
+    names = ("added_tokens", "model", "normalizer", "pre_tokenizer")
+    decisive = {name: described.get(name) for name in names}
     return sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Content:
+    """A file's content, wherever it is: many adapters have the same tokenizer."""
+
+    checksum: str
+    path: Path = field(compare=False)
 
 
 def _loaded(path: Path) -> Tokenizer:

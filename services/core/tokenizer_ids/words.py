@@ -14,7 +14,11 @@ def check_same_words(student: Path, teacher: Path, param: str = "model") -> None
     Vocabularies of one family may end at different ids: only ids that both have are compared.
     """
     words = {token: text for text, token in vocabulary_of(student).items()}
-    others = {token: text for text, token in vocabulary_of(teacher).items()}
+    try:
+        others = {token: text for text, token in vocabulary_of(teacher).items()}
+    except InvalidRequest as error:
+        error.param = param
+        raise
     different = [token for token in words.keys() & others.keys() if words[token] != others[token]]
     if not different and words.keys() & others.keys():
         return

@@ -31,6 +31,7 @@ from services.evaluator.prompts.cards import choose_cards, visible_cards
 from services.evaluator.prompts.rows import PromptRow, PromptRows
 from services.evaluator.prompts.status import StatusLine
 from services.evaluator.prompts.template import PromptTemplate, RenderFailed
+from services.evaluator.tokenizers import TOKENIZER_FOLDER, prepared_source
 from services.inference.vllm.launch import OfflineCommand, plan_offline
 from services.inference.vllm.log import failure_cause
 
@@ -179,6 +180,7 @@ def _plan(engine: OwnEngine, scratch: Path, prompts: int) -> OfflineCommand:
         raise InvalidRequest(f"there is no model folder {folder}")
     is_folder = folder.is_dir()
     model = ModelSource(path=folder.absolute()) if is_folder else ModelSource(hub_id=engine.model)
+    model = prepared_source(model, scratch / TOKENIZER_FOLDER, runtime.python)
     options = engine.options
     if runtime.accelerator is Accelerator.CUDA and options.enforce_eager is None:
         options = options.model_copy(update={"enforce_eager": prompts < COMPILED_PROMPTS})

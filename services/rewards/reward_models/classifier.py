@@ -1,10 +1,17 @@
 """A sequence classifier with one label, over whole conversations."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedTokenizerBase,
+)
 
+from services.core.tokenizer_ids.files import TOKENIZER
+from services.core.tokenizer_ids.prepared import prepare_tokenizer
 from services.rewards.reward_models.messages import Message, tool_replies_as_user
 
 
@@ -13,9 +20,7 @@ class Classifier:
 
     def __init__(self, folder: Path, max_length: int, *, trusted: bool = False) -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=trusted
-        )
+        self._tokenizer = _tokenizer(folder, trusted=trusted)
         self._model = AutoModelForSequenceClassification.from_pretrained(
             folder,
             local_files_only=True,
@@ -71,3 +76,14 @@ class Classifier:
             return int(padding)
         self._model.config.get_text_config().pad_token_id = padding
         return int(padding)
+
+
+def _tokenizer(folder: Path, *, trusted: bool) -> PreTrainedTokenizerBase:
+    """The tokenizer as its tokenizer.json stands; without one, as transformers builds it."""
+    with TemporaryDirectory(prefix="temper-tokenizer-") as scratch:
+        prepared = folder
+        if (folder / TOKENIZER).is_file():
+            prepared = prepare_tokenizer(folder, Path(scratch) / "prepared")
+        return AutoTokenizer.from_pretrained(
+            prepared, local_files_only=True, trust_remote_code=trusted
+        )

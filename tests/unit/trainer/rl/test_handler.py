@@ -175,6 +175,9 @@ def test_prompts_are_validated_for_the_needs_of_the_method(
     assert "services.trainer.rl.validation" in launch.command
     spec = PromptFilesSpec.model_validate_json((settings.home / PROMPTS_SPEC).read_bytes())
     assert (spec.needs_gold, spec.needs_answer) == (gold, answer)
+    folders = [settings.models_folder / name for name in ("base", "teacher")]
+    compared = [spec.taught.student, spec.taught.teacher] if spec.taught else None
+    assert compared == (folders if method == "distillation" else None)
 
 
 def test_hub_models_are_downloaded_by_the_child(

@@ -14,8 +14,9 @@ from services.core.process.reporter import REPORTS, RESULT
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.validate import SPEC, validate
 from services.trainer.rl.prompts import MAX_ROWS, EpochShuffle, read_row, read_rows
-from services.trainer.rl.spec import PromptFilesSpec
+from services.trainer.rl.spec import TEACHER, PromptFilesSpec, TaughtModel
 from services.trainer.rl.validation import check_prompts
+from tests.support.tokenizer_kinds import KINDS
 
 USER = {"role": "user", "content": "q"}
 CALL = {
@@ -135,3 +136,25 @@ def test_validation_file_is_checked_too(tmp_path: Path) -> None:
 
 def test_all_bad_rows_are_reported(tmp_path: Path) -> None:
     assert len(findings(tmp_path, [{"question": ""}, {"prompt": "p"}, {"x": 1}])) == 2
+
+
+def test_a_teacher_with_other_words_is_refused_before_training(tmp_path: Path) -> None:
+    student = KINDS["llama3"].write(tmp_path / "student")
+    teacher = KINDS["mistral"].write(tmp_path / "teacher")
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"question": "q"}\n')
+    spec = PromptFilesSpec(
+        training_file=SourceFile(path=prompts, filename=prompts.name),
+        validation_rows=MAX_ROWS,
+        prompt_type="plain",
+        needs_gold=False,
+        needs_answer=False,
+        taught=TaughtModel(student=student, teacher=teacher),
+    )
+    (tmp_path / SPEC).write_text(spec.model_dump_json())
+
+    validate(tmp_path, PromptFilesSpec, check_prompts)
+
+    error = json.loads((tmp_path / RESULT).read_text())["error"]
+    assert (error["code"], error["param"]) == ("vocabulary_differs", TEACHER)
+    assert "the teacher has another vocabulary" in error["message"]
