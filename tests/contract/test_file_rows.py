@@ -202,3 +202,25 @@ def test_a_model_without_a_tokenizer_is_refused(http: httpx.Client) -> None:
     assert (unusable.status_code, unusable.json()["error"]["param"]) == (400, "model")
     assert "tokenizer.json" in unusable.json()["error"]["message"]
     assert unknown.status_code == 404
+
+
+def test_rows_are_shown_in_the_template_and_tokens_of_an_adapter(
+    http: httpx.Client, home: Path, model: str
+) -> None:
+    folder = home / "models" / "rows-adapter"
+    folder.mkdir()
+    FAMILIES["llama3_1"].write(folder)
+    template = "{% for message in messages %}### {{ message.content }}<|eot_id|>{% endfor %}"
+    (folder / "chat_template.jinja").write_text(template)
+    (folder / "adapter_config.json").write_text(json.dumps({"r": 8}))
+    (folder / "adapter_model.safetensors").touch()
+    body = {"id": "rows/adapter", "folder": folder.name, "base": model}
+    assert http.post("/v1/models", json=body).status_code == 200
+
+    shown = http.post(
+        f"/v1/files/{upload(http, lines(ROW))}/examples", json={"model": "rows/adapter"}
+    ).json()
+
+    (example,) = shown["data"][0]["examples"]
+    assert "".join(example["texts"]) == "### 1+1?<|eot_id|>### 2<|eot_id|>"
+    assert example["texts"][-1] == "<|eot_id|>"

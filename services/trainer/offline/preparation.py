@@ -3,7 +3,7 @@ chat template, the tokens that end a turn, and the prepared data."""
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from services.contracts.training_rows import RowKind
+from services.core.tokenizer_ids.files import read_end_tokens
 from services.datasets.record import RowError
 from services.datasets.rendering.exchanges import reasoning_key, with_reasoning_as
 from services.datasets.rendering.training_tokens import TokenSettings
@@ -57,7 +58,7 @@ def prepare(
         _store_fidelity(data, context)
     elif data is None:
         data = _await_data(spec, context)
-    stops = stop_token_ids(tokenizer, chosen, data.last_response)
+    stops = stop_token_ids(tokenizer, chosen, data.last_response, read_end_tokens(folder))
     return Preparation(model, folder, data, stops, reference)
 
 
@@ -144,15 +145,19 @@ def _check_variables(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> 
 
 
 def stop_token_ids(
-    tokenizer: PreTrainedTokenizerBase, chosen: ExampleLayout, response: str
+    tokenizer: PreTrainedTokenizerBase,
+    chosen: ExampleLayout,
+    response: str,
+    configured: Sequence[int] = (),
 ) -> list[int]:
-    """The tokens that end a turn: the tokenizer's, the template's, and a response's last token if
-    it is special."""
+    """The tokens that end a turn: the tokenizer's, the template's, a response's last token if it is
+    special, and those ``configured`` for generation."""
     last = tokenizer.encode(response, add_special_tokens=False)[-1:]
     stops = [
         tokenizer.eos_token_id,
         *(token for token in last if token in tokenizer.all_special_ids),
         *(tokenizer.get_vocab().get(word) for word in chosen.stop_words),
+        *configured,
     ]
     return list(dict.fromkeys(int(token) for token in stops if token is not None))
 

@@ -118,15 +118,17 @@ def test_an_adapter_is_saved_and_continued_with_its_template_and_tokens(
     assert read_chat_templates(continued) == read_chat_templates(adapter)
 
 
-def test_text_is_learned_without_a_chat_template_that_nobody_chose(
-    plain: Path, base: Path, tmp_path: Path
+def test_a_chat_template_that_nobody_chose_is_not_added_and_end_tokens_are_kept(
+    base: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "without"
     model.mkdir()
     for path in base.iterdir():
-        if path.name != "chat_template.jinja":
+        if path.name not in {"chat_template.jinja", "generation_config.json"}:
             (model / path.name).symlink_to(path)
+    (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [258, 5]}))
 
     result = OfflineJob(tmp_path / "job", model, Stage.PT, arguments={"max_steps": 1}).run()
 
     assert read_chat_templates(tmp_path / "job" / result["model_dir"]) == {}
+    assert set(result["stop_token_ids"]) >= {258, 5}
