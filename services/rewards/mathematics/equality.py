@@ -1,25 +1,32 @@
-"""Compares expressions in worker processes, within time and memory limits; the cost of an
-expression is estimated beforehand, from its text alone."""
+"""Compares expressions in worker processes, within time and memory limits."""
 
 import asyncio
-import math
 import os
-import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
-from services.core.process.worker_pool import FunctionFailed, FunctionPool
+from services.core.process.worker_pool import FunctionFailed, FunctionPool, FunctionTimedOut
 from services.rewards.interface import RewardFailed
+from services.rewards.mathematics.costs import is_costly
 
 FUNCTION = "services.rewards.mathematics.child.any_equal"
 SECONDS = 60.0
-"""Wall time, for a process that gets no CPU; it normally finishes long before."""
+"""Wall time, for a process that gets no CPU: one that computes is ended long before."""
 MAX_CHARACTERS = 1000
 """A longer expression equals nothing."""
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
 COSTLY_PROCESSES = 1
 """For expressions that may take seconds, so that ordinary ones never wait behind them."""
+
+
+_ATTEMPTS = 2
+
+
+class NotCompared(RewardFailed):
+    """A comparison got no processor time: there is no verdict, and the answer is not to blame."""
+
+    code = "not_compared"
 
 
 class Equality:
@@ -47,18 +54,23 @@ class Equality:
 
         It does not if the comparison exceeds its limits, so that no answer escapes its score. With
         ``ordered``, lists are equal only in the same order. Raises `RewardFailed` if nothing can
-        be compared.
+        be compared, and `NotCompared` if this comparison got no processor time.
         """
-        golds = [gold for gold in golds if _is_comparable(gold)]
-        if not golds or not _is_comparable(answer):
+        golds = [gold for gold in golds if len(gold) <= MAX_CHARACTERS]
+        if not golds or len(answer) > MAX_CHARACTERS:
             return False
         if self._self_tested is None or self._has_failed(self._self_tested):
             self._self_tested = asyncio.create_task(self._self_test())
         await asyncio.shield(self._self_tested)
-        try:
-            return await self._call(golds, answer, ordered=ordered)
-        except FunctionFailed:
-            return False
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._call(golds, answer, ordered=ordered)
+            except FunctionTimedOut as error:
+                message = f"expressions were not compared within {SECONDS:g} s: no processor time"
+                raise NotCompared(message) from error
+            except FunctionFailed:
+                continue  # it may have been ended by something else than its own limits
+        return False
 
     def _has_failed(self, works: "asyncio.Task[None]") -> bool:
         return works.done() and (works.cancelled() or works.exception() is not None)
@@ -76,50 +88,3 @@ class Equality:
         pool = self._costly_pool if any(map(is_costly, [*golds, answer])) else self._pool
         arguments = {"golds": list(golds), "answer": answer, "ordered": ordered}
         return bool(await pool.call(arguments, SECONDS))
-
-
-def _is_comparable(text: str) -> bool:
-    return len(text) <= MAX_CHARACTERS and not is_refused(text)
-
-
-MAX_DIGITS = 20_000
-"""Maximum digits of the result of a power of numbers."""
-MAX_EXPONENT = 10_000
-
-_NUMBER = r"(?:\d+(?:\.\d+)?|#[\d.]+#)"  # between hashes: the decimal logarithm of a power
-_POWER = re.compile(rf"({_NUMBER})\s*\^\s*({_NUMBER})")
-_GROUP = re.compile(rf"[({{]\s*({_NUMBER})\s*[)}}]")
-_HUGE_EXPONENT = re.compile(r"\^\s*[({]*\s*[-+]?\d{5,}")
-_HUGE_FACTORIAL = re.compile(r"\d{5,}\s*[)}]*\s*!|!\s*[)}]*\s*!")
-_COSTLY = re.compile(
-    r"!|\\(?:sum|prod|int|lim|binom|log|ln|Gamma)|\^\s*[({]*\s*[-+]?\d{3,}|\^\s*\{[^{}]*\^"
-)
-
-
-def is_refused(text: str) -> bool:
-    """Whether evaluating the expression could take longer than any comparison may."""
-    text = re.sub(r"\\(?:left|right)", "", text)
-    if _HUGE_EXPONENT.search(text) or _HUGE_FACTORIAL.search(text):
-        return True
-    while True:
-        text, groups = _GROUP.subn(r"\1", text)
-        power = _POWER.search(text)
-        if power is None and not groups:
-            return False
-        if power is not None:
-            exponent = 10.0 ** min(_logarithm(power[2]), 10.0)
-            digits = _logarithm(power[1]) * exponent
-            if exponent > MAX_EXPONENT or digits > MAX_DIGITS:
-                return True
-            text = f"{text[: power.start()]}#{max(digits, 0.0):.6f}#{text[power.end() :]}"
-
-
-def is_costly(text: str) -> bool:
-    """Whether the expression should queue behind others that may take seconds."""
-    return _COSTLY.search(text) is not None
-
-
-def _logarithm(number: str) -> float:
-    if number.startswith("#"):
-        return float(number.strip("#"))
-    return math.log10(max(float(number), 1.0))

@@ -1,4 +1,4 @@
-"""Reads numbers written without arithmetic: ``-1,234.5``, ``\\frac{3}{4}``, ``6.02e23``.
+"""Reads numbers written without arithmetic: ``-1234.5``, ``\\frac{3}{4}``, ``6.02e23``.
 
 Expressions that need evaluation (``81 + 535``, ``2^{10}``, ``\\sum_{i=1}^{3} i``) are not read.
 """
@@ -12,27 +12,25 @@ MAX_EXPONENT = 5000
 _MIN_PLACES = 6
 """Decimals that a rounded number must show to equal a fraction that has no finite decimal form."""
 
-_DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
-_DECIMAL = rf"(?:{_DIGITS}(?:\.\d*)?|\.\d+)"
-_POWER = r"(?:[eE](?P<e>[+-]?\d+)|(?:\\times|\\cdot|\*|\u00d7)10\^\{?(?P<power>[+-]?\d+)\}?)"
+_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_POWER = r"(?:[eE](?P<e>[+-]?\d{1,9})|\*10\^\{?(?P<power>[+-]?\d{1,9})\}?)"
 _SCIENTIFIC = re.compile(rf"(?P<sign>[+-]?)(?P<decimal>{_DECIMAL}){_POWER}?")
-_TEN = re.compile(r"(?P<sign>[+-]?)10\^\{?(?P<power>[+-]?\d+)\}?")
+_TEN = re.compile(r"(?P<sign>[+-]?)10\^\{?(?P<power>[+-]?\d{1,9})\}?")
 _REPEATING = re.compile(r"(?P<sign>[+-]?)(?P<whole>\d*)\.(?P<head>\d*)\\overline\{(?P<tail>\d+)\}")
 _PART = rf"[+-]?{_DECIMAL}"
 _FRACTION = re.compile(
-    rf"(?P<sign>[+-]?)(?P<whole>\d*)\\[dt]?frac(?:\{{(?P<over>{_PART})\}}|(?P<digit>\d))"
+    rf"(?P<sign>[+-]?)(?P<whole>\d*)\\frac(?:\{{(?P<over>{_PART})\}}|(?P<digit>\d))"
     rf"(?:\{{(?P<under>{_PART})\}}|(?P<last>\d))"
     rf"|(?P<left>{_PART})/(?P<right>{_PART})"
 )
-_NAME = re.compile(r"[^=<>]*[A-Za-z][^=<>]*=")
-_COMMAND = re.compile(r"\\[A-Za-z]+")
-_LAYOUT = re.compile(r"\\(?:left|right|displaystyle|[,;:! ])|[\s~$]|\\\$")
-_NUMBER_IN_TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\s*\{\s*([-\d.,]+)\s*\}")
-_BAD_GROUPS = re.compile(r"\d(?:\s|\\[,;:! ]|~)+(?!\d{3}(?!\d))\d")
+_COMMAND = r"\\(?:text(?:rm|bf|it|sf|tt|normal)?|math(?:rm|bf|it)|mbox)"
+_NUMBER_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s*\}}")
+_BAD_GROUPS = re.compile(r"\d\s+(?!\d{3}(?!\d))\d")
 _UNIT = re.compile(
     r"(?P<number>.*?[\d}.)])\s*(?:"
-    r"\\(?:text|textrm|mathrm|mbox|rm)\s*\{(?P<text>[^{}\d]*)\}|\s(?P<word>[^\W\d_]+(?:\s[^\W\d_]+)*))"
-    r"\s*\.?(?:\^\s*\{?(?P<dimension>[23])\}?)?|(?P<angle>.*\d)\s*\^\s*\{?\s*\\circ\s*\}?"
+    rf"{_COMMAND}\s*\{{(?P<text>[^{{}}\d]*)\}}"
+    r"|\s(?P<word>[^\W\d_]+(?:\s[^\W\d_]+)*))"
+    r"\s*\.?(?:\^\s*\{?(?P<dimension>[23])\}?)?|(?P<angle>.*\d)\s*°"
 )
 _UNITS = {
     **dict.fromkeys(("mm", "millimeter"), "mm"),
@@ -95,22 +93,22 @@ class Quantity:
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """The number that a text consists of, after an optional ``x =``; None for anything else."""
-    text = _NUMBER_IN_TEXT.sub(r"\1", text.strip().replace("\u2212", "-"))
-    if _NAME.match(_COMMAND.sub("", text)) and text.count("=") == 1:
-        text = text.partition("=")[2]
-    number, unit = _without_unit(text.strip())
+    """The number that a text in the notation of `notation` consists of; None for anything else."""
+    text = _NUMBER_IN_TEXT.sub(r"\1", text.strip())
+    number, unit = without_unit(text)
     if _BAD_GROUPS.search(number):
         return None
-    number = _LAYOUT.sub("", number).removesuffix("\\%").removesuffix("%")
-    is_percent = _LAYOUT.sub("", text).endswith("%")
+    number = "".join(number.split())
+    is_percent = number.endswith("%")
+    number = number.removesuffix("%")
     while number.startswith(("(", "{")) and number.endswith((")", "}")):
         number = number[1:-1]
     read = _read(number.removesuffix(".") if number.count(".") == 1 else number)
     return None if read is None else Quantity(*read, is_percent, unit)
 
 
-def _without_unit(text: str) -> tuple[str, str | None]:
+def without_unit(text: str) -> tuple[str, str | None]:
+    """A text without the words behind its last digit or bracket, and the unit that they name."""
     match = _UNIT.fullmatch(text)
     if match is None:
         return text, None
@@ -134,7 +132,7 @@ def _read(number: str) -> tuple[Fraction, int | None] | None:
         exponent = int(match["e"] or match["power"] or 0)
         if abs(exponent) > MAX_EXPONENT:
             return None
-        decimals = match["decimal"].replace(",", "")
+        decimals = match["decimal"]
         value = Fraction(decimals) * Fraction(10) ** exponent
         return _signed(value, match["sign"]), len(decimals.partition(".")[2])
     if match := _TEN.fullmatch(number):
@@ -156,10 +154,10 @@ def _read_fraction(number: str) -> tuple[Fraction, int | None] | None:
         return None
     over = match["left"] or match["over"] or match["digit"]
     under = match["right"] or match["under"] or match["last"]
-    divisor = Fraction(under.replace(",", ""))
+    divisor = Fraction(under)
     if not divisor:
         return None
-    value = int(match["whole"] or 0) + Fraction(over.replace(",", "")) / divisor
+    value = int(match["whole"] or 0) + Fraction(over) / divisor
     return _signed(value, match["sign"] or ""), None
 
 
