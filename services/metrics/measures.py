@@ -10,16 +10,20 @@ from types import MappingProxyType
 LOWER_IS_BETTER = frozenset({"absolute_error", "judge_failed", "levenshtein"})
 WINSORIZED = frozenset({"improvement"})
 """Measures whose mean counts values beyond the 5th and 95th percentile as these."""
+UNPARSED = "unparsed"
+"""The class of answers that state none."""
 RATIOS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
         "item_score": (("points", "possible_points"),),
         "pooled_f1": (("twice_right", "counted"),),
         "macro_f1": tuple(
-            (f"twice_right_{code}", f"counted_{code}") for code in ("ALLOW", "102", "103")
+            (f"twice_right_{code}", f"counted_{code}") for code in ("ALLOW", "102", "103", UNPARSED)
         ),
     }
 )
 """Measures that are the mean of ratios of sums of others, which are not reported themselves."""
+PRODUCTS: Mapping[str, str] = MappingProxyType({"fts": "valid"})
+"""Measures whose mean is multiplied by the mean of another, as ChemCoTBench does."""
 
 _PARTS = frozenset(name for ratios in RATIOS.values() for pair in ratios for name in pair)
 _Z95 = NormalDist().inv_cdf(0.975)
@@ -67,6 +71,9 @@ def _means(measures: Mapping[str, Mapping[int, list[float]]]) -> dict[str, Measu
         for name, clusters in measures.items()
         if name not in _PARTS
     }
+    for name, factor in PRODUCTS.items():
+        if name in measures and factor in measures:
+            means[name] = _product(measures[name], measures[factor])
     for name, pairs in RATIOS.items():
         if all(part in measures for pair in pairs for part in pair):
             means[name] = _ratio([(measures[top], measures[bottom]) for top, bottom in pairs])
@@ -83,6 +90,27 @@ def _winsorized(clusters: Mapping[int, list[float]]) -> dict[int, list[float]]:
         item: [min(max(value, low), high) for value in cluster]
         for item, cluster in clusters.items()
     }
+
+
+def _product(one: Mapping[int, list[float]], other: Mapping[int, list[float]]) -> MeasureMean:
+    """The product of two means over the same answers, with its standard error by the delta method
+    for clusters."""
+    number = sum(map(len, one.values()))
+    means = [
+        math.fsum(value for each in part.values() for value in each) / number
+        for part in (one, other)
+    ]
+    mean = means[0] * means[1]
+    if len(one) == 1:
+        return MeasureMean(mean, number, None, None)
+    squares = 0.0
+    for item, values in one.items():
+        size = len(values)
+        first = math.fsum(values) - means[0] * size
+        second = math.fsum(other[item]) - means[1] * size
+        squares += ((means[1] * first + means[0] * second) / number) ** 2
+    stderr = math.sqrt(squares * len(one) / (len(one) - 1))
+    return MeasureMean(mean, number, stderr, (mean - _Z95 * stderr, mean + _Z95 * stderr))
 
 
 _Pair = tuple[Mapping[int, list[float]], Mapping[int, list[float]]]

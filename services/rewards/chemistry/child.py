@@ -3,7 +3,8 @@
 It runs with the Python of the runtime ``grading`` and answers requests (see
 `services.core.process.worker_child`) by their ``measure``:
 
-- ``similarity`` of ``answer`` and ``gold``, a number, or null where the answer is not SMILES;
+- ``scaffold`` of ``answer`` and ``gold``, the similarity of their Murcko scaffolds, a number, or
+  null where the answer is not SMILES;
 - ``edit`` of ``source`` into ``answer`` with the groups ``added`` and ``removed``, true or false,
   or null where the answer is not SMILES;
 - ``improvement`` of ``source`` to ``answer`` in ``property``, [difference, whether the scaffold is
@@ -43,9 +44,9 @@ def load() -> Answer:
             raise ValueError(f"the row's {field} is not SMILES: {request[field][:200]!r}")
         return molecule
 
-    def similarity(request: dict[str, Any]) -> float | None:
+    def scaffold(request: dict[str, Any]) -> float | None:
         gold, answer = known(request, "gold"), structures.molecule_of(request["answer"])
-        return None if answer is None else structures.morgan_similarity(answer, gold)
+        return None if answer is None else structures.scaffold_kept(gold, answer)[1]
 
     def edit(request: dict[str, Any]) -> bool | None:
         source, answer = known(request, "source"), structures.molecule_of(request["answer"])
@@ -63,7 +64,7 @@ def load() -> Answer:
         return None if answer is None else structures.scaffold_kept(source, answer)
 
     measures: dict[str, Answer] = {
-        "similarity": similarity,
+        "scaffold": scaffold,
         "edit": edit,
         "reaction": reaction,
         "scaffolds": scaffolds,

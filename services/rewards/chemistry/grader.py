@@ -90,15 +90,14 @@ class Chemistry:
                 return await self._similar(question, answer)
             case "reaction", key if key != CHOICE:
                 return await self._reacted(question, answer)
-        is_right = answer is not None and answer.casefold() == question.gold.casefold()
-        return _score(question, float(is_right), answer, accuracy=float(is_right))
+        return _compared(question, answer)
 
     async def _similar(self, question: Question, answer: str | None) -> Score:
-        request = {"measure": "similarity", "gold": question.gold}
-        found = await self._asked(request, answer)
-        similarity = 0.0 if found is None else float(found)
-        valid = float(found is not None)
-        return _score(question, similarity, answer, similarity=similarity, valid=valid)
+        """The similarity of the scaffolds, whose mean is over answers that are molecules."""
+        found = await self._asked({"measure": "scaffold", "gold": question.gold}, answer)
+        if found is None:
+            return _score(question, 0.0, answer, valid=0.0)
+        return _score(question, float(found), answer, similarity=float(found), valid=1.0)
 
     async def _edited(self, question: Question, answer: str | None) -> Score:
         request = {
@@ -145,12 +144,11 @@ class Chemistry:
         return await self._oracles.improvement(name, source, answer), same, similarity
 
     async def _reacted(self, question: Question, answer: str | None) -> Score:
-        """1 for the same molecules. An answer that is not a molecule is similar to none; a missing
-        one has the edit distance of an empty text."""
+        """1 for the same molecules. An answer that is not a molecule is similar to none, and its
+        text is not compared."""
         request = {"measure": "reaction", "gold": question.gold}
         found = await self._asked(request, answer)
         same, rdk, maccs, morgan = found or (0.0, 0.0, 0.0, 0.0)
-        text = answer or ""
         measures = {
             "exact_match": same,
             "rdk_similarity": rdk,
@@ -158,9 +156,10 @@ class Chemistry:
             "morgan_similarity": morgan,
             "fts": (rdk + maccs + morgan) / 3,
             "valid": float(found is not None),
-            "bleu": bleu(text[:MAX_SMILES], question.gold),
-            "levenshtein": float(Levenshtein.distance(text[:MAX_SMILES], question.gold)),
         }
+        if found is not None and answer is not None:
+            measures["bleu"] = bleu(answer, question.gold)
+            measures["levenshtein"] = float(Levenshtein.distance(answer, question.gold))
         return _score(question, same, answer, **measures)
 
     async def _asked(self, request: JsonObject, answer: str | None) -> Any:
@@ -183,6 +182,15 @@ def _answer(text: str, keys: Sequence[str]) -> str | None:
     if found.outcome is not ExtractionOutcome.PARSED or not isinstance(found.value, dict):
         return None
     return next((text_of(found.value[key]) for key in keys if key in found.value), None)
+
+
+def _compared(question: Question, answer: str | None) -> Score:
+    """1 for the same text; of a choice the letter stands first: "B: by a carbocation"."""
+    gold = question.gold
+    if question.keys[0] == CHOICE:
+        answer, gold = answer and answer[:1].upper(), gold[:1].upper()
+    is_right = answer is not None and answer.casefold() == gold.casefold()
+    return _score(question, float(is_right), answer, accuracy=float(is_right))
 
 
 def _counted(question: Question, answer: str | None, missing: int | None) -> Score:

@@ -1,7 +1,8 @@
 """Whether calls are those that a row allows: the AST check of the Berkeley Function Calling
 Leaderboard (S. G. Patil et al., "Gorilla", 2023, arXiv 2305.15334, and its leaderboard's code).
 
-Names of functions are equal. A required parameter is there, an unknown one is not, and one with
+Names of functions are equal. A required parameter is there, one that the schema or the allowed
+values lack is not, and one with
 values is left out only where that is among them. A value has the type of its schema, or that of the
 first allowed value (a variable); an integer passes for a float. So has each item of a list, except
 that an integer is not a float there. Texts are equal without case, spaces and the characters
@@ -38,10 +39,11 @@ def are_allowed(calls: Sequence[Call], question: Question) -> bool:
     left = list(calls)
     for expected in question.calls:
         schema = question.functions[expected.function]
-        found = next((each for each in left if _is_allowed(each, expected, schema)), None)
-        if found is None:
+        fits = (place for place, each in enumerate(left) if _is_allowed(each, expected, schema))
+        place = next(fits, None)
+        if place is None:
             return False
-        left.remove(found)
+        del left[place]  # not the first that equals it: 1 equals true
     return True
 
 
@@ -55,7 +57,8 @@ def _is_allowed(call: Call, expected: AllowedCall, schema: JsonObject) -> bool:
             return False
     return all(
         name in expected.values
-        and _has_type(value, expected.values[name], schema["properties"].get(name))
+        and name in schema["properties"]
+        and _has_type(value, expected.values[name], schema["properties"][name])
         and any(_equal(value, each) for each in expected.values[name])
         for name, value in call.arguments.items()
     )

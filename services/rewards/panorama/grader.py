@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import PanoramaGrader
 from services.metrics.extraction import ExtractionOutcome, extract_json, has_path
+from services.metrics.measures import UNPARSED
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.panorama.rows import CODES, Question, key_of, read_question
 
@@ -83,8 +84,10 @@ def _identified(chosen: frozenset[str], question: Question) -> tuple[float, Mapp
 
 
 def _examined(chosen: frozenset[str], question: Question) -> Mapping[str, float]:
-    """The terms of each code's F1: twice the right answers, and the answers plus claims."""
-    measures: dict[str, float] = {}
+    """The terms of each code's F1: twice the right answers, and the answers plus claims. An answer
+    without a code has a class of its own, which no claim has."""
+    is_parsed = any(chosen == {code} for code in CODES)
+    measures = {f"twice_right_{UNPARSED}": 0.0, f"counted_{UNPARSED}": float(not is_parsed)}
     for code in CODES:
         is_chosen, is_gold = chosen == {code}, code in question.gold
         measures[f"twice_right_{code}"] = 2.0 * (is_chosen and is_gold)

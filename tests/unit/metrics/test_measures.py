@@ -49,3 +49,15 @@ def test_a_single_improvement_is_its_own_mean() -> None:
     measures = Measures()
     measures.add("logp", 0, {"improvement": 3.0})
     assert measures.means()["logp"]["improvement"] == MeasureMean(3.0, 1, None, None)
+
+
+def test_similarity_of_molecules_carries_their_validity() -> None:
+    measures = Measures()
+    for item, (similarity, valid) in enumerate([(1.0, 1.0), (0.5, 1.0), (0.0, 0.0), (0.9, 1.0)]):
+        measures.add("fs", item, {"fts": similarity, "valid": valid})
+    found = measures.means()["fs"]
+    assert found["valid"].mean == 0.75
+    assert found["fts"].mean == pytest.approx(2.4 / 4 * 0.75)
+    # The deviations of both, each times the mean of the other: those of the sums of the items.
+    terms = [0.75 * (a - 0.6) + 0.6 * (b - 0.75) for a, b in [(1, 1), (0.5, 1), (0, 0), (0.9, 1)]]
+    assert found["fts"].stderr == pytest.approx((sum(t * t for t in terms) / 16 * 4 / 3) ** 0.5)

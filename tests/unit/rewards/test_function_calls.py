@@ -126,6 +126,23 @@ def test_lists_and_objects_are_compared_by_their_parts() -> None:
     assert grades(ALLOWED_TRIP, *right, *wrong) == [1.0] * len(right) + [0.0] * len(wrong)
 
 
+def test_a_parameter_that_the_schema_lacks_is_wrong() -> None:
+    allowed = {"triangle.area": {"base": [10], "height": [5.5], "color": ["red", ""]}}
+    calls = [
+        "triangle.area(base=10, height=5.5)",
+        "triangle.area(base=10, height=5.5, color='red')",
+    ]
+    assert grades(allowed, *calls) == [1.0, 0.0]
+
+
+def test_a_matched_call_is_not_taken_for_another_that_equals_it() -> None:
+    schema = {"type": "dict", "properties": {"x": {"type": "any"}}, "required": ["x"]}
+    asked = row("parallel", {"f": {"x": [1]}}, {"f": {"x": [True]}})
+    asked["function"] = [{"name": "f", "parameters": schema}]
+    (found,) = scores("parallel", (asked, "[f(x=True), f(x=1)]"))
+    assert found.value == 1.0
+
+
 def list_grades(schema: dict[str, Any], allowed: list[Any], *values: str) -> list[float]:
     """The grades of calls with a list as their only argument."""
     parameters = {"type": "dict", "properties": {"items": schema}, "required": []}

@@ -77,7 +77,7 @@ def test_a_paragraph_scores_two_one_or_none() -> None:
     assert means(found) == pytest.approx({"item_score": 3 / 10, "gold_hit_rate": 1 / 5})
 
 
-def test_an_unparsable_code_counts_as_a_wrong_one() -> None:
+def test_an_unparsable_code_counts_as_a_class_of_its_own() -> None:
     found = scores(
         "noc4pc",
         (examined("102"), '{"code": "102"}'),
@@ -86,8 +86,8 @@ def test_an_unparsable_code_counts_as_a_wrong_one() -> None:
         (examined("ALLOW"), '{"code": "allow"}'),
     )
     assert [each.value for each in found] == [1.0, 0.0, 0.0, 1.0]
-    # F1 of 102: 2 of 3; of 103: 0 of 1; of ALLOW: 2 of 3.
-    assert means(found) == pytest.approx({"macro_f1": (2 / 3 + 0 + 2 / 3) / 3})
+    # F1 of 102: 2 of 3; of 103: 0 of 1; of ALLOW: 2 of 3; of the class without a code: 0 of 1.
+    assert means(found) == pytest.approx({"macro_f1": (2 / 3 + 0 + 2 / 3 + 0) / 4})
 
 
 def test_the_fork_knows_no_silver_documents_and_pools_f1() -> None:
