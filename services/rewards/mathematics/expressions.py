@@ -37,7 +37,7 @@ from services.rewards.mathematics.values import are_proportional, are_same, diff
 
 MAX_ITEMS = 100
 _LINKS = ",;⊕⊗"
-_LIBRARY = re.compile(r"\\(?:i{0,3}int|oint|lim|over|choose|begin|mod|pmod|bmod|det)\b")
+_LIBRARY = re.compile(r"\\(?:i{0,3}int|oint|lim|over|choose|begin|mod|pmod|bmod|det)(?![A-Za-z])")
 """What the library reads beyond our grammar; anything else that is not read equals nothing."""
 _TRIGONOMETRIC = {"sin", "cos", "tan", "cot", "sec", "csc"}
 Item = TypeVar("Item")

@@ -32,7 +32,7 @@ def mean_the_same(gold: str, answer: str) -> bool:
     if any(map(is_refused, texts)):
         return False
     expected, given = map(_parsed, texts)
-    return bool(verify(expected, given, timeout_seconds=None))
+    return bool(expected and given and verify(expected, given, timeout_seconds=None))
 
 
 def _parsed(text: str) -> list[Any]:

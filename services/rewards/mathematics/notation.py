@@ -121,7 +121,7 @@ _NAME = re.compile(
     r"|\\frac\s*\{\s*d\s*[a-z]\s*\}\s*\{\s*d\s*[a-z]\s*\}"
     r"|(?:\\text(?:bf|it|rm)?\s*\{[^{}\d]{1,60}\}|[A-Za-z]{3,}(?:\s+[A-Za-z]{2,}){0,6})\s*)"
 )
-_FUNCTION = re.compile(r"\\?(?:sin|cos|tan|log|ln|exp|sqrt|cot|sec|csc|max|min)\b")
+_FUNCTION = re.compile(r"\\?(?:sin|cos|tan|log|ln|exp|sqrt|cot|sec|csc|max|min)(?![A-Za-z])")
 
 
 def is_name(text: str) -> bool:

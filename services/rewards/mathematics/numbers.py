@@ -32,6 +32,7 @@ _UNIT = re.compile(
     r"|\s(?P<word>[^\W\d_]+(?:\s[^\W\d_]+)*))"
     r"\s*\.?(?:\^\s*\{?(?P<dimension>[23])\}?)?|(?P<angle>.*\d)\s*°"
 )
+_SHORT_WORDS = {"of", "by", "in", "at", "on", "to", "sq", "a", "per"}
 _UNITS = {
     **dict.fromkeys(("mm", "millimeter"), "mm"),
     **dict.fromkeys(("cm", "centimeter"), "cm"),
@@ -121,7 +122,9 @@ def without_unit(text: str) -> tuple[str, str | None]:
     cube = words.startswith("cubic ") or match["dimension"] == "3"
     unit = words.split(" ")[-1]
     unit = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s")) or ""
-    if not unit and match["word"] is not None and len(words) < 3:  # a variable, not a word
+    # Short ones are variables, not words.
+    is_text = all(len(word) >= 3 or word in _SHORT_WORDS for word in words.split())
+    if not unit and match["word"] is not None and not is_text:
         return text, None
     power = "^2" if square else "^3" if cube else ""
     return match["number"], unit + power if unit else None
