@@ -113,6 +113,7 @@ def begin_part(
             include={
                 "grader",
                 "benchmark",
+                "judge",
                 "samples_per_item",
                 "sampling",
                 "system_prompt",

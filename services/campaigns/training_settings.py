@@ -15,6 +15,7 @@ from services.contracts.llamafactory_closed import ArgumentProblem
 from services.contracts.offline import SupervisedHyperparameters
 from services.contracts.yaml_text import parse_yaml
 
+STAGE = "sft"
 MAX_CHARACTERS = 64 * 1024
 TRIAL_STEPS = 2
 TRIAL_ARGUMENTS: JsonObject = {"max_steps": TRIAL_STEPS, "save_strategy": "no"}
@@ -43,8 +44,10 @@ def read_settings(text: str) -> TrainingSettings:
     arguments = _load(text)
     method = arguments.pop("finetuning_type", TrainingType.LORA.value)
     template = arguments.pop("template", None)
-    arguments.pop("stage", None)
     notes: list[str] = []
+    stage = arguments.pop("stage", STAGE)
+    if stage != STAGE:
+        notes.append(f"stage {str(stage)[:100]!r}: campaigns train with {STAGE} only")
     for key in list(arguments):
         try:
             check_arguments({key: arguments[key]}, beside={**arguments, "finetuning_type": method})

@@ -19,6 +19,7 @@ from services.contracts.engine import VllmOptions
 from services.contracts.graders import ExactGrader
 from services.contracts.jobs import GpuIndex, GpuUuid, JobRequest, JobState
 from services.contracts.models import ModelId
+from services.contracts.openai_graders import JudgeModel
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import Sampling
 
@@ -64,6 +65,11 @@ class CreateCampaign(JobRequest):
         default=None,
         description="The data set that the file holds, in its published schema; it sets the "
         "prompts and the grader.",
+    )
+    judge: JudgeModel | None = Field(
+        default=None,
+        description="Sees what the rule called wrong, as in evaluations; of aime24, aime25 and "
+        "benchmarks with answer_range only.",
     )
     benchmark_rows: StrictInt | None = Field(
         default=None, ge=2 * MIN_ITEMS, description="Take the first rows of the file only."
@@ -167,6 +173,14 @@ class CreateCampaign(JobRequest):
             if "grader" in self.model_fields_set and self.grader != grader:
                 raise ValueError("benchmark sets the grader: give one of them")
             self.grader = grader
+        return self
+
+    @model_validator(mode="after")
+    def _judged_beside_a_rule(self) -> Self:
+        if self.judge is None:
+            return self
+        if self.benchmark is None or benchmark_of(self.benchmark).answer_range is None:
+            raise ValueError("judge is for aime24, aime25 and benchmarks with answer_range")
         return self
 
     @model_validator(mode="after")

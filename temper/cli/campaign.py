@@ -10,7 +10,7 @@ from services.contracts.campaign_loops import CampaignLoop
 from temper.cli import campaign_sync
 from temper.cli.campaign_batch import batch
 from temper.cli.campaign_history import fork, rewind
-from temper.cli.campaign_start import start
+from temper.cli.campaign_start import PublishedFlags, start
 from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import logs
@@ -74,7 +74,7 @@ def report(
     out.note(f"written to {output}")
 
 
-app.command("start")(start)
+app.command("start", cls=PublishedFlags)(start)
 app.command("batch")(batch)
 app.add_typer(campaign_sync.app, name="sync")
 app.command("logs")(logs)

@@ -15,7 +15,7 @@ from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import duration
 from temper.client import Temper
 from temper.client.errors import WaitTimedOut
-from temper.formats.campaign_environment import CampaignEnvironment, read_environment
+from temper.formats.campaign_environment import CampaignEnvironment, working_environment
 from temper.formats.campaign_tasks import read_tasks
 from temper.settings import load_settings
 from temper.submission.campaign_batch import PlannedCampaign, plan_campaigns, predecessors
@@ -32,7 +32,7 @@ SYNC_SECONDS = 300.0
 def batch(
     tasks: Annotated[Path, typer.Argument(help="A JSON file of tasks.")],
     env_file: Annotated[
-        Path | None, typer.Option(help="A file of KEY=value lines for all tasks.")
+        Path | None, typer.Option(help="A file of KEY=value lines for all tasks; none: .env.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what each task would do; create nothing.")
@@ -48,7 +48,7 @@ def batch(
     their logs there until all have ended.
     """
     out = Output(as_json)
-    environment = CampaignEnvironment() if env_file is None else read_environment(env_file)
+    environment = working_environment(env_file)
     planned = plan_campaigns(read_tasks(tasks), environment)
     for warning in environment.warnings:
         out.note(f"warning: {warning}", "yellow")

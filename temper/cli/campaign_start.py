@@ -1,13 +1,14 @@
 """``temper campaign start``: one campaign, also with the flags that RD-Agent publishes."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
+from typer.core import TyperCommand
 
-from services.contracts.benchmark_sources import BENCHMARK_ROWS
 from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.campaign_acceptance import AcceptBy
 from services.contracts.campaign_llms import LlmRole
@@ -21,15 +22,29 @@ from services.contracts.campaigns import (
     RewindCampaign,
 )
 from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.client import Temper
+from temper.formats.campaign_environment import (
+    THINKING,
+    CampaignEnvironment,
+    judge_of,
+    working_environment,
+)
 from temper.formats.campaign_tasks import first_problem, read_cards, read_duration
-from temper.submission.campaign_batch import describe_target
+from temper.submission.campaign_batch import (
+    ANSWER_TOKENS,
+    datasets_of,
+    describe_target,
+    rows_of,
+    script_llms,
+)
 from temper.submission.hub import fetch_hub_file
 from temper.submission.submit import Reporting, ensure_model
 
 HOUR_SECONDS = 3600.0
+CARDS = "CUDA_VISIBLE_DEVICES"
 DEFAULT_LOOPS = 3
 MOST_LOOPS = 1000
 """Where other limits are given, they end the loops."""
@@ -62,6 +77,25 @@ ScriptLlmOption = Annotated[
 ]
 
 
+class PublishedFlags(TyperCommand):
+    """Takes ``--checkout False``, as RD-Agent's flags have it, for ``--no-checkout``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Rewrite the flag and its value."""
+        names = {"true": "--checkout", "false": "--no-checkout"}
+        rewritten: list[str] = []
+        for argument in args:
+            value = argument.removeprefix("--checkout=").lower()
+            after = bool(rewritten) and rewritten[-1] == "--checkout"
+            if value in names and (after or argument.startswith("--checkout=")):
+                if after:
+                    rewritten.pop()
+                rewritten.append(names[value])
+            else:
+                rewritten.append(argument)
+        return super().parse_args(ctx, rewritten)
+
+
 def start(
     base_model: Annotated[str, typer.Option(help="A registered model, or one of the hub.")],
     llm_url: Annotated[str | None, typer.Option(help="OpenAI-compatible URL, up to /v1.")] = None,
@@ -72,6 +106,13 @@ def start(
         bool,
         typer.Option("--strip-reasoning", help="Leave out <think>...</think> of its answers."),
     ] = False,
+    env_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of KEY=value lines, as RD-Agent publishes it, below the options; none: "
+            ".env."
+        ),
+    ] = None,
     read_cache: Annotated[
         bool, typer.Option("--read-cache", help="Take answers that other campaigns have cached.")
     ] = False,
@@ -138,7 +179,9 @@ def start(
             help="GPUs of its jobs, by index or UUID, which they wait for; none: any.",
         ),
     ] = None,
-    branches: Annotated[int, typer.Option(min=1, max=64, help="Loops that run at once.")] = 1,
+    branches: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Loops that run at once; none: 1.")
+    ] = None,
     parents: Annotated[
         ParentPolicy, typer.Option(help="Start loops from the best model, or from others, too.")
     ] = ParentPolicy.BEST,
@@ -181,37 +224,68 @@ def start(
         if path is not None:
             _show(out, _gone_back(client, base_model, path, checkout, budget))
             return
-        if llm_url is None or llm_model is None:
-            raise typer.BadParameter("--llm-url and --llm-model are missing")
-        llm: dict[str, Any] = {
-            "base_url": llm_url,
-            "model": llm_model,
-            "strip_reasoning": strip_reasoning,
-        }
+        environment = working_environment(env_file)
+        given = environment.body
+        benchmark = benchmark or environment.benchmark
+        if benchmark_description is None and benchmark == environment.benchmark:
+            benchmark_description = environment.benchmark_description
+        llm = _llm(given, llm_url, llm_model, strip_reasoning)
         llm |= {} if prompt_price is None else {"price": price}
-        body: dict[str, Any] = {
+        scripts = _script_llms(script_llm, llm["base_url"]) or script_llms(environment, llm)
+        target = _scenario(scenario or environment.scenario, benchmark, benchmark_description)
+        caches = {"read": read_cache, "write": write_cache}
+        own = {
             "base_model": base_model,
-            "scenario": _scenario(scenario, benchmark, benchmark_description),
+            "scenario": f"{target}\n\n{THINKING}" if environment.thinks else target,
             **_grading(benchmark, grader),
+            "judge": judge_of(environment, benchmark),
             "llm": llm,
-            "llm_by_role": _llm_by_role(llm_for, llm_url, strip_reasoning),
-            "script_llms": _script_llms(script_llm, llm_url),
-            "answer_cache": {"read": read_cache, "write": write_cache},
-            "budget": budget,
+            "llm_by_role": _llm_by_role(llm_for, llm["base_url"], llm["strip_reasoning"]),
+            "script_llms": scripts,
+            "answer_cache": given.get("answer_cache", {}) | {k: v for k, v in caches.items() if v},
+            "budget": given.get("budget", {}) | budget,
             "training_rows": training_rows,
-            "devices": _devices(devices),
+            "devices": _devices(devices or environment.cards or os.environ.get(CARDS)),
             "branches": branches,
             "parents": parents,
             "seeds": {"most": seeds},
             "acceptance": {"by": accept_by, "above": accept_above},
         }
+        if environment.shown:
+            own["sampling"] = {"max_tokens": ANSWER_TOKENS, **given.get("sampling", {})}
+        body: dict[str, Any] = given | {key: each for key, each in own.items() if each is not None}
+        for warning in environment.warnings:
+            out.note(f"warning: {warning}", "yellow")
         # What is wrong is said before anything is uploaded.
         _checked({**body, "file": "file"})
-        body["file"] = _rows(client, file, benchmark)
-        body["datasets"] = [_dataset(client, given) for given in dataset]
+        if environment.hub_token is not None:
+            os.environ["HF_TOKEN"] = environment.hub_token
+        body["file"] = _rows(client, file, benchmark, environment.folder)
+        body["datasets"] = [_dataset(client, each) for each in dataset or _named(environment)]
         report = Reporting(out.note, lambda label: transfer_bar(out, label))
         ensure_model(client, base_model, report)
         _show(out, client.campaigns.create(_checked(body)))
+
+
+def _llm(
+    given: dict[str, Any], url: str | None, model: str | None, strip_reasoning: bool
+) -> dict[str, Any]:
+    """The LLM of the options, above that of the environment."""
+    options = {"base_url": url, "model": model, "strip_reasoning": strip_reasoning or None}
+    own = {key: value for key, value in options.items() if value is not None}
+    llm: dict[str, Any] = {"strip_reasoning": False, **given.get("llm", {}), **own}
+    if "base_url" not in llm or "model" not in llm:
+        raise typer.BadParameter(
+            "--llm-url and --llm-model are missing, and so are OPENAI_API_BASE or CHAT_MODEL in "
+            "--env-file"
+        )
+    return llm
+
+
+def _named(environment: CampaignEnvironment) -> list[str]:
+    """The data sets of the environment, as options name them."""
+    found = datasets_of(environment)
+    return [name if path is None else f"{name}={path}" for name, path in found.items()]
 
 
 def _show(out: Output, campaign: Campaign) -> None:
@@ -302,14 +376,19 @@ def _named_llm(
     return name, {"model": model, "base_url": f"http{url}" if at else llm_url}
 
 
-def _rows(client: Temper, given: str | None, benchmark: str | None) -> str:
+def _rows(client: Temper, given: str | None, benchmark: str | None, folder: Path | None) -> str:
     """The id of the items' file."""
     if given is not None:
         return _file_id(client, given, FilePurpose.EVALS)
-    published = BENCHMARK_ROWS.get(benchmark or "")
-    if published is None:
+    if benchmark is None:
         raise typer.BadParameter("--file is missing")
-    return client.files.upload(fetch_hub_file(published), FilePurpose.EVALS).id
+    try:
+        rows = rows_of(benchmark, folder)
+    except ValueError as error:
+        raise typer.BadParameter(f"--file is missing: {error}") from error
+    is_of_hub = rows.startswith(HUB_DATASET_PREFIX)
+    path = fetch_hub_file(rows) if is_of_hub else Path(rows)
+    return client.files.upload(path, FilePurpose.EVALS).id
 
 
 def _dataset(client: Temper, given: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """``temper campaign sync``: the logs of campaigns in a store."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,9 +13,17 @@ from temper.cli.gateway import connect
 from temper.cli.output import Output
 from temper.cli.units import size
 from temper.client import Temper
+from temper.formats.campaign_tasks import read_duration
 from temper.settings import load_settings
 from temper.submission.submission import SubmissionError
-from temper.sync.sas_token import RIGHTS_DOWN, RIGHTS_UP, check_token, read_token
+from temper.sync.sas_token import (
+    RIGHTS_DOWN,
+    RIGHTS_UP,
+    check_token,
+    make_token,
+    read_token,
+    write_token,
+)
 from temper.sync.store import LogStore, scheme_of
 from temper.sync.transfer import LogFile, Transferred, fetch, send
 
@@ -24,6 +32,8 @@ app = typer.Typer(help="Copy the logs of campaigns to a store and back.")
 AZURE = frozenset({"az", "abfs", "abfss"})
 LOG = "log/"
 MOST_CAMPAIGNS = 10_000
+CLOCK_SKEW = timedelta(minutes=15)
+"""How much earlier a token begins: a store refuses one that is not valid yet."""
 
 StoreUrl = Annotated[
     str | None,
@@ -63,6 +73,32 @@ def down(
     """Fetch what has changed in the store."""
     out = Output(as_json=False)
     _say(out, fetch(open_store(store, token_file, RIGHTS_DOWN), folder), "fetched")
+
+
+@app.command()
+def token(
+    account: Annotated[str, typer.Option(help="The storage account.")],
+    container: Annotated[str, typer.Option(help="Its container.")],
+    expires: Annotated[str, typer.Option(help="From now: 12h, 7d.")] = "7d",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The file; none: that of TEMPER_CAMPAIGN_STORE_TOKEN_FILE."
+        ),
+    ] = None,
+) -> None:
+    """Make a SAS token of Azure Blob that lists, reads, writes and deletes."""
+    path = output or load_settings().campaign_store_token_file
+    if path is None:
+        raise SubmissionError("no file: give -o, or set TEMPER_CAMPAIGN_STORE_TOKEN_FILE")
+    try:
+        seconds = read_duration(expires)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--expires") from error
+    now = datetime.now(UTC)
+    end = now + timedelta(seconds=seconds)
+    write_token(make_token(account, container, now - CLOCK_SKEW, end), path)
+    Output(as_json=False).note(f"written to {path}; it expires at {end:%Y-%m-%d %H:%M} UTC")
 
 
 def open_store(url: str | None, token_file: Path | None, rights: str) -> LogStore:

@@ -4,17 +4,23 @@ Every key of the published template has its effect on campaigns or is answered w
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dotenv import dotenv_values
+from pydantic import BaseModel
 
 from services.contracts.base import JsonObject
-from services.contracts.campaign_llms import MOST_CALLS_AT_ONCE
+from services.contracts.benchmarks import BENCHMARKS
+from services.contracts.campaign_limits import CampaignBudget, CampaignTimeLimits
+from services.contracts.campaign_llms import CampaignLlm, ScriptLlms
+from services.contracts.campaigns import CreateCampaign
 from temper.submission.submission import SubmissionError
 
+DEFAULT_FILE = Path(".env")
 MAX_FILE_BYTES = 256 * 1024
 LONGEST_EVALUATION_SECONDS = 7 * 86_400
 """What the published default of 0 means for the time limit of a benchmark."""
@@ -44,11 +50,25 @@ class CampaignEnvironment:
     strong_models: list[str] = field(default_factory=list)
     weak_models: list[str] = field(default_factory=list)
     script_calls_at_once: int | None = None
+    judge: dict[str, str] = field(default_factory=dict)
     folder: Path | None = None
     hub_token: str | None = None
     thinks: bool = False
     shown: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+
+def working_environment(path: Path | None) -> CampaignEnvironment:
+    """The settings of ``path``; None: those of ``.env`` in the working folder, if it is one of a
+    campaign, which names a chat model or a key of the loop."""
+    if path is not None:
+        return read_environment(path)
+    try:
+        names = dotenv_values(DEFAULT_FILE, interpolate=False, encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return CampaignEnvironment()
+    is_of_a_campaign = any(name == "CHAT_MODEL" or name.startswith("FT_") for name in names)
+    return read_environment(DEFAULT_FILE) if is_of_a_campaign else CampaignEnvironment()
 
 
 def read_environment(path: Path) -> CampaignEnvironment:
@@ -75,9 +95,12 @@ def read_environment(path: Path) -> CampaignEnvironment:
             environment.warnings.append(f"{key} is unknown and has no effect")
             continue
         try:
-            effect(environment, value.strip())
+            warning = effect(environment, value.strip())
         except ValueError as error:
             raise SubmissionError(f"{path}: {key}: {error}") from error
+        if warning is not None:
+            environment.warnings.append(f"{key} {warning}")
+    _place_judge(environment)
     _warn_of_calls_that_nothing_makes(environment)
     return environment
 
@@ -90,7 +113,8 @@ def mask(key: str, value: str) -> str:
 KNOWN_KEYS: tuple[str, ...]
 """All keys with an effect or a warning."""
 
-_Effect = Callable[[CampaignEnvironment, str], None]
+_Effect = Callable[[CampaignEnvironment, str], str | None]
+"""Sets what a value says; returns a warning, to follow the key."""
 _Read = Callable[[str], Any]
 
 
@@ -99,10 +123,6 @@ def _whole(text: str) -> int:
     if not number.is_integer():
         raise ValueError(f"{text!r} is not a whole number")
     return int(number)
-
-
-def _at_least_one(text: str) -> int:
-    return max(1, _whole(text))
 
 
 def _boolean(text: str) -> bool:
@@ -120,10 +140,6 @@ def _chat_model(text: str) -> str:
 
 def _chat_models(text: str) -> list[str]:
     return [_chat_model(name) for name in _names(text)]
-
-
-def _calls_at_once(text: str) -> int:
-    return min(_at_least_one(text), MOST_CALLS_AT_ONCE)
 
 
 def _names(text: str) -> list[str]:
@@ -148,57 +164,124 @@ def _evaluation_seconds(text: str) -> int:
     return _whole(text) or LONGEST_EVALUATION_SECONDS
 
 
-def _field(*path: str, read: _Read = str) -> _Effect:
-    """Sets a field of the campaign."""
+def _field(
+    *path: str,
+    read: _Read = str,
+    of: type[BaseModel] = CreateCampaign,
+) -> _Effect:
+    """Sets a field of the campaign, within the bounds that the model ``of`` has for it."""
 
-    def effect(environment: CampaignEnvironment, text: str) -> None:
+    def effect(environment: CampaignEnvironment, text: str) -> str | None:
         place = environment.body
         for name in path[:-1]:
             place = place.setdefault(name, {})
-        place[path[-1]] = read(text)
+        place[path[-1]], warning = _clamped(read(text), of, path[-1])
+        return warning
 
     return effect
+
+
+def _clamped(value: Any, of: type[BaseModel], name: str) -> tuple[Any, str | None]:
+    """The value within the bounds of a field, and a warning where it was outside."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value, None
+    low, high = -math.inf, math.inf
+    for limit in of.model_fields[name].metadata:
+        low = max(low, getattr(limit, "ge", low))
+        high = min(high, getattr(limit, "le", high))
+    if low <= value <= high:
+        return value, None
+    bound = low if value < low else high
+    side = "below" if value < low else "above"
+    return bound, f"is {value:g}, {side} {bound:g}, which is used"
 
 
 def _setting(name: str, read: _Read = str) -> _Effect:
     """Sets what tasks leave out."""
 
-    def effect(environment: CampaignEnvironment, text: str) -> None:
+    def effect(environment: CampaignEnvironment, text: str) -> str | None:
         setattr(environment, name, read(text))
+        return None
 
     return effect
 
 
-def _runs(environment: CampaignEnvironment, text: str) -> None:
-    runs = _at_least_one(text)
+def _calls_at_once(environment: CampaignEnvironment, text: str) -> str | None:
+    calls, warning = _clamped(_whole(text), ScriptLlms, "calls_at_once")
+    environment.script_calls_at_once = calls
+    return warning
+
+
+def _runs(environment: CampaignEnvironment, text: str) -> str | None:
+    runs, warning = _clamped(_whole(text), CreateCampaign, "samples_per_item")
     environment.body["samples_per_item"] = runs
     if runs > 1:
         environment.body.setdefault("sampling", {})["temperature"] = SAMPLED_TEMPERATURE
+    return warning
 
 
-def _branches(environment: CampaignEnvironment, text: str) -> None:
+def _branches(environment: CampaignEnvironment, text: str) -> str | None:
     """Loops at once; several keys ask for them, and the most counts."""
-    given = environment.body.get("branches", 1)
-    environment.body["branches"] = max(given, _at_least_one(text))
+    asked, warning = _clamped(_whole(text), CreateCampaign, "branches")
+    environment.body["branches"] = max(environment.body.get("branches", 1), asked)
+    return warning
 
 
-def _steps_at_once(environment: CampaignEnvironment, text: str) -> None:
+def _steps_at_once(environment: CampaignEnvironment, text: str) -> str | None:
     """A number for every step, or a JSON object of numbers by step."""
     given: Any = json.loads(text)
     by_step = given if isinstance(given, dict) else dict.fromkeys(_SHARED_STEPS, given)
     if not all(type(number) is int for number in by_step.values()):
         raise ValueError(f"{text!r} is neither a whole number nor an object of them by step")
-    limits = {step: max(1, by_step[step]) for step in _SHARED_STEPS if step in by_step}
+    limits = {
+        step: _clamped(by_step[step], CreateCampaign, "branches")[0]
+        for step in _SHARED_STEPS
+        if step in by_step
+    }
     environment.body["steps_at_once"] = limits
-    _branches(environment, str(max(by_step.values(), default=1)))
+    return _branches(environment, str(max(by_step.values(), default=1)))
+
+
+def _judge(environment: CampaignEnvironment, text: str) -> str | None:
+    environment.judge["model"] = _chat_model(text)
+    return None
+
+
+def _judge_base(environment: CampaignEnvironment, text: str) -> str | None:
+    environment.judge["base_url"] = text
+    return None
+
+
+def _place_judge(environment: CampaignEnvironment) -> None:
+    """The judge is at the endpoint of the LLM, unless it has one of its own."""
+    if "model" not in environment.judge:
+        return
+    base_url = environment.judge.get("base_url") or environment.body.get("llm", {}).get("base_url")
+    if base_url is None:
+        environment.warnings.append(
+            "FT_JUDGE_MODEL has no effect without FT_JUDGE_API_BASE or OPENAI_API_BASE"
+        )
+        return
+    environment.judge["base_url"] = base_url
+
+
+def judge_of(environment: CampaignEnvironment, benchmark: str | None) -> dict[str, str] | None:
+    """The judge of answers to a benchmark that has one; a warning where it has none."""
+    if "base_url" not in environment.judge or "model" not in environment.judge:
+        return None
+    if benchmark is not None and BENCHMARKS[benchmark].answer_range is not None:
+        return environment.judge
+    warning = f"FT_JUDGE_MODEL has no effect: the grader of {benchmark or 'the rows'} decides"
+    if warning not in environment.warnings:
+        environment.warnings.append(warning)
+    return None
 
 
 def _unless(expected: Callable[[str], bool], why: str) -> _Effect:
     """Warns of any other value."""
 
-    def effect(environment: CampaignEnvironment, text: str) -> None:
-        if not expected(text):
-            environment.warnings.append(why)
+    def effect(_: CampaignEnvironment, text: str) -> str | None:
+        return None if expected(text) else f"has no effect: {why}"
 
     return effect
 
@@ -215,18 +298,16 @@ def _warn_of_calls_that_nothing_makes(environment: CampaignEnvironment) -> None:
 _EFFECTS: Mapping[str, _Effect] = {
     "BACKEND": _unless(
         lambda text: "litellm" in text.lower(),
-        "BACKEND has no effect: campaigns ask any OpenAI-compatible endpoint",
+        "campaigns ask any OpenAI-compatible endpoint",
     ),
     "CHAT_MODEL": _field("llm", "model", read=_chat_model),
-    "CHAT_TEMPERATURE": _field("llm", "temperature", read=float),
-    "CHAT_STREAM": _unless(
-        lambda text: not _boolean(text), "CHAT_STREAM has no effect: answers are read as a whole"
-    ),
-    "CHAT_FREQUENCY_PENALTY": _field("llm", "frequency_penalty", read=float),
-    "CHAT_PRESENCE_PENALTY": _field("llm", "presence_penalty", read=float),
+    "CHAT_TEMPERATURE": _field("llm", "temperature", read=float, of=CampaignLlm),
+    "CHAT_STREAM": _unless(lambda text: not _boolean(text), "answers are read as a whole"),
+    "CHAT_FREQUENCY_PENALTY": _field("llm", "frequency_penalty", read=float, of=CampaignLlm),
+    "CHAT_PRESENCE_PENALTY": _field("llm", "presence_penalty", read=float, of=CampaignLlm),
     "OPENAI_API_BASE": _field("llm", "base_url"),
-    "MAX_RETRY": _field("llm", "attempts", read=_at_least_one),
-    "RETRY_WAIT_SECONDS": _field("llm", "retry_seconds", read=float),
+    "MAX_RETRY": _field("llm", "attempts", read=_whole, of=CampaignLlm),
+    "RETRY_WAIT_SECONDS": _field("llm", "retry_seconds", read=float, of=CampaignLlm),
     "MULTI_PROC_N": _branches,
     "STEP_SEMAPHORE": _steps_at_once,
     "DUMP_CHAT_CACHE": _field("answer_cache", "write", read=_boolean),
@@ -234,7 +315,7 @@ _EFFECTS: Mapping[str, _Effect] = {
     "LOG_LLM_CHAT_CONTENT": _field("log_conversations", read=_boolean),
     "CUDA_VISIBLE_DEVICES": _setting("cards"),
     "FT_FILE_PATH": _setting("folder", lambda text: Path(text).expanduser()),
-    "FT_API_MAX_WORKERS": _setting("script_calls_at_once", _calls_at_once),
+    "FT_API_MAX_WORKERS": _calls_at_once,
     "FT_STRONG_MODELS": _setting("strong_models", _chat_models),
     "FT_WEAK_MODELS": _setting("weak_models", _chat_models),
     "FT_TARGET_BENCHMARK": _setting("benchmark"),
@@ -242,17 +323,25 @@ _EFFECTS: Mapping[str, _Effect] = {
     "FT_USER_TARGET_SCENARIO": _setting("scenario"),
     "FT_DATASET": _setting("datasets", _names),
     "FT_BASE_MODEL": _setting("model"),
-    "FT_FULL_TIMEOUT": _field("time_limits", "training", read=_whole),
-    "FT_DATA_PROCESSING_TIMEOUT": _field("time_limits", "script", read=float),
-    "FT_DEBUG_DATA_PROCESSING_TIMEOUT": _field("time_limits", "debug_script", read=float),
-    "FT_MICRO_BATCH_TIMEOUT": _field("time_limits", "trial", read=float),
-    "FT_BENCHMARK_TIMEOUT": _field("time_limits", "evaluation", read=_evaluation_seconds),
+    "FT_FULL_TIMEOUT": _field("time_limits", "training", read=_whole, of=CampaignTimeLimits),
+    "FT_DATA_PROCESSING_TIMEOUT": _field(
+        "time_limits", "script", read=float, of=CampaignTimeLimits
+    ),
+    "FT_DEBUG_DATA_PROCESSING_TIMEOUT": _field(
+        "time_limits", "debug_script", read=float, of=CampaignTimeLimits
+    ),
+    "FT_MICRO_BATCH_TIMEOUT": _field("time_limits", "trial", read=float, of=CampaignTimeLimits),
+    "FT_BENCHMARK_TIMEOUT": _field(
+        "time_limits", "evaluation", read=_evaluation_seconds, of=CampaignTimeLimits
+    ),
     "FT_BENCHMARK_LIMIT": _field("benchmark_rows", read=_whole),
     "FT_BENCHMARK_NUM_RUNS": _runs,
     "FT_BENCHMARK_PASS_K": _field("pass_k", read=_one_number),
+    "FT_JUDGE_MODEL": _judge,
+    "FT_JUDGE_API_BASE": _judge_base,
     "FT_UPPER_DATA_SIZE_LIMIT": _field("training_rows", read=_whole),
     "FT_DOCKER_ENABLE_CACHE": _field("reuse_data", read=_boolean),
-    "FT_CODER_MAX_LOOP": _field("budget", "coding_attempts", read=_whole),
+    "FT_CODER_MAX_LOOP": _field("budget", "coding_attempts", read=_whole, of=CampaignBudget),
     "FT_FORCE_THINK_TOKEN": _setting("thinks", _boolean),
     "FT_DATA_SAMPLE_COUNT": _field("sample_rows", read=_whole),
     "REASONING_THINK_RM": _field("llm", "strip_reasoning", read=_boolean),
@@ -260,11 +349,13 @@ _EFFECTS: Mapping[str, _Effect] = {
 }
 
 _NO_EMBEDDINGS = "campaigns ask for no embeddings"
-_NO_JUDGE = "the benchmark's grader decides"
+_OWN_KEYS = (
+    "the workers take the key of an endpoint from their own TEMPER_ENDPOINT_KEYS, and it is sent "
+    "nowhere"
+)
 
 _WARNINGS: Mapping[str, str] = {
-    "OPENAI_API_KEY": "the campaigns' worker takes the key of an endpoint from its own "
-    "TEMPER_ENDPOINT_KEYS, and it is sent nowhere",
+    "OPENAI_API_KEY": _OWN_KEYS,
     "EMBEDDING_MODEL": _NO_EMBEDDINGS,
     "EMBEDDING_USE_AZURE": _NO_EMBEDDINGS,
     "DUMP_EMBEDDING_CACHE": _NO_EMBEDDINGS,
@@ -273,10 +364,8 @@ _WARNINGS: Mapping[str, str] = {
     "LOG_FORMAT_CONSOLE": "the log is JSON and Markdown",
     "FT_Coder_CoSTEER_env_type": "scripts run in the sandbox, trainings in their runtime",
     "FT_UPDATE_LLAMA_FACTORY": "versions are locked",
-    "FT_JUDGE_MODEL": _NO_JUDGE,
-    "FT_JUDGE_API_KEY": _NO_JUDGE,
-    "FT_JUDGE_API_BASE": _NO_JUDGE,
-    "FT_JUDGE_RETRY": _NO_JUDGE,
+    "FT_JUDGE_API_KEY": _OWN_KEYS,
+    "FT_JUDGE_RETRY": "a judge is asked again as often as the operator has it",
 }
 
 KNOWN_KEYS = (*_EFFECTS, *_WARNINGS)

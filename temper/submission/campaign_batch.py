@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from services.contracts.benchmark_sources import BENCHMARK_ROWS, describe_benchmark
 from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.campaigns import CreateCampaign
-from temper.formats.campaign_environment import THINKING, CampaignEnvironment
+from temper.formats.campaign_environment import THINKING, CampaignEnvironment, judge_of
 from temper.formats.campaign_tasks import (
     DEFAULT_CARDS,
     DEFAULT_TIMEOUT,
@@ -95,7 +95,7 @@ def _plan(task: CampaignTask, environment: CampaignEnvironment) -> PlannedCampai
     if benchmark not in BENCHMARKS:
         known = ", ".join(sorted(BENCHMARKS))
         raise ValueError(f"benchmark: no benchmark {benchmark!r}; there are {known}")
-    datasets = _datasets(environment)
+    datasets = datasets_of(environment)
     cards = _read_field("gpus", read_cards, _first(task.gpus, environment.cards, DEFAULT_CARDS))
     seconds = _read_field("timeout", read_duration, task.timeout or DEFAULT_TIMEOUT)
     body: dict[str, Any] = deepcopy(environment.body)
@@ -121,17 +121,18 @@ def _plan(task: CampaignTask, environment: CampaignEnvironment) -> PlannedCampai
         "devices": cards or None,
         "sampling": sampling,
         "budget": budget,
-        "script_llms": _script_llms(environment, body["llm"]),
+        "script_llms": script_llms(environment, body["llm"]),
+        "judge": judge_of(environment, benchmark),
     }
     return PlannedCampaign(
         CreateCampaign.model_validate(request),
-        _rows(benchmark, environment.folder),
+        rows_of(benchmark, environment.folder),
         datasets,
         frozenset(cards),
     )
 
 
-def _script_llms(environment: CampaignEnvironment, llm: dict[str, Any]) -> dict[str, Any] | None:
+def script_llms(environment: CampaignEnvironment, llm: dict[str, Any]) -> dict[str, Any] | None:
     """Return the models that data scripts may call, at the endpoint of the LLM, which is the strong
     one by default."""
     if not (environment.strong_models or environment.weak_models):
@@ -172,7 +173,7 @@ def describe_target(scenario: str | None, benchmark: str, description: str | Non
     return f"{scenario}\n\n{asks}" if scenario else asks
 
 
-def _rows(benchmark: str, folder: Path | None) -> str:
+def rows_of(benchmark: str, folder: Path | None) -> str:
     """Return a local file below FT_FILE_PATH/benchmarks, or the published dataset."""
     local = _local(folder, "benchmarks", benchmark, ROW_SUFFIXES)
     if local is not None:
@@ -184,7 +185,7 @@ def _rows(benchmark: str, folder: Path | None) -> str:
     return BENCHMARK_ROWS[benchmark]
 
 
-def _datasets(environment: CampaignEnvironment) -> dict[str, Path | None]:
+def datasets_of(environment: CampaignEnvironment) -> dict[str, Path | None]:
     """Return the datasets of FT_DATASET, else all: a file below FT_FILE_PATH/datasets, or None for
     a registered one. An empty result means all registered ones."""
     folder, names = environment.folder, environment.datasets

@@ -4,8 +4,11 @@ A token is a query string: ``st`` is its start, ``se`` its expiry, ``sp`` its pe
 the signature (Microsoft, "Create a service SAS").
 """
 
+import os
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 from temper.submission.submission import SubmissionError
@@ -13,6 +16,9 @@ from temper.submission.submission import SubmissionError
 MAX_BYTES = 8192
 RIGHTS_UP = "rwlc"
 RIGHTS_DOWN = "rl"
+RIGHTS_MADE = "rwdl"
+ACCOUNT_KEY = "AZURE_STORAGE_ACCOUNT_KEY"
+LONGEST_REASON = 500
 
 _NAMES = {"r": "read", "w": "write", "l": "list", "c": "create"}
 _IMPLIED = {"c": "w"}
@@ -53,6 +59,53 @@ def check_token(token: str, rights: str, now: datetime) -> None:
     ]
     if lacking:
         raise SubmissionError(f"the SAS token lacks permission to {', '.join(lacking)}")
+
+
+def make_token(account: str, container: str, start: datetime, end: datetime) -> str:
+    """Make a token with the rights to list, read, write and delete, for a container.
+
+    With the account's key in AZURE_STORAGE_ACCOUNT_KEY it is signed here. Otherwise whoever is
+    signed in to Azure gets a key of their own for it (a user delegation). Raises
+    `SubmissionError`.
+    """
+    try:
+        blob = import_module("azure.storage.blob")
+        key = os.environ.get(ACCOUNT_KEY)
+        signed_by = {"account_key": key} if key else _delegation(blob, account, start, end)
+        token = blob.generate_container_sas(
+            account,
+            container,
+            permission=blob.ContainerSasPermissions.from_string(RIGHTS_MADE),
+            start=start,
+            expiry=end,
+            protocol="https",
+            **signed_by,
+        )
+    except ImportError as error:
+        raise SubmissionError(f"{error}; the package adlfs brings what is missing") from error
+    except Exception as error:  # the packages raise errors of their own, and of binascii
+        reason = " ".join(str(error).split())[:LONGEST_REASON]
+        raise SubmissionError(f"no SAS token for {account}/{container}: {reason}") from error
+    return str(token)
+
+
+def write_token(token: str, path: Path) -> None:
+    """Write a token for its owner alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(f"{token}\n")
+    partial.replace(path)
+
+
+def _delegation(blob: Any, account: str, start: datetime, end: datetime) -> dict[str, Any]:
+    identity = import_module("azure.identity")
+    service = blob.BlobServiceClient(
+        f"https://{account}.blob.core.windows.net", credential=identity.DefaultAzureCredential()
+    )
+    with service:
+        return {"user_delegation_key": service.get_user_delegation_key(start, end)}
 
 
 def _time(text: str, name: str) -> datetime:

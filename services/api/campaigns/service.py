@@ -15,6 +15,7 @@ from services.contracts.campaign_seeds import SeedScores
 from services.contracts.campaigns import Campaign, CampaignResult, CreateCampaign
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
+from services.contracts.models import RemoteModel
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
 from services.core.ids import new_id
 from services.core.jobs.campaign_steps import REWOUND
@@ -44,6 +45,8 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
     if body.script_llms is not None:
         for llm in body.script_llms.by_model.values():
             check_endpoint(llm, settings.allowed_endpoints, "script_llms")
+    if isinstance(body.judge, RemoteModel):
+        check_endpoint(body.judge, settings.allowed_endpoints, "judge.base_url")
     check_grader(body.grader, settings)
     return create_job(
         session,

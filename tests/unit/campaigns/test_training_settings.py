@@ -16,6 +16,17 @@ def test_arguments_are_kept_under_their_names() -> None:
     assert settings.notes == []
 
 
+def test_another_stage_is_noted() -> None:
+    assert read_settings("stage: sft\n").notes == []
+    assert read_settings("stage: dpo\n").notes == ["stage 'dpo': campaigns train with sft only"]
+
+
+def test_the_last_of_two_values_counts() -> None:
+    settings = read_settings("learning_rate: 1.0e-4\nlearning_rate: 2.0e-4\n")
+
+    assert settings.hyperparameters.llamafactory["learning_rate"] == 2e-4
+
+
 def test_unknown_and_managed_arguments_are_dropped_with_a_note() -> None:
     settings = read_settings("lerning_rate: 0.1\noutput_dir: /tmp/here\n")
 

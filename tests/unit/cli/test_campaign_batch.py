@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from services.contracts.benchmark_sources import describe_benchmark
 from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.campaign_llms import MOST_CALLS_AT_ONCE
+from services.contracts.models import RemoteModel
 from temper.cli.main import main
 from temper.formats.campaign_environment import KNOWN_KEYS, CampaignEnvironment, read_environment
 from temper.formats.campaign_tasks import CampaignTask, read_cards, read_duration, read_tasks
@@ -20,6 +21,8 @@ from temper.submission.submission import SubmissionError
 from tests.unit.cli.conftest import ScriptedServer
 
 TEMPLATE = Path(__file__).parent / "rdagent_template.env"
+PUBLISHED = Path(__file__).parent / "published.env"
+"""The template with the values that it is published with."""
 EVERY_KEY = [
     "BACKEND",
     "CHAT_MODEL",
@@ -191,6 +194,63 @@ def test_the_published_template_starts_a_batch(folder: Path) -> None:
         ["gpt-5-mini"],
     ]
     assert llms.calls_at_once == 10
+
+
+def test_every_published_value_is_taken(folder: Path) -> None:
+    text = PUBLISHED.read_text().replace("# FT_JUDGE", "FT_JUDGE")
+    path = folder / "published.env"
+    path.write_text(text.replace("/path/to/your/finetune/workspace", str(folder)))
+
+    given = read_environment(path)
+    (planned,) = plan_campaigns([task(benchmark=None)], given)
+
+    request = planned.request
+    assert (request.llm.model, request.llm.temperature) == ("gpt-5.2", 1)
+    assert (request.llm.attempts, request.llm.retry_seconds) == (100, 5)
+    assert (request.branches, request.steps_at_once) == (16, {"coding": 1, "running": 1})
+    assert request.scenario.startswith("I need to enhance the model's performance")
+    assert request.judge == RemoteModel(base_url=request.llm.base_url, model="gpt-5.1")
+    assert request.script_llms is not None
+    assert [each.model for each in request.script_llms.strong] == ["gpt-5", "gpt-5.1"]
+    warned = " ".join(given.warnings)
+    assert "MAX_RETRY is 12000, above 100, which is used" in warned
+    assert "FT_API_MAX_WORKERS is 1000, above 256, which is used" in warned
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("CHAT_TEMPERATURE", "9"), ("RETRY_WAIT_SECONDS", "-1"), ("MULTI_PROC_N", "1000")),
+        *(("FT_CODER_MAX_LOOP", "0"), ("FT_DATA_SAMPLE_COUNT", "99"), ("MAX_RETRY", "0")),
+        *(("FT_DATA_PROCESSING_TIMEOUT", "1e9"), ("FT_UPPER_DATA_SIZE_LIMIT", "0")),
+        *(("FT_BENCHMARK_NUM_RUNS", "5000"), ("CHAT_FREQUENCY_PENALTY", "-3")),
+    ],
+)
+def test_a_value_out_of_bounds_is_clamped_with_a_warning(
+    folder: Path, key: str, value: str
+) -> None:
+    given = environment(folder, **{key: value})
+
+    assert any(each.startswith(f"{key} is ") for each in given.warnings)
+    plan_campaigns([task()], given)
+
+
+def test_the_last_of_two_values_counts(folder: Path) -> None:
+    path = folder / "twice.env"
+    path.write_text("CHAT_MODEL=first\nCHAT_MODEL=last\n")
+
+    assert read_environment(path).body["llm"]["model"] == "last"
+
+
+def test_a_judge_without_a_benchmark_that_asks_it_is_warned_of(folder: Path) -> None:
+    given = environment(folder, FT_JUDGE_MODEL="gpt-5.1", FT_JUDGE_API_BASE="http://10.0.0.1/v1")
+
+    (planned,) = plan_campaigns([task(benchmark="gsm8k")], given)
+
+    assert planned.request.judge is None
+    assert any(
+        "FT_JUDGE_MODEL has no effect: the grader of gsm8k" in each for each in given.warnings
+    )
 
 
 def test_data_scripts_ask_at_the_endpoint_of_their_task(folder: Path) -> None:

@@ -203,6 +203,80 @@ def test_a_path_goes_back_to_a_step_of_a_campaign(gateway: ScriptedServer) -> No
     assert rewound == {"loop": 2, "step": "coding"}
 
 
+ENVIRONMENT = """
+CHAT_MODEL=first
+CHAT_MODEL=openai/strong
+OPENAI_API_BASE=http://127.0.0.1:4000/v1
+MAX_RETRY=12000
+FT_TARGET_BENCHMARK=aime25
+FT_USER_TARGET_SCENARIO="I need the model's help."
+FT_FILE_PATH=.
+FT_UPPER_DATA_SIZE_LIMIT=700
+FT_WEAK_MODELS='["small"]'
+FT_JUDGE_MODEL=judge
+MULTI_PROC_N=2
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--env-file", "own.env"]])
+def test_the_base_model_alone_starts_what_the_environment_says(
+    gateway: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+) -> None:
+    for kind, name in (("benchmarks", "aime25"), ("datasets", "sums")):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / f"{name}.jsonl").write_text('{"prompt": "1+1", "gold": "2"}\n')
+    (tmp_path / (options[-1] if options else ".env")).write_text(ENVIRONMENT)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+
+    assert start(*options) == 0
+
+    body = sent(gateway)
+    assert (body["llm"]["model"], body["llm"]["base_url"]) == ("strong", URL)
+    assert body["llm"]["attempts"] == 100
+    assert body["benchmark"] == "aime25"
+    assert body["scenario"].startswith("I need the model's help.")
+    assert body["training_rows"] == 700
+    assert (body["branches"], body["devices"]) == (2, [0, 1])
+    assert body["judge"] == {"base_url": URL, "model": "judge"}
+    assert body["script_llms"]["weak"][0]["model"] == "small"
+    assert [each["name"] for each in body["datasets"]] == ["sums"]
+
+
+def test_options_are_above_the_environment(gateway: ScriptedServer, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(ENVIRONMENT)
+    options = ["--scenario", "Sums.", "--benchmark", "gsm8k", "--file", "items.jsonl"]
+
+    assert start(*options, "--llm-model", "other", "--branches", "3", "--training-rows", "9") == 0
+
+    body = sent(gateway)
+    assert (body["llm"]["model"], body["llm"]["base_url"]) == ("other", URL)
+    assert (body["benchmark"], body["branches"], body["training_rows"]) == ("gsm8k", 3, 9)
+    assert body["scenario"].startswith("Sums.")
+    assert body.get("judge") is None, "no judge is asked for gsm8k"
+
+
+def test_a_file_of_compose_is_not_read(gateway: ScriptedServer, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TEMPER_API_PORT=1\nHF_TOKEN=x\n")
+
+    assert start("--scenario", "Sums.", "--file", "items.jsonl") == 2
+
+
+@pytest.mark.parametrize("flags", [["--checkout", "False"], ["--checkout=false"]])
+def test_flags_take_values_as_published(gateway: ScriptedServer, flags: list[str]) -> None:
+    assert start("--path", "campaign-1/2", *flags) == 0
+
+    assert sent(gateway, "/v1/campaigns/campaign-1/fork")["loop"] == 2
+
+
+def test_a_flag_may_be_true(gateway: ScriptedServer) -> None:
+    assert start("--path", "campaign-1/2", "--checkout", "True") == 0
+
+    assert sent(gateway, "/v1/campaigns/campaign-1/rewind")["loop"] == 2
+
+
 def test_without_checkout_a_new_campaign_begins_there(gateway: ScriptedServer) -> None:
     assert start("--path", "campaign-1/2", "--no-checkout", "--loop-n", "7") == 0
 

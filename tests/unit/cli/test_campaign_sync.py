@@ -1,5 +1,6 @@
 """Logs of campaigns in a store: only what changed, and no token that cannot work."""
 
+import base64
 import contextlib
 import socket
 import subprocess
@@ -16,7 +17,7 @@ from fastapi.responses import JSONResponse
 from infra.testing.azurite import PROGRAM
 from temper.cli.main import main
 from temper.submission.submission import SubmissionError
-from temper.sync.sas_token import RIGHTS_DOWN, RIGHTS_UP, check_token
+from temper.sync.sas_token import RIGHTS_DOWN, RIGHTS_UP, check_token, read_token
 from temper.sync.store import MANIFEST, LogStore
 from temper.sync.transfer import LogFile, fetch, send
 from tests.support.processes import free_port
@@ -231,3 +232,22 @@ def test_azure_blob_takes_logs_by_a_sas_token(tmp_path: Path) -> None:
         forged = sas("rwdl", 1).replace("sig=", "sig=A")
         with pytest.raises(SubmissionError, match="cannot be read"):
             LogStore("az://logs/team", connection(endpoint, forged)).check()
+
+
+def test_a_token_is_made_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"k" * 64).decode())
+    path = tmp_path / "secrets" / "token"
+    arguments = ["--account", "acme", "--container", "logs", "-o", str(path)]
+
+    assert main(["campaign", "sync", "token", *arguments, "--expires", "2d"]) == 0
+
+    made = read_token(path)
+    now = datetime.now(UTC)
+    check_token(made, RIGHTS_UP, now)
+    check_token(made, "d", now + timedelta(days=1, hours=23))
+    with pytest.raises(SubmissionError, match="expired"):
+        check_token(made, RIGHTS_DOWN, now + timedelta(days=2, hours=1))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert made not in capsys.readouterr().err

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from services.campaigns.kept_answer import KeptAnswer
 from services.contracts.batches import BatchEndpoint, BatchOutput, BatchResponse
+from services.contracts.graders import ExactGrader
 from services.contracts.multi_turn import MultiTurn
 from services.contracts.prompt_batches import PromptEndpoint
 from services.contracts.rewards import JudgeReward
@@ -120,8 +121,9 @@ def served() -> Iterator[Callable[[int, bytes], None]]:
 
 
 async def evaluated(folder: Path) -> None:
-    unvalidated: dict[str, Any] = {"sampling": Sampling(max_tokens=8), "chat_template_kwargs": {}}
-    spec = BenchmarkSpec.model_construct(None, **unvalidated)
+    spec = BenchmarkSpec(
+        samples=folder, grader=ExactGrader(type="exact"), sampling=Sampling(max_tokens=8)
+    )
     sample = EvaluationSample(0, (), (), {})
     async with client() as chat:
         outcome = await Endpoint(chat, "m", spec).ask(REQUEST.messages, sample)
@@ -157,8 +159,10 @@ async def batched(folder: Path) -> None:
 
 async def prompted(folder: Path) -> None:
     endpoint = PromptEndpoint(base_url=URL, model="m")
-    limits: dict[str, Any] = {"concurrency": 1, "timeout_seconds": 9.0, "patience_seconds": 9.0}
-    async with endpoints.EndpointPool([endpoint], lambda _: None, **limits) as pool:
+    pool = endpoints.EndpointPool(
+        [endpoint], lambda _: None, concurrency=1, timeout_seconds=9.0, patience_seconds=9.0
+    )
+    async with pool:
         try:
             row = _answered(0, await pool.ask({"messages": REQUEST.messages}))
         except endpoints.Unanswered as unanswered:
