@@ -9,7 +9,7 @@ from services.api.jobs.view import state_fields
 from services.api.models.service import resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied
-from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.jobs import JobKind
 from services.contracts.serving import CreateServing, DeployModel, Serving, ServingResult
 from services.core.artifacts import Artifacts
 from services.core.db.engine import advisory_lock
@@ -19,6 +19,7 @@ from services.core.jobs.queues import SERVE
 from services.core.jobs.store import create_job, request_cancel
 from services.core.jobs.workers import live_workers
 from services.core.registry import ResolvedModel
+from services.core.servings import loaded_model, serving_of
 from services.inference.relay_protocol import keep_warm
 
 
@@ -29,24 +30,6 @@ def resolve_servable(session: Session, name: str, settings: ApiSettings) -> Reso
     if model.value_head is not None:
         raise InvalidRequest(f"{name!r} is a reward model, which generates no text", param="model")
     return model
-
-
-def loaded_model(model: ResolvedModel) -> str:
-    """Name of the model that the engine loads: the model itself, or the base of an adapter."""
-    return model.id if model.adapter is None or model.needs_own_engine else model.base
-
-
-def serving_of(session: Session, loaded: str) -> Job | None:
-    """The unfinished serving of a loaded model, or else the last finished one."""
-    query = (
-        select(JobRow)
-        .where(JobRow.kind == JobKind.SERVE, JobRow.request["model"].as_string() == loaded)
-        .order_by(JobRow.seq.desc())
-    )
-    final = [status.value for status in JobStatus if status.is_final]
-    row = session.scalar(query.where(JobRow.status.not_in(final)).limit(1))
-    row = row or session.scalar(query.limit(1))
-    return job_from_row(row) if row is not None else None
 
 
 def start_serving(session: Session, model: ResolvedModel, body: DeployModel) -> Job:

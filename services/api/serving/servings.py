@@ -8,10 +8,8 @@ from sqlalchemy.orm import Session
 
 from services.api.serving.service import (
     check_devices,
-    loaded_model,
     lock_serving,
     resolve_servable,
-    serving_of,
     start_on_request,
 )
 from services.api.settings import ApiSettings
@@ -24,6 +22,7 @@ from services.core.embedding_models import computes_embeddings
 from services.core.jobs.job import Job
 from services.core.jobs.store import get_job
 from services.core.registry import ResolvedModel
+from services.core.servings import loaded_model, serving_of
 from services.inference.relay_protocol import (
     EMBEDDINGS,
     RelayEndpoint,

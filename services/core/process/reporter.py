@@ -21,7 +21,8 @@ RESULT = "result.json"
 PAUSED = "paused"
 """The status in the result of a child that paused."""
 NEEDS_DEVICE = "needs_device"
-"""In the result of a validation: whether the work needs a device; true if missing."""
+"""In the result of a validation: whether the work needs a device; true if missing. As the code of a
+failure: the job was begun without a device, and needs one to go on."""
 
 
 class Reporter:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sqlalchemy.orm import Session
 
@@ -48,6 +48,16 @@ class Handler(Protocol):
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Return the part of a successful result to store; runs in the job's last transaction."""
+        ...
+
+
+@runtime_checkable
+class ChecksInput(Protocol):
+    """A handler that checks a valid job again before it waits for a device."""
+
+    def needs_device(self, session: Session, job: Job, result: dict[str, Any]) -> bool:
+        """Whether the work needs a device, from the validation's result; runs in the transaction
+        that queues the job. Raises the `TemperError` that fails it."""
         ...
 
 

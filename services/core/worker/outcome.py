@@ -23,7 +23,7 @@ from services.core.jobs.reconcile import give_up_claim, wake_waiting_queues
 from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.process.reporter import NEEDS_DEVICE, PAUSED, RESULT
 from services.core.tracking.tracker import End
-from services.core.worker.handler import Handler
+from services.core.worker.handler import ChecksInput, Handler
 from services.core.worker.reports import open_child_file
 from services.core.worker.stalls import Stall
 
@@ -122,7 +122,9 @@ def settle(
     elif cancelled:
         move_job(session, job, JobStatus.CANCELLED, "Cancelled", phase=None)
     elif done:
-        _queue(session, job, child_exit.result or {})
+        _queue(session, job, handler, child_exit.result or {})
+    elif _lacks_device(child_exit) and job.gpus == REMOTE_SLOT:
+        _requeue_for_device(session, job)
     elif child_exit.overdue and not _reported_failure(child_exit):
         fail_job(session, job, deadline_error(job))
     elif child_exit.stall is not None:
@@ -170,14 +172,17 @@ def _release_devices(session: Session, job: Job) -> None:
         wake_waiting_queues(session, older_than_seconds=0.0)
 
 
-def _queue(session: Session, job: Job, validation: dict[str, Any]) -> None:
+def _queue(session: Session, job: Job, handler: Handler, validation: dict[str, Any]) -> None:
     """Queue a job whose files are valid; reports and losses are counted from zero for the work.
 
-    It waits for no device when the validation says that the work needs none.
+    It waits for no device when the validation or the handler says that the work needs none.
     """
+    needs_device = validation.get(NEEDS_DEVICE) is not False
+    if isinstance(handler, ChecksInput):
+        needs_device = handler.needs_device(session, job, validation) and needs_device
     fresh: dict[str, Any] = {"reports_offset": 0, "losses": 0, "progress": 0}
     fresh |= {"step": None, "total_steps": None}
-    if validation.get(NEEDS_DEVICE) is False and job.devices is None:
+    if not needs_device and job.devices is None:
         fresh["gpus"] = REMOTE_SLOT
     if job.pause_requested_at is not None:
         message = "Files are valid; job paused"
@@ -185,6 +190,18 @@ def _queue(session: Session, job: Job, validation: dict[str, Any]) -> None:
         return
     message = "Files are valid; job queued"
     move_job(session, job, JobStatus.QUEUED, message, phase=None, **fresh)
+    add_wake_up(session, job.queue)
+
+
+def _lacks_device(child_exit: ChildExit) -> bool:
+    """Whether the work was begun without a device and needs one to go on."""
+    error = (child_exit.result or {}).get("error")
+    return isinstance(error, dict) and error.get("code") == NEEDS_DEVICE
+
+
+def _requeue_for_device(session: Session, job: Job) -> None:
+    message = "What answered without a device has ended; the job goes on with one"
+    move_job(session, job, JobStatus.QUEUED, message, phase=None, gpus=job.request.get("gpus"))
     add_wake_up(session, job.queue)
 
 

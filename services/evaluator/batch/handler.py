@@ -7,14 +7,15 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from services.contracts.batches import WINDOW_SECONDS, BatchEndpoint, BatchResult, CreateBatch
-from services.contracts.errors import InvalidRequest
+from services.contracts.engine import VllmOptions
+from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.models import RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.embedding_models import computes_embeddings
 from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
-from services.core.registry import get_source_file
+from services.core.jobs.job import REMOTE_SLOT, Job
+from services.core.registry import ResolvedModel, get_source_file, resolve_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
@@ -22,6 +23,7 @@ from services.evaluator.batch.requests import read_requests
 from services.evaluator.batch.spec import SPEC, BatchFileSpec, BatchSpec
 from services.evaluator.models import endpoint_key, model_of
 from services.evaluator.serving import LocalModel, RemoteEndpoint
+from services.evaluator.warm_serving import WarmServing, ended_serving, warm_serving
 
 BATCH_CHILD = "services.evaluator.batch.child"
 VALIDATION_CHILD = "services.evaluator.batch.validation"
@@ -47,6 +49,39 @@ class BatchHandler:
         )
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
+    def needs_device(self, session: Session, job: Job, result: dict[str, Any]) -> bool:
+        """Whether no running serving answers for the batch's model, which must exist."""
+        request = CreateBatch.model_validate(job.request)
+        if request.base_url is not None:
+            return False
+        model = self._resolved(session, str(result["model"]))
+        _check_task(model.weights.path, model.id, request.endpoint)
+        has_own_settings = request.engine != VllmOptions() or request.gpus is not None
+        if has_own_settings or job.devices is not None:
+            return True
+        return warm_serving(session, model, Artifacts(self._settings.home)) is None
+
+    def _resolved(self, session: Session, name: str) -> ResolvedModel:
+        settings, artifacts = self._settings, Artifacts(self._settings.home)
+        try:
+            return resolve_model(
+                session, name, settings.models_folder, artifacts, settings.trusted_models
+            )
+        except NotFound as error:
+            raise NotFound(error.message, param="input_file_id", code=error.code) from error
+
+    def _asked(
+        self, session: Session, job: Job, request: CreateBatch, name: str
+    ) -> LocalModel | RemoteEndpoint | WarmServing:
+        """What answers the batch: a remote server, a running serving, or an engine of its own."""
+        if request.base_url is not None:
+            return RemoteEndpoint(base_url=request.base_url, model=name)
+        if job.gpus == REMOTE_SLOT:
+            artifacts = Artifacts(self._settings.home)
+            serving = warm_serving(session, self._resolved(session, name), artifacts)
+            return serving or ended_serving(artifacts.job(job.id))
+        return model_of(session, name, request.engine, self._settings)
+
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
         """Send the requests."""
         request = CreateBatch.model_validate(claim.job.request)
@@ -59,8 +94,7 @@ class BatchHandler:
             model: str | RemoteModel = name
             if request.base_url is not None:
                 model = RemoteModel(base_url=request.base_url, model=name)
-            asked = model_of(session, model, request.engine, settings)
-            _check_task(asked, name, request.endpoint)
+            asked = self._asked(session, claim.job, request, name)
             spec = BatchSpec(
                 model=asked,
                 model_name=name,
@@ -79,11 +113,9 @@ class BatchHandler:
         return BatchResult.model_validate(result).model_dump(mode="json")
 
 
-def _check_task(model: LocalModel | RemoteEndpoint, name: str, endpoint: BatchEndpoint) -> None:
+def _check_task(folder: Path | None, name: str, endpoint: BatchEndpoint) -> None:
     """Raise `InvalidRequest` for a registered model that cannot answer requests to ``endpoint``."""
-    if isinstance(model, RemoteEndpoint):
-        return
-    embeds = computes_embeddings(model.path)
+    embeds = computes_embeddings(folder)
     if embeds is not None and embeds != (endpoint is BatchEndpoint.EMBEDDINGS):
         does = "computes embeddings" if embeds else "generates text"
         raise InvalidRequest(f"{name!r} {does}: it answers no {endpoint}", param="endpoint")

@@ -1,7 +1,7 @@
 """The server that answers a batch: a vLLM server of the job, or a remote one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from services.contracts.batches import BatchEndpoint
 from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serving import LocalModel, served
+from services.evaluator.warm_serving import WarmServing
 from services.inference.chat_answers import read_items
 from services.inference.clients.chat import LARGEST_ANSWER
 from services.inference.clients.json_service import JsonService, ServiceAnswer
@@ -50,10 +51,12 @@ def open_server(spec: BatchSpec, context: ChildContext) -> AbstractAsyncContextM
     """The server of the batch, ready inside the block.
 
     Entering raises ``JobFailed`` with the code ``engine_start_failed`` when a registered model
-    cannot be served.
+    cannot be served, and ``needs_device`` when the serving that answers it has ended.
     """
     if isinstance(spec.model, LocalModel):
         return _local(spec.model, spec, context)
+    if isinstance(spec.model, WarmServing):
+        return _warm(spec.model, spec)
     return _remote(str(spec.model.base_url), spec, context)
 
 
@@ -80,7 +83,26 @@ async def _local(
         yield BatchServer(service, _path(spec), _reader(spec.endpoint), name, stops, server.watch)
 
 
-def _service(base_url: str, api_key: str | None, spec: BatchSpec) -> JsonService:
+@asynccontextmanager
+async def _warm(serving: WarmServing, spec: BatchSpec) -> AsyncIterator[BatchServer]:
+    endpoint = serving.endpoint()
+    url, headers = f"{endpoint.url}/v1", serving.headers
+    embeds = spec.endpoint is BatchEndpoint.EMBEDDINGS
+    stops = () if embeds else tuple(serving.stop_token_ids)
+    async with _service(url, endpoint.secret, spec, headers, direct=True) as service:
+        yield BatchServer(
+            service, _path(spec), _reader(spec.endpoint), spec.model_name, stops, serving.watch
+        )
+
+
+def _service(
+    base_url: str,
+    api_key: str | None,
+    spec: BatchSpec,
+    headers: Mapping[str, str] | None = None,
+    *,
+    direct: bool = False,
+) -> JsonService:
     return JsonService(
         base_url.rstrip("/"),
         api_key,
@@ -89,6 +111,8 @@ def _service(base_url: str, api_key: str | None, spec: BatchSpec) -> JsonService
         connections=spec.max_concurrency,
         largest_answer=LARGEST_ANSWER,
         adapts=True,
+        headers=headers,
+        direct=direct,
     )
 
 

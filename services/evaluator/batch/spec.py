@@ -9,6 +9,7 @@ from services.contracts.batches import BatchEndpoint
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint
+from services.evaluator.warm_serving import WarmServing
 
 SPEC = "spec.json"
 
@@ -26,7 +27,7 @@ class BatchSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
-    model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
+    model: Annotated[LocalModel | RemoteEndpoint | WarmServing, Field(discriminator="type")]
     model_name: str = Field(description="The model as the requests name it.")
     requests: Path
     endpoint: BatchEndpoint

@@ -1,35 +1,46 @@
 """How the jobs that serve a model are told of it."""
 
+import asyncio
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
-from services.contracts.batches import CreateBatch
-from services.contracts.errors import InvalidRequest
+from services.contracts.batches import BatchOutput, BatchResult, CreateBatch
+from services.contracts.errors import InvalidRequest, JobFailed, NotFound
 from services.contracts.evaluations import CreateEvaluation
-from services.contracts.jobs import JobKind, JobRequest
+from services.contracts.jobs import JobKind, JobRequest, JobStatus
 from services.contracts.models import Lineage
 from services.contracts.rollouts import CreateRollout
 from services.contracts.serving import CreateServing
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.db.tables import FileRow, ModelRow
+from services.core.db.tables import FileRow, JobRow, ModelRow
 from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import EVALUATION
+from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
+from services.core.jobs.queues import EVALUATION, SERVE
 from services.core.jobs.store import create_job
+from services.core.operator_environment import OperatorEnvironment
+from services.core.process.reporter import NEEDS_DEVICE, Reporter
 from services.core.process.runtimes import RuntimeMissing
 from services.core.worker.settings import WorkerSettings
+from services.datasets.append_log import read_records
+from services.evaluator.batch.child import send_batch
 from services.evaluator.batch.handler import BatchHandler
+from services.evaluator.batch.spec import BatchSpec
+from services.evaluator.child_process import ChildContext
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.rollout.handler import RolloutHandler
 from services.evaluator.serve.handler import ServeHandler
 from services.evaluator.serving import LocalModel
+from services.inference.relay_protocol import RelayEndpoint, publish_endpoint, withdraw_endpoint
 from tests.support.stand_in_runtime import add_runtime
+from tests.unit.evaluator.chat_server import ChatServer, Reply
 
 REQUEST = {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions"}
 JOBS: dict[JobKind, tuple[Callable[[WorkerSettings], Any], type[JobRequest], dict[str, Any]]] = {
@@ -176,20 +187,107 @@ def test_a_batch_asks_a_model_for_what_it_does(
 ) -> None:
     config = {"architectures": [architecture]}
     (settings.home / "models" / "base" / "config.json").write_text(json.dumps(config))
-    line = {**REQUEST, "url": endpoint, "body": {"model": "base", "input": "a", "prompt": "a"}}
-    Artifacts(settings.home).file("file-1").write_text(f"{json.dumps(line)}\n")
-    request = CreateBatch.model_validate({**JOBS[JobKind.BATCH][2], "endpoint": endpoint})
-    with database.write() as session:
-        job = create_job(session, NewJob.of(JobKind.BATCH, "job", EVALUATION, request, 0))
-    folder = settings.home / "jobs" / job.id
-    folder.mkdir(parents=True)
-    claim = Claim(job, ClaimStage.WORK, ("cpu-host-0",))
+    job = batch_job(database, endpoint=endpoint)
 
     if refusal is not None:
         with pytest.raises(InvalidRequest, match=refusal):
-            BatchHandler(settings).work(database, claim, folder)
-        return
-    BatchHandler(settings).work(database, claim, folder)
+            needs_device(database, settings, job)
+    else:
+        assert needs_device(database, settings, job)
 
-    spec = json.loads((folder / "spec.json").read_bytes())
-    assert spec["endpoint"] == endpoint
+
+def batch_job(database: Database, **fields: Any) -> Job:
+    request = CreateBatch.model_validate({**JOBS[JobKind.BATCH][2], **fields})
+    with database.write() as session:
+        return create_job(session, NewJob.of(JobKind.BATCH, "job", EVALUATION, request, None))
+
+
+def needs_device(
+    database: Database, settings: WorkerSettings, job: Job, model: str = "base"
+) -> bool:
+    """What the handler says of a valid batch for a model."""
+    with database.read() as session:
+        return BatchHandler(settings).needs_device(session, job, {"model": model})
+
+
+def serving(database: Database, settings: WorkerSettings, url: str | None) -> Path:
+    """The folder of a serving of the base that runs, with the address of its relay."""
+    request = CreateServing(model="base")
+    with database.write() as session:
+        job = create_job(session, NewJob.of(JobKind.SERVE, "serve", SERVE, request, None))
+        row = session.scalars(select(JobRow).where(JobRow.id == job.id)).one()
+        row.status = JobStatus.RUNNING.value
+    folder = settings.home / "jobs" / job.id
+    folder.mkdir(parents=True)
+    if url is not None:
+        publish_endpoint(folder, RelayEndpoint(epoch=job.epoch, url=url, secret="s"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "fields", "needed"),
+    [
+        ("http://127.0.0.1:9", "base", {}, False),
+        ("http://127.0.0.1:9", "applied", {}, False),
+        (None, "base", {}, True),  # its engine is starting
+        ("http://127.0.0.1:9", "merged", {}, True),  # another engine serves it
+        ("http://127.0.0.1:9", "base", {"engine": {"max_model_len": 99}}, True),
+        ("http://127.0.0.1:9", "base", {"gpus": 1}, True),
+    ],
+)
+def test_a_batch_needs_no_device_where_a_serving_of_its_model_runs(
+    database: Database,
+    settings: WorkerSettings,
+    url: str | None,
+    model: str,
+    fields: dict[str, Any],
+    needed: bool,
+) -> None:
+    serving(database, settings, url)
+
+    assert needs_device(database, settings, batch_job(database, **fields), model) is needed
+
+
+def test_a_model_that_does_not_exist_fails_a_batch_before_it_waits_for_a_device(
+    database: Database, settings: WorkerSettings
+) -> None:
+    with pytest.raises(NotFound, match="nobody") as refused:
+        needs_device(database, settings, batch_job(database), "nobody")
+
+    assert refused.value.param == "input_file_id"
+
+
+def test_a_batch_goes_through_the_relay_and_asks_for_a_device_once_that_has_ended(
+    database: Database, settings: WorkerSettings
+) -> None:
+    body = {"model": "base", "messages": [{"role": "user", "content": "1+2="}]}
+    lines = [{**REQUEST, "custom_id": str(number), "body": body} for number in range(3)]
+    content = "".join(f"{json.dumps(line)}\n" for line in lines)
+    Artifacts(settings.home).file("file-1").write_text(content)
+    job = replace(batch_job(database), gpus=REMOTE_SLOT)
+    folder = settings.home / "jobs" / job.id
+    folder.mkdir(parents=True)
+
+    def relayed(prompt: str, times: int) -> Reply:
+        if times == 3:
+            withdraw_endpoint(relay)
+        return Reply("3", hold=times == 3)
+
+    def attempt() -> BatchResult:
+        BatchHandler(settings).work(database, Claim(job, ClaimStage.WORK, ("remote",)), folder)
+        spec = BatchSpec.model_validate_json((folder / "spec.json").read_bytes())
+        assert b"secret" not in (folder / "spec.json").read_bytes()
+        context = ChildContext(folder, Reporter(folder), OperatorEnvironment(), None)
+        return asyncio.run(send_batch(spec, context))
+
+    with ChatServer(relayed) as server:
+        relay = serving(database, settings, server.url.removesuffix("/v1"))
+        with pytest.raises(JobFailed) as ended:
+            attempt()
+        assert ended.value.code == NEEDS_DEVICE
+        assert server.authorizations == {"Bearer s"}
+        assert len(list(read_records(folder / "output.jsonl", BatchOutput))) == 2
+        with pytest.raises(JobFailed) as ended:
+            attempt()
+        assert ended.value.code == NEEDS_DEVICE
+        assert server.asked.total() == 3

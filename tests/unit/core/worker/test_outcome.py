@@ -14,10 +14,11 @@ from services.core.db.engine import Database
 from services.core.jobs.claims import Claim, Claimant
 from services.core.jobs.devices import HostDevices, free_devices
 from services.core.jobs.events import events_before
-from services.core.jobs.job import Job
+from services.core.jobs.job import REMOTE_SLOT, Job
 from services.core.jobs.pause import request_pause
 from services.core.jobs.reconcile import MAX_LOSSES
 from services.core.jobs.store import request_cancel
+from services.core.process.reporter import NEEDS_DEVICE
 from services.core.worker.outcome import MAX_RESULT_BYTES, ChildExit, read_result, settle, succeeded
 from services.core.worker.reports import CheckpointReport, record_reports
 from tests.unit.core.jobs.machine import (
@@ -415,3 +416,52 @@ def test_a_result_is_sanitized_for_the_database(tmp_path: Path) -> None:
         "text": "a\ufffd?",
         "n": None,
     }
+
+
+class Checking(Handler):
+    """Checks a valid job before it waits for a device."""
+
+    def needs_device(self, _session: Session, job: Job, _result: dict[str, Any]) -> bool:
+        if job.request["model"] == "nobody":
+            raise JobFailed("there is no model 'nobody'")
+        return False
+
+
+def test_a_handler_may_spare_a_valid_job_its_device(database: Database) -> None:
+    new_job(database, gpus=None)
+    held = try_claim_validation(database, cpu_worker())
+    assert held is not None
+    with database.write() as session:
+        settle(session, held, Checking(), ending({"status": "succeeded"}), 0.0)
+
+    job = read(database, held.job.id)
+    assert (job.status, job.gpus) == (JobStatus.QUEUED, REMOTE_SLOT)
+
+
+def test_a_job_that_began_without_a_device_goes_on_with_one(database: Database) -> None:
+    new_job(database, gpus=None, asked={"gpus": 2})
+    validating = try_claim_validation(database, cpu_worker())
+    assert validating is not None
+    with database.write() as session:
+        settle(session, validating, Checking(), ending({"status": "succeeded"}), 0.0)
+    host = HostDevices("host", (), 0, (), 1)
+    held = claim(database, Claimant("host:b", host, 60.0))
+
+    ended = {"status": "failed", "error": {"code": NEEDS_DEVICE, "message": "it has ended"}}
+    job = settled(database, held, ending(ended))
+
+    assert (job.status, job.gpus, job.losses) == (JobStatus.QUEUED, 2, 0)
+
+
+def test_a_job_that_its_handler_refuses_waits_for_no_device(database: Database) -> None:
+    new_job(database, gpus=None, asked={"model": "nobody"})
+    held = try_claim_validation(database, cpu_worker())
+    assert held is not None
+
+    with (
+        pytest.raises(JobFailed, match="nobody"),
+        database.write() as session,
+    ):
+        settle(session, held, Checking(), ending({"status": "succeeded"}), 0.0)
+
+    assert read(database, held.job.id).status is JobStatus.VALIDATING_FILES
