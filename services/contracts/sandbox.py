@@ -152,12 +152,26 @@ class CommandResult(Resource):
     stdout: str | None = None
     stderr: str | None = None
     cpu_time: float | None = Field(default=None, description="CPU seconds of all its processes.")
+    wait_time: float | None = Field(
+        default=None,
+        description="After a timeout: seconds that the program was ready to run, but had no "
+        "processor.",
+    )
     peak_memory_mb: float | None = None
     out_of_memory: bool = Field(default=False, description="Killed at its memory limit.")
     stdout_truncated: bool = Field(
         default=False, description="Output beyond the limit was dropped."
     )
     stderr_truncated: bool = False
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether a time limit passed because of other programs: it waited for a processor for at
+        least half of it, and computed for less."""
+        if self.status is not CommandStatus.TIME_LIMIT_EXCEEDED or not self.execution_time:
+            return False
+        half = self.execution_time / 2
+        return (self.wait_time or 0.0) >= half > (self.cpu_time or 0.0)
 
 
 class RunCodeResponse(Resource):

@@ -23,7 +23,7 @@ from services.inference.clients.retries import ServiceFailed
 from services.rewards.answers.programs import last_program
 from services.rewards.code_runner import PRELUDE, runner_of
 from services.rewards.interface import RewardFailed, Sample, Score
-from services.rewards.sandbox import ask_sandbox
+from services.rewards.sandbox import ask_sandbox, starved
 
 ROUTE = "/v1/run_cases"
 COMPILE_SECONDS = 10.0
@@ -81,6 +81,9 @@ class CodeTests:
         if failed or answer.status is RunStatus.SANDBOX_ERROR:
             told = f"the sandbox failed: {answer.message or 'no reason was given'}"
             raise RewardFailed(told, cause=InfrastructureCause.SERVICE_ERROR)
+        results = [answer.compile_result, *(case.run_result for case in answer.cases)]
+        if any(result is not None and result.is_starved for result in results):
+            raise starved()
         return answer.cases
 
 

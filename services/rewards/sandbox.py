@@ -5,9 +5,11 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from services.contracts.base import JsonObject, Resource
+from services.contracts.infrastructure import InfrastructureCause
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries
+from services.rewards.interface import RewardFailed, RewardFailureKind
 
 CONNECTIONS = 64
 # Running the same code again is harmless.
@@ -36,6 +38,12 @@ async def ask_sandbox(service: JsonService, body: JsonObject, kind: type[Respons
     """The sandbox's response; raises `ServiceFailed`."""
     answer = await service.post(body, lambda text: _read(text, kind))
     return answer.value
+
+
+def starved(kind: RewardFailureKind = RewardFailureKind.OTHER) -> RewardFailed:
+    """The failure of a program whose time limit passed while it waited for a processor."""
+    message = "a program's time limit passed while it waited for a processor"
+    return RewardFailed(message, kind, InfrastructureCause.NO_PROCESSOR_TIME)
 
 
 def _read(text: bytes, kind: type[Response]) -> Response:

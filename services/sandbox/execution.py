@@ -96,9 +96,10 @@ class Outcome:
     """The result of an execution.
 
     ``return_code`` is -N after death by signal N and None after a timeout. Times are seconds;
-    ``cpu_seconds`` is user plus system time of all processes. ``stdout_cut`` and ``stderr_cut``
-    mean that output was dropped. ``left_out`` lists requested files that would have made the
-    response too large.
+    ``cpu_seconds`` is user plus system time of all processes; ``waited_seconds``, after a timeout,
+    the time that the program was ready to run, but had no processor. ``stdout_cut`` and
+    ``stderr_cut`` mean that output was dropped. ``left_out`` lists requested files that would have
+    made the response too large.
     """
 
     exit_reason: ExitReason
@@ -112,6 +113,7 @@ class Outcome:
     peak_memory_bytes: int
     files: Mapping[str, bytes]
     left_out: tuple[str, ...] = ()
+    waited_seconds: float = 0.0
 
 
 OutputListener = Callable[[Stream, bytes], None]

@@ -185,6 +185,7 @@ def command_result(outcome: Outcome) -> CommandResult:
         stdout=outcome.stdout.decode(errors="replace"),
         stderr=outcome.stderr.decode(errors="replace"),
         cpu_time=outcome.cpu_seconds,
+        wait_time=outcome.waited_seconds if timed_out else None,
         peak_memory_mb=outcome.peak_memory_bytes / (1 << 20),
         out_of_memory=outcome.exit_reason is ExitReason.OUT_OF_MEMORY,
         stdout_truncated=outcome.stdout_cut,

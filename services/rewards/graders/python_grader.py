@@ -12,7 +12,7 @@ from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import ServiceFailed
 from services.rewards.functions import read_score
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
-from services.rewards.sandbox import ask_sandbox
+from services.rewards.sandbox import ask_sandbox, starved
 
 ROUTE = "/run_code"
 SECONDS = 120.0
@@ -61,6 +61,8 @@ class PythonProgram:
             raise RewardFailed(
                 message, RewardFailureKind.PYTHON_SERVER, InfrastructureCause.SERVICE_ERROR
             )
+        if answer.run_result is not None and answer.run_result.is_starved:
+            raise starved(RewardFailureKind.PYTHON_SERVER)
         return Score(_read(answer, token))
 
 

@@ -87,6 +87,10 @@ class SandboxTool:
         ran = _completed(asked, response)
         if response.status is RunStatus.SANDBOX_ERROR:
             raise self._sandbox_error(response, answer.attempts, ran)
+        if any(each is not None and each.is_starved for each in _results(response)):
+            text = "Error: the program got no processor time."
+            cause = InfrastructureCause.NO_PROCESSOR_TIME
+            raise ToolError(CallOutcome.TIMED_OUT, text, text[7:], answer.attempts, ran, cause)
         return ToolResult(self._reply(response, timeout), answer.attempts, ran)
 
     async def probe(self) -> None:
@@ -185,6 +189,10 @@ def _completed(asked: ProgramRun, response: RunCodeResponse) -> ProgramRun:
         "run_result": kept_command(response.run_result),
     }
     return asked.model_copy(update=answer)
+
+
+def _results(response: RunCodeResponse) -> tuple[CommandResult | None, ...]:
+    return response.compile_result, response.run_result
 
 
 def _printed(result: CommandResult) -> str:

@@ -25,6 +25,7 @@ from services.sandbox.guest import (
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.guest.namespaces import NamespacedRun
 from services.sandbox.guest.network import SlotNetwork
+from services.sandbox.guest.waiting import waited_seconds
 
 Run = NamespacedRun | container.ContainedRun
 
@@ -81,14 +82,14 @@ class GuestSlot:
         self._zygote = os.pidfd_open(os.getppid())
         self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._network = SlotNetwork()
-        self._peak = 0
+        self._peak, self._waited = 0, 0.0
         self.has_started = False
 
     @stack.hide_frames
     def serve(self) -> None:
         """Prepare a run, report ready, let it take its request, wait for its end, answer."""
         run = self._prepare()
-        self._peak, self.has_started = 0, False
+        self._peak, self._waited, self.has_started = 0, 0.0, False
         try:
             listeners = tuple(run.listeners)
             frames.send(self._channel, run.layout._asdict(), descriptors=listeners)
@@ -150,6 +151,8 @@ class GuestSlot:
             while True:
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
+                    user = run.user if isinstance(run, container.ContainedRun) else None
+                    self._waited = waited_seconds(run.processes, user)
                     return "timed_out"
                 ready = dict(poll.poll(_milliseconds(left, pause)))
                 if process in ready:
@@ -212,6 +215,7 @@ class GuestSlot:
             "return_code": ended.return_code,
             "wall_seconds": wall,
             "cpu_seconds": max(0.0, ended.cpu_seconds - params.spent_before),
+            "waited_seconds": self._waited,
             "peak_memory_bytes": self._peak or ended.peak_memory_bytes,
             "files": [],
             "left_out": [],

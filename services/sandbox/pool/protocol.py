@@ -214,6 +214,7 @@ def killed_result(exit_reason: str, wall_seconds: float) -> Header:
         "return_code": -signal.SIGKILL,
         "wall_seconds": wall_seconds,
         "cpu_seconds": 0.0,
+        "waited_seconds": 0.0,
         "peak_memory_bytes": 0,
         "files": [],
         "left_out": [],

@@ -391,4 +391,5 @@ class SlotRun:
             ),
             files=split_files(header, body),
             left_out=tuple(header["left_out"]),
+            waited_seconds=header["waited_seconds"],
         )

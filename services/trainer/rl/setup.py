@@ -1,7 +1,7 @@
 """Build a `Training` from its spec: start the learner and the engine, open tools and files."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +172,11 @@ async def open_training(
             activity=context.activity,
             pass_threshold=pass_threshold(online),
             evaluation=_evaluation(
-                context, sources.samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
+                context,
+                sources.samples,
+                reporter,
+                DivergenceEvaluation(batches, learner, job_dir),
+                outages.observe,
             ),
             sleeps=devices.sleep,
             pause=pause,
@@ -219,6 +223,7 @@ def _evaluation(
     source: TrajectorySource,
     reporter: Reporter,
     divergence: DivergenceEvaluation,
+    observe: Callable[[Trajectory], None],
 ) -> PolicyEvaluation | None:
     """The evaluation on the validation file; None without one."""
     spec, settings = context.spec, context.settings
@@ -240,6 +245,7 @@ def _evaluation(
         pass_threshold=rewards_to_pass,
         reporter=reporter,
         divergence=divergence if rewards_to_pass is None else None,
+        observe=observe,
     )
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -178,13 +180,36 @@ def test_a_program_that_fails_is_not_the_infrastructures(
 
 
 @pytest.mark.drill
+@pytest.mark.skipif((os.cpu_count() or 1) > 8, reason="too many processors to keep busy")
+def test_a_program_that_other_programs_starve_is_not_too_slow(tmp_path: Path) -> None:
+    """Four endless programs for each processor; one that sleeps waits for nothing."""
+    number = 4 * (os.cpu_count() or 1)
+    config = {"num_workers": 64, "rate_limit": 64, "default_timeout": 4}
+    tool = RETOOL.model_copy(update={"config": config})
+    limits = {
+        "TEMPER_SANDBOX_CONCURRENCY": str(number + 1),
+        "TEMPER_SANDBOX_BUSY_PROGRAMS": str(number + 1),
+    }
+    with running_sandbox(tmp_path, **limits) as sandbox:
+        environment = OperatorEnvironment(sandbox_url=sandbox.url)
+        endless = [{"code": "while True: pass"}] * number
+        sleeping = {"code": "import time; time.sleep(100)"}
+        *starved, asleep = replies(environment, tool, *endless, sleeping, repeat_seconds=0.0)
+
+    causes = Counter(reply.cause for reply in starved)
+    assert causes[InfrastructureCause.NO_PROCESSOR_TIME] > number / 2
+    assert (asleep.outcome, asleep.cause) == (CallOutcome.ANSWERED, None)
+    assert "TimeLimitExceeded" in asleep.text
+
+
+@pytest.mark.drill
 def test_a_full_queue_and_a_killed_sandbox_are_failures_of_the_infrastructure(
     tmp_path: Path,
 ) -> None:
     """With its queue full the sandbox is overloaded; calls are answered if they are repeated."""
     config = {"num_workers": 8, "rate_limit": 8, "default_timeout": 30}
     tool = RETOOL.model_copy(update={"config": config})
-    busy = {"code": "import time\nend = time.time() + 2\nwhile time.time() < end: pass"}
+    busy = {"code": "import time\nend = time.time() + 1\nwhile time.time() < end: pass"}
     limits = {
         "TEMPER_SANDBOX_CONCURRENCY": "1",
         "TEMPER_SANDBOX_BUSY_PROGRAMS": "1",
@@ -192,8 +217,8 @@ def test_a_full_queue_and_a_killed_sandbox_are_failures_of_the_infrastructure(
     }
     with running_sandbox(tmp_path, **limits) as sandbox:
         environment = OperatorEnvironment(sandbox_url=sandbox.url)
-        once = replies(environment, tool, *[busy] * 8, repeat_seconds=0.0)
-        again = replies(environment, tool, *[busy] * 4)
+        once = replies(environment, tool, *[busy] * 6, repeat_seconds=0.0)
+        again = replies(environment, tool, *[busy] * 3)
 
         async def killed() -> ToolReply:
             async with open_toolbox([tool], environment, 0.0) as toolbox:

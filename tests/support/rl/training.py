@@ -129,6 +129,7 @@ class Run:
             max_concurrency=settings.max_concurrency,
             pass_threshold=1.0,
             reporter=reporter,
+            observe=watch.observe,
         )
         rules = group_config(self.online)
         with (

@@ -1,5 +1,7 @@
 """How results combine into a status."""
 
+from dataclasses import replace
+
 import pytest
 
 from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
@@ -53,6 +55,26 @@ def test_a_timed_out_result_keeps_its_output() -> None:
 
     assert result.status is CommandStatus.TIME_LIMIT_EXCEEDED
     assert (result.return_code, result.stdout) == (None, "so far")
+
+
+@pytest.mark.parametrize(
+    ("waited", "computed", "starved"),
+    [(0.3, 0.1, True), (0.25, 0.1, True), (0.2, 0.1, False), (0.0, 0.0, False), (0.4, 0.25, False)],
+)
+def test_a_program_is_starved_if_it_mostly_waited_for_a_processor(
+    waited: float, computed: float, starved: bool
+) -> None:
+    ended = outcome(ExitReason.TIMED_OUT, None)
+    result = command_result(replace(ended, waited_seconds=waited, cpu_seconds=computed))
+
+    assert (result.execution_time, result.wait_time) == (0.5, waited)
+    assert result.is_starved is starved
+
+
+def test_a_program_that_ended_is_not_starved() -> None:
+    ended = replace(outcome(ExitReason.EXITED, 1), waited_seconds=0.4, cpu_seconds=0.0)
+
+    assert not command_result(ended).is_starved
 
 
 def test_killed_programs_count_as_finished() -> None:

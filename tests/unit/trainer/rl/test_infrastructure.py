@@ -225,3 +225,31 @@ def test_rewards_that_fail_without_an_outage_are_reported(tmp_path: Path) -> Non
     run(job.play())
     (first, _) = [each for each in warnings(tmp_path) if "no reward" in each]
     assert first == "1 rollout got no reward so far; the last: no judge"
+
+
+def test_evaluations_of_the_policy_leave_out_what_is_lost(tmp_path: Path) -> None:
+    judged: dict[str, set[str]] = {"failing": set(), "without": set()}
+
+    def evaluated(name: str, toolbox: FailingToolbox) -> dict[str, Any]:
+        def judge(trajectory: Trajectory) -> float | None:
+            if not trajectory.finish_reason.is_failure:
+                judged[name].add(trajectory.id)
+            is_lost = name == "without" and trajectory.id not in judged["failing"]
+            return None if is_lost else by_length(trajectory)
+
+        folder = tmp_path / name
+        folder.mkdir()
+        shape = online(1, eval_samples=4, infrastructure={"skip_share": 1.0, "pause_share": 1.0})
+        rows = questions(12)
+        engine = SeededEngine(str)
+        job = Run(folder, shape, engine, rows, judge, toolbox=toolbox, held_out=rows)
+        run(job.play())
+        return lines(folder / METRICS)[0]
+
+    failing, without = evaluated("failing", tool(0.2)), evaluated("without", tool())
+    assert failing["step"] == without["step"] == 0
+    assert 0 < failing["eval_samples_left_out"] < 24
+    assert failing["eval_infrastructure_failures/work"] > failing["eval_samples_left_out"]
+    assert failing["eval_reward"] == without["eval_reward"]
+    assert failing["eval_pass_rate"] == without["eval_pass_rate"]
+    assert without["eval_samples_left_out"] == 0
