@@ -116,7 +116,7 @@ def _joined(row: Row) -> Row:
         joined: list[Any] = []
         for turn in turns:
             before = joined[-1] if joined else None
-            if _can_join(before, turn, role, content):
+            if before is not None and _can_join(before, turn, role, content):
                 joined[-1] = {**before, content: f"{before[content]}\n\n{turn[content]}"}
             else:
                 joined.append(turn)

@@ -64,8 +64,8 @@ def check_token(token: str, rights: str, now: datetime) -> None:
 def make_token(account: str, container: str, start: datetime, end: datetime) -> str:
     """Make a token with the rights to list, read, write and delete, for a container.
 
-    With the account's key in AZURE_STORAGE_ACCOUNT_KEY it is signed here. Otherwise whoever is
-    signed in to Azure gets a key of their own for it (a user delegation). Raises
+    With the account's key in AZURE_STORAGE_ACCOUNT_KEY it is signed here. Otherwise the
+    account that is signed in to Azure gets a key of its own for it (a user delegation). Raises
     `SubmissionError`.
     """
     try:

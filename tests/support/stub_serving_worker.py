@@ -3,6 +3,7 @@
 Without arguments the worker; with a job's folder, the child of one serving.
 """
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +37,7 @@ class Engine:
 
     async def watch(self) -> None:
         """Wait for its end."""
-        await child.asyncio.Event().wait()
+        await asyncio.Event().wait()
 
 
 class StandInServeHandler(ServeHandler):
@@ -78,7 +79,7 @@ async def served(*arguments: Any) -> AsyncIterator[tuple[Engine, str]]:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        child.served = served  # type: ignore[assignment]
+        child.served = served  # type: ignore[assignment,attr-defined]
         run_child(Path(sys.argv[1]), child._run)
     else:
         settings = WorkerSettings()

@@ -168,7 +168,7 @@ def _compared(one: Node, other: Node) -> int:
     if INFINITY in (one, other):
         return 1 if one == INFINITY else -1
     a, b = value_of(one), value_of(other)
-    return (a > b) - (a < b)
+    return int(a > b) - int(a < b)
 
 
 def _by_low(one: Interval, other: Interval) -> int:

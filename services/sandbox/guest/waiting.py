@@ -14,7 +14,7 @@ def waited_seconds(processes: int, user: int | None) -> float:
     0 if several compute, which then wait for each other, or where the kernel keeps no such count
     (CONFIG_SCHED_INFO).
     """
-    found = (process for process in living(processes, user) if process.computes)
+    found = (process for process in living(processes, user) if process.computing)
     computing = list(islice(found, 2))  # a fork bomb has hundreds
     if len(computing) != 1:
         return 0.0

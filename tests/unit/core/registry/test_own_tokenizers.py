@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.api.serving.service import loaded_model
+from services.core.servings import loaded_model
 from services.api.settings import ApiSettings
 from services.api.trajectories.tokens import open_job_tokenizer
 from services.core.artifacts import Artifacts
