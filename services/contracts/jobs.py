@@ -94,6 +94,11 @@ class Job(JobState):
     object: Literal["job"] = "job"
     kind: str
     priority: int = 0
+    run_seconds: float | None = Field(
+        default=None,
+        description="How long its attempts have lasted together, without pauses and waits; null "
+        "before the first, and of campaigns, which have none.",
+    )
     notes: int = Field(default=0, description="Notes about the job and its trajectories.")
 
 

@@ -72,7 +72,9 @@ def reason(job: JobState) -> str:
 
 
 def took(job: JobState) -> str:
-    """Return a job's run time so far, or in total."""
+    """Return a job's run time so far, or in total; without pauses where it is known."""
+    if isinstance(job, Job) and job.run_seconds is not None:
+        return duration(job.run_seconds)
     if job.started_at is None or (job.status.is_final and job.finished_at is None):
         return ""
     if job.finished_at is None:

@@ -12,6 +12,7 @@ from services.api.notes.service import count_job_notes
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
 from services.contracts.jobs import Job, JobKind, JobStatus, SubmittedRequest, Worker
+from services.core.jobs.attempts import run_seconds
 from services.core.jobs.store import JobFilter, get_job, list_jobs
 from services.core.jobs.workers import live_workers
 from services.core.web.auth import Principal
@@ -76,15 +77,19 @@ def list_all(
     where = JobFilter(kind, status, metadata, file, text)
     with gateway.database.read() as session:
         jobs, has_more = list_jobs(session, where, after, limit)
-        notes = count_job_notes(session, [job.id for job in jobs])
-    return page_of([job_view(job, notes.get(job.id, 0)) for job in jobs], has_more)
+        ids = [job.id for job in jobs]
+        notes, seconds = count_job_notes(session, ids), run_seconds(session, ids)
+    views = [job_view(job, notes.get(job.id, 0), seconds.get(job.id)) for job in jobs]
+    return page_of(views, has_more)
 
 
 @router.get("/{job_id}", summary="Show a job", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Show one job."""
     with gateway.database.read() as session:
-        return job_view(get_job(session, job_id), count_job_notes(session, [job_id]).get(job_id, 0))
+        job = get_job(session, job_id)
+        notes, seconds = count_job_notes(session, [job_id]), run_seconds(session, [job_id])
+    return job_view(job, notes.get(job_id, 0), seconds.get(job_id))
 
 
 @router.get(

@@ -46,9 +46,15 @@ def state_fields(job: Job) -> StateFields:
     )
 
 
-def job_view(job: Job, notes: int = 0) -> JobView:
-    """A job as /v1/jobs shows it."""
-    return JobView(kind=job.kind, priority=job.priority, notes=notes, **state_fields(job))
+def job_view(job: Job, notes: int = 0, seconds: float | None = None) -> JobView:
+    """A job as /v1/jobs shows it; ``seconds`` is the total of its attempts."""
+    return JobView(
+        kind=job.kind,
+        priority=job.priority,
+        run_seconds=None if seconds is None else round(seconds, 1),
+        notes=notes,
+        **state_fields(job),
+    )
 
 
 def _seconds(time: float | None) -> int | None:

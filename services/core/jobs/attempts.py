@@ -5,9 +5,9 @@ worker that was lost held the job until then.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobStatus
@@ -36,6 +36,18 @@ def end_attempt(session: Session, job: Job, became: JobStatus, reason: str) -> N
     where = AttemptRow.job_id == job.id, AttemptRow.epoch == job.epoch
     values = {"ended_at": time.time(), "became": became.value, "reason": storable_text(reason)}
     session.execute(update(AttemptRow).where(*where).values(**values))
+
+
+def run_seconds(session: Session, job_ids: Collection[str]) -> Mapping[str, float]:
+    """How long the attempts of each of these jobs have lasted together, until now where one still
+    does; jobs without attempts are left out."""
+    end = func.coalesce(AttemptRow.ended_at, time.time())
+    total = func.sum(end - AttemptRow.started_at)
+    where = AttemptRow.job_id.in_(job_ids)
+    rows = session.execute(
+        select(AttemptRow.job_id, total).where(where).group_by(AttemptRow.job_id)
+    )
+    return {job_id: max(0.0, float(seconds)) for job_id, seconds in rows}
 
 
 def list_attempts(

@@ -94,6 +94,33 @@ def parse_report(line: bytes) -> Report:
     )
 
 
+_CLOCKS = ("_seconds", "_per_second")
+"""Endings of the names of metrics that change while nothing else does."""
+
+Told = tuple[int, dict[str, float | None]]
+"""The step and the metrics of a report but its clocks."""
+
+
+def without_repeats(
+    reports: Sequence[Report], told: Told | None
+) -> tuple[list[Report], Told | None]:
+    """The reports without metrics that repeat the ones before, ``told`` at first, except for times
+    and rates; and the last metrics.
+
+    A process that waits reports them every few seconds; metrics.jsonl has every report.
+    """
+    kept: list[Report] = []
+    for report in reports:
+        if isinstance(report, MetricsReport):
+            values = report.metrics.items()
+            now = report.step, {name: one for name, one in values if not name.endswith(_CLOCKS)}
+            if now == told:
+                continue
+            told = now
+        kept.append(report)
+    return kept, told
+
+
 def record_reports(session: Session, claim: Claim, reports: Sequence[Report], offset: int) -> None:
     """Apply reports in order and store the file position, in one transaction.
 
@@ -227,6 +254,7 @@ class ReportFollower:
         self._claim = claim
         self._path = job_dir / REPORTS
         self._offset = claim.job.reports_offset
+        self._told: Told | None = None
 
     def follow(self) -> bool:
         """Record a batch of new reports; true when there may be more.
@@ -237,9 +265,10 @@ class ReportFollower:
         if not reports:
             return False
         self._note(reports)
+        changed, told = without_repeats(reports, self._told)
         with self._database.write() as session:
-            record_reports(session, self._claim, reports, end)
-        self._offset = end
+            record_reports(session, self._claim, changed, end)
+        self._offset, self._told = end, told
         return True
 
     def _read(self) -> tuple[Sequence[Report], int]:

@@ -402,9 +402,42 @@ def test_live_views_keep_the_focus(page: Page, gateway: GatewayClient) -> None:
         if not page.evaluate(STANDING):
             lost.append(path)
         assert page.locator("[aria-live] progress").count() == 0, path
+        expect(page.locator("main .status.queued")).to_have_count(0)
     gateway.cancel(job_id)
 
     assert lost == []
+
+
+@pytest.mark.parametrize(
+    ("metrics", "findings"),
+    [
+        ({"loss": 0.5, "grad_norm": 0.1, "cut_off_rate": 0.0}, ["Healthy: no rule below"]),
+        (
+            {"grad_norm": 0.0, "advantage_std": 0.0, "cut_off_rate": 0.4},
+            [
+                "In 6 of the latest 6 steps every group had equal rewards",
+                "In 6 of the latest 6 steps the gradient was zero",
+                "40% of the answers were cut off",
+            ],
+        ),
+        ({"loss": None, "grad_norm": 0.1}, ["NaN or infinite at some steps: loss."]),
+    ],
+)
+def test_a_job_shows_its_health(
+    page: Page, gateway: GatewayClient, metrics: dict[str, Any], findings: list[str]
+) -> None:
+    job_id = gateway.submit("succeed")
+    gateway.wait_until(job_id, "succeeded")
+    lines = [json.dumps({"step": step, **metrics}) for step in range(1, 7)]
+    path = gateway.home / "jobs" / job_id / "metrics.jsonl"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    page.route(f"**/v1/jobs/{job_id}/events?*", lambda route: route.fulfill(json={"data": []}))
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    health = page.get_by_role("region", name="Health")
+    expect(health.locator(".findings li")).to_have_text([re.compile(each) for each in findings])
+    health.get_by_text("How health is judged").click()
+    expect(health).to_contain_text("cut_off_rate: a share of the answers were cut off")
 
 
 def test_a_press_during_a_refresh_is_a_click(page: Page, gateway: GatewayClient) -> None:
@@ -444,6 +477,8 @@ def stub_live_views(page: Page) -> None:
 
     campaign = state | {
         "id": "campaign-1",
+        "object": "campaign",
+        "status": "queued",  # while it waits for its own jobs
         "scenario": "addition",
         "budget": {"loops": 5},
         "branches": 1,

@@ -52,6 +52,7 @@ def test_messages_are_shown_verbatim() -> None:
         ({"pause_requested_at": 1}, "running (pausing)"),
         ({"phase": "loading_model"}, "loading_model"),
         ({"started_at": 10, "finished_at": 85, "status": "succeeded"}, "1m15s"),
+        ({"started_at": 10, "run_seconds": 65.0, "status": "paused"}, "1m05s"),
         ({"status": "failed", "error": JobError(code="c", message="no memory")}, "no memory"),
     ],
 )

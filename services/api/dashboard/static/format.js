@@ -61,8 +61,9 @@ export function shellQuoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** How long a job has run, in seconds. */
+/** How long a job has run, in seconds, without pauses. */
 export function took(job) {
+  if (job.run_seconds !== null && job.run_seconds !== undefined) return job.run_seconds;
   return job.started_at === null ? null : (job.finished_at ?? Date.now() / 1000) - job.started_at;
 }
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from services.core.servings import loaded_model
 from services.api.settings import ApiSettings
 from services.api.trajectories.tokens import open_job_tokenizer
 from services.core.artifacts import Artifacts
@@ -16,6 +15,7 @@ from services.core.jobs.job import NewJob
 from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
 from services.core.registry import ResolvedModel, resolve_model
+from services.core.servings import loaded_model
 from services.core.tokenizer_ids.files import copy_tokenizer
 from tests.support.chat_templates.families import FAMILIES
 

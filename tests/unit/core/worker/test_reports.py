@@ -123,3 +123,22 @@ def test_an_oversized_log_is_truncated_while_the_child_appends(tmp_path: Path) -
 
     assert log.stat().st_size < MAX_LOG_BYTES // 10
     assert log.read_text().splitlines()[-2:] == ["last words", "later words"]
+
+
+def test_metrics_of_which_only_the_clocks_change_are_not_repeated(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    reporter = Reporter(tmp_path)
+    for seconds in range(4):
+        reporter.metrics(0, answered=0.0, tokens_per_second=9 / (seconds + 1), x_seconds=seconds)
+        follow_to_end(follower)
+    reporter.message("report 1")
+    reporter.metrics(0, answered=1.0, tokens_per_second=3.0, x_seconds=4)
+    reporter.metrics(1, answered=1.0, tokens_per_second=3.0, x_seconds=4)
+    follow_to_end(follower)
+
+    with database.read() as session:
+        events = events_after(session, follower._claim.job.id, 0, 1000)
+    told = [event.data for event in events if event.type == "metrics" and event.data]
+    assert [(one["step"], one["answered"]) for one in told] == [(0, 0.0), (0, 1.0), (1, 1.0)]
+    assert messages(database, follower) == ["report 1"]

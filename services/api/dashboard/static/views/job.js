@@ -5,6 +5,7 @@ import { configurationSection } from "../configuration.js";
 import { Charts } from "../curves.js";
 import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
+import { Health } from "../health.js";
 import { JobActions } from "../job_actions.js";
 import { JobDetails } from "../job_details.js";
 import { jobLineage } from "../job_lineage.js";
@@ -37,6 +38,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   const failed = h("div", { "aria-live": "polite" });
   const actions = new JobActions(id, () => watch());
   const details = new JobDetails();
+  const health = new Health();
   const links = h("div");
   const attempts = h("div");
   const lineage = h("section", { "aria-label": "Lineage" });
@@ -55,6 +57,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     actions.element, // above the state: nothing that grows may move a button under the pointer
     state,
     failed,
+    health.element,
     h("section", {}, h("h2", {}, "Curves"), charts.element, sameBy(metricsPath(id), `temper logs ${id}`)),
     times.element,
     notesSection(id, null, signal),
@@ -85,7 +88,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
       take(event, metrics, draw, lines);
     };
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, failed, actions, attempts, details, links, lineage, files, log, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, failed, actions, health, attempts, details, links, lineage, files, log, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // Events before curves, so that no metric falls between them; the curves of a long job also take
     // longest to load.
     const latest = await latestEvents(id, LATEST, ends);
@@ -93,6 +96,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     await loadPhases(phases, id, latest, ends);
     await metrics.load(id, ends);
     latest.toReversed().forEach((event) => metrics.add(event));
+    health.update(job, metrics); // a job that has ended is not refreshed again
     draw();
     followEvents(id, latest.length ? eventNumber(latest[0]) : 0, onEvent, tell, ends);
   }
@@ -127,6 +131,7 @@ async function refresh(id, parts, kind, signal) {
   show(parts.state, summary(job));
   show(parts.failed, failure(job));
   parts.actions.update(job);
+  parts.health.update(job, parts.metrics);
   await showAttempts(parts, job, signal);
   parts.phases.job = job;
   parts.phases.draw();

@@ -84,7 +84,10 @@ const COLUMNS = {
 
 /** The status of a job as an element. */
 export function status(job) {
-  return h("span", { class: `status ${job.status}` }, words(job.phase && job.status === "running" ? job.phase : job.status));
+  // Between its steps a campaign is queued, while the jobs that it waits for run.
+  const isCampaign = job.kind === "campaign" || job.object === "campaign";
+  const shown = isCampaign && job.status === "queued" && job.started_at !== null ? "running" : job.status;
+  return h("span", { class: `status ${shown}` }, words(job.phase && job.status === "running" ? job.phase : shown));
 }
 
 /** The status of a job, announced when it changes: without clocks, a change is worth saying. */
