@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 
-_COMMENT = re.compile(r"^[ \t]*/\*.*?\*/", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/|//[^\n]*\n)", re.MULTILINE | re.DOTALL)
 _IMPORT = re.compile(r'^import\s+([^";]+?)\s+from\s+"([^"]+)";$', re.MULTILINE)
 _NAMED = re.compile(r"(?:(\w+)\s*,\s*)?(?:\{([^}]*)\}|(\w+))")
 _DECLARATION = re.compile(
@@ -30,7 +30,7 @@ def bundle(sources: Mapping[str, str], entry: str) -> str:
     ``sources`` are the modules by path. Each becomes a function that is called once and returns its
     exports, so that names of modules stay apart. Only imports at the start of a line, of names or
     of a default, and exports of declarations or lists of names are supported; all imports are
-    relative and without cycles.
+    relative and without cycles. Comments that begin a line are left out.
     """
     numbers: dict[str, int] = {}
     parts: list[str] = []
