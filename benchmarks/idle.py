@@ -65,13 +65,15 @@ def running_stack(checkout: Path) -> Iterator[StackState]:
         }
         command = [sys.executable, "-P", "-m", "temper"]
         up = [*command, "up", "--detach", "--port", "0", f"--timeout={START_SECONDS}"]
+        down = [*command, "down"]
         try:
-            subprocess.run(up, env=kept | own, check=True, stdout=subprocess.DEVNULL)
+            for each in (up, down, up):  # the first start creates the database
+                subprocess.run(each, env=kept | own, check=True, stdout=subprocess.DEVNULL)
             content = json.loads(StackFile(Path(home)).path.read_text())
             content.pop("absent", None)  # of an earlier release
             yield StackState.model_validate(content)
         finally:
-            subprocess.run([*command, "down"], env=kept | own, check=False)
+            subprocess.run(down, env=kept | own, check=False, stdout=subprocess.DEVNULL)
 
 
 def measure(states: list[StackState], seconds: float) -> list[dict[str, Usage]]:

@@ -9,19 +9,24 @@ import pytest
 from tests.support.processes import REPOSITORY
 
 COMPUTING = {"torch", "pyarrow", "sympy", "faiss", "pandas", "scipy", "sklearn", "transformers"}
-WORKERS = ["services.trainer", "services.evaluator", "services.retrieval.worker"]
+PROCESSES = [
+    "temper.cli.main",
+    "services.trainer.__main__",
+    "services.evaluator.__main__",
+    "services.retrieval.worker",
+]
+CAMPAIGNS = ["services.campaigns.__main__"]
+"""Their worker tests differences of scores itself, with numpy."""
 
 
 @pytest.mark.parametrize(
     ("modules", "unwanted"),
     [
-        (["services.api.app"], COMPUTING | {"azure", "boto3", "google", "requests"}),
-        (
-            ["temper.cli.main", *(f"{each}.__main__" for each in WORKERS[:2]), WORKERS[2]],
-            COMPUTING | {"numpy", "fastapi", "azure", "requests"},
-        ),
+        (["services.api.app"], COMPUTING | {"azure", "boto3", "google", "requests", "alembic"}),
+        (PROCESSES, COMPUTING | {"numpy", "fastapi", "azure", "requests", "alembic"}),
+        (CAMPAIGNS, COMPUTING | {"fastapi", "azure", "requests", "alembic"}),
     ],
-    ids=["gateway", "command line and workers"],
+    ids=["gateway", "command line and workers", "campaigns"],
 )
 def test_a_process_does_not_load_what_it_does_not_use(
     modules: list[str], unwanted: set[str]
