@@ -86,18 +86,22 @@ def _conversation(data_format: DataFormat | None, given: Demonstration) -> Conve
     return Conversation(messages[: last + 1], _tools(given.example.tools))
 
 
+def read_message(turn: Row) -> Message:
+    """A checked message in OpenAI's format."""
+    role = "system" if turn["role"] == "developer" else turn["role"]
+    return Message(
+        role=role,
+        content=text_of(turn),
+        reasoning=reasoning_of(turn),
+        tool_calls=_calls(turn.get("tool_calls") or ()),
+        name=turn.get("name"),
+        tool_call_id=turn.get("tool_call_id"),
+        learned=role == "assistant" and is_trained(turn),
+    )
+
+
 def _chat_messages(row: Row) -> Iterator[Message]:
-    for turn in row["messages"]:
-        role = "system" if turn["role"] == "developer" else turn["role"]
-        yield Message(
-            role=role,
-            content=text_of(turn),
-            reasoning=reasoning_of(turn),
-            tool_calls=_calls(turn.get("tool_calls") or ()),
-            name=turn.get("name"),
-            tool_call_id=turn.get("tool_call_id"),
-            learned=role == "assistant" and is_trained(turn),
-        )
+    yield from map(read_message, row["messages"])
 
 
 def _alpaca_messages(row: Row) -> Iterator[Message]:

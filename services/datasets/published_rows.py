@@ -115,8 +115,8 @@ def _joined(row: Row) -> Row:
             continue
         joined: list[Any] = []
         for turn in turns:
-            before = joined[-1] if joined else None
-            if before is not None and _can_join(before, turn, role, content):
+            before = joined[-1] if joined else {}
+            if _can_join(before, turn, role, content):
                 joined[-1] = {**before, content: f"{before[content]}\n\n{turn[content]}"}
             else:
                 joined.append(turn)

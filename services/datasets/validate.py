@@ -18,6 +18,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.base import JsonObject
+from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import TemperError
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
@@ -28,6 +29,15 @@ SPEC = "validation.json"
 DEFAULT_MAX_ERRORS = 20
 
 _PROGRESS_STEPS = 100
+
+
+class PromptTemplate(BaseModel):
+    """The folder of the model that prompts are for, and the variables of its chat template."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    folder: Path
+    variables: ChatTemplateKwargs = Field(default_factory=dict)
 
 
 class ValidationSpec(BaseModel):

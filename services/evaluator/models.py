@@ -2,16 +2,40 @@
 
 from sqlalchemy.orm import Session
 
+from services.contracts.base import JsonObject
 from services.contracts.engine import VllmOptions
+from services.contracts.errors import TemperError
 from services.contracts.models import RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.process.runtimes import find_runtime
-from services.core.registry import resolve_model
+from services.core.registry import locate_model, resolve_model
 from services.core.worker.settings import WorkerSettings
+from services.datasets.validate import PromptTemplate
 from services.evaluator.serving import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
 
 RUNTIME = "vllm"
 MERGING_RUNTIME = "training"
+
+
+def prompt_template(
+    session: Session,
+    model: str | RemoteModel,
+    variables: JsonObject,
+    settings: WorkerSettings,
+) -> PromptTemplate | None:
+    """The chat template that renders a model's prompts; None for a model that is not here, or
+    cannot be used, which the work says."""
+    if isinstance(model, RemoteModel):
+        return None
+    artifacts = Artifacts(settings.home)
+    try:
+        resolved = locate_model(
+            session, model, settings.models_folder, artifacts, settings.trusted_models
+        )
+    except TemperError:
+        return None
+    folder = resolved.weights.path
+    return None if folder is None else PromptTemplate(folder=folder, variables=variables)
 
 
 def model_of(

@@ -103,6 +103,11 @@ def render_pair(
     )
 
 
+def render_prompt(messages: Sequence[Message], template: TemplateRenderer) -> str:
+    """The text of a prompt without tools, up to where the assistant's turn begins."""
+    return _rendered([as_chat_message(each) for each in messages], [], template, prompt=True)
+
+
 def opened(conversation: Conversation, default_system: str | None) -> Conversation:
     """The conversation, with the default system message if it has none."""
     if default_system is None or conversation.messages[0].role == "system":
@@ -201,17 +206,27 @@ class _Renderer:
         return ""
 
     def _render(self, messages: list[ChatMessage], *, prompt: bool) -> str:
-        """The text; arguments of calls are objects, or JSON where the template takes only text."""
-        try:
-            return self._template(messages, self._tools, prompt=prompt)
-        except RowError:
-            if not any(message.get("tool_calls") for message in messages):
-                raise
-            return self._template([_encoded(each) for each in messages], self._tools, prompt=prompt)
+        return _rendered(messages, self._tools, self._template, prompt=prompt)
 
 
 _STAND_IN = "0123456789"
 """Content of a message whose place in the rendered text is looked for."""
+
+
+def _rendered(
+    messages: list[ChatMessage],
+    tools: list[dict[str, Any]],
+    template: TemplateRenderer,
+    *,
+    prompt: bool,
+) -> str:
+    """The text; arguments of calls are objects, or JSON where the template takes only text."""
+    try:
+        return template(messages, tools, prompt=prompt)
+    except RowError:
+        if not any(message.get("tool_calls") for message in messages):
+            raise
+        return template([_encoded(each) for each in messages], tools, prompt=prompt)
 
 
 def _encoded(message: ChatMessage) -> ChatMessage:

@@ -3,7 +3,7 @@
 import html
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -50,7 +50,7 @@ def missing_parts(
     """
     responses = [exchange.response for example in examples for exchange in example]
     turns = [n for n, message in enumerate(conversation.messages) if message.learned]
-    own = dict(zip(turns[-len(responses) :], responses, strict=True))
+    own = dict(zip(turns[-len(responses) :], responses, strict=True)) if turns else {}
     whole = "".join(each.context + each.response for each in examples[-1])
     return [
         Missing(turn, message.role, part, str(value).strip()[:_SAMPLE], turn in own)
@@ -61,7 +61,8 @@ def missing_parts(
 
 def missing_in_prompt(messages: Sequence[Message], rendered: str) -> list[Missing]:
     """What of a prompt, which may hold earlier answers, its rendered text does not show."""
-    return missing_parts(Conversation(tuple(messages)), [[Exchange(rendered, "")]])
+    unlearned = (replace(message, learned=False) for message in messages)
+    return missing_parts(Conversation(tuple(unlearned)), [[Exchange(rendered, "")]])
 
 
 def _missing(message: Message, own: str | None, whole: str) -> Iterator[tuple[Part, Any]]:

@@ -32,7 +32,7 @@ from services.evaluator.evaluation.spec import (
     EvaluationSpec,
     TrainingFile,
 )
-from services.evaluator.models import endpoint_key, model_of
+from services.evaluator.models import endpoint_key, model_of, prompt_template
 from services.rewards.verdicts import FILE as VERDICTS
 
 EVALUATION_CHILD = "services.evaluator.evaluation.child"
@@ -78,7 +78,10 @@ class EvaluationHandler:
                 )
             }
             reuse = reuse_spec(session, job, request, job_dir, self._settings)
-        spec = EvaluationFilesSpec(checked=checked, reuse=reuse)
+            template = prompt_template(
+                session, request.model, request.chat_template_kwargs, self._settings
+            )
+        spec = EvaluationFilesSpec(checked=checked, reuse=reuse, template=template)
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:

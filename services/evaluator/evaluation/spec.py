@@ -13,7 +13,7 @@ from services.contracts.openai_graders import JudgeModel
 from services.contracts.rewards import EvaluationGrader
 from services.contracts.sampling import JsonPrediction, Sampling
 from services.core.artifacts import SourceFile
-from services.datasets.validate import ValidationSpec
+from services.datasets.validate import PromptTemplate, ValidationSpec
 from services.evaluator.evaluation.reuse import ReuseSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 
@@ -39,6 +39,7 @@ class EvaluationFilesSpec(ValidationSpec):
 
     checked: dict[str, EvaluationFile]
     reuse: ReuseSpec | None = None
+    template: PromptTemplate | None = None
 
     def files(self) -> dict[str, SourceFile]:
         return {param: each.file for param, each in self.checked.items()}

@@ -24,6 +24,7 @@ from services.rewards.code_tests import function_name, read_tests
 from services.rewards.function_calls.rows import read_question as read_functions
 from services.rewards.interface import RewardFailed
 from services.rewards.panorama.rows import read_question as read_panorama
+from services.rollouts.chat.prompt_check import PromptCheck
 
 
 def check_samples(spec: EvaluationFilesSpec, file: FileValidation) -> JsonObject:
@@ -32,11 +33,13 @@ def check_samples(spec: EvaluationFilesSpec, file: FileValidation) -> JsonObject
     name = file.filename if asked.name is None else f"{asked.name}: {file.filename}"
     golds_of = gold_check(asked.grader)
     subtasks: list[tuple[str, ...]] = []
+    prompts = PromptCheck(spec.template)
 
     def check(row: JsonValue) -> EvaluationSample:
         sample = _gradable(parse_sample(row, 0, golds_of, asked.benchmark), asked.grader)
         if asked.split is not None:
             subtasks.append(subtask_of(row, asked.benchmark))
+        prompts.add(scan.number, sample.messages)
         return sample
 
     scan = file.scan(check, spec.max_errors)
@@ -55,6 +58,7 @@ def check_samples(spec: EvaluationFilesSpec, file: FileValidation) -> JsonObject
             raise InvalidRequest(message, param=file.param)
         text += f"; {number:,} in the {asked.split} part"
     file.message(text, **report)
+    prompts.announce(file.message)
     return report
 
 

@@ -19,7 +19,7 @@ from services.core.registry import ResolvedModel, get_source_file, resolve_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
-from services.evaluator.models import endpoint_key, model_of
+from services.evaluator.models import endpoint_key, model_of, prompt_template
 from services.evaluator.rollout.spec import (
     INLINE_PROMPTS,
     SPEC,
@@ -51,12 +51,16 @@ class RolloutHandler:
             return None
         with database.read() as session:
             file = get_source_file(session, self._artifacts, request.file)
+            template = prompt_template(
+                session, request.model, request.chat_template_kwargs, self._settings
+            )
         spec = PromptFileSpec(
             file=file,
             prompt_type=request.prompt_type,
             needs_gold=needs_gold(request.rewards),
             max_prompts=request.max_prompts,
             samples_per_prompt=request.samples_per_prompt,
+            template=template,
         )
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 

@@ -9,7 +9,7 @@ from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
 from services.core.artifacts import ModelSource, SourceFile
-from services.datasets.validate import ValidationSpec
+from services.datasets.validate import PromptTemplate, ValidationSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 
 SPEC = "spec.json"
@@ -47,3 +47,4 @@ class PromptFileSpec(ValidationSpec):
     needs_gold: bool
     max_prompts: int | None = Field(ge=1)
     samples_per_prompt: int = Field(ge=1)
+    template: PromptTemplate | None = None

@@ -12,19 +12,24 @@ from services.contracts.rollouts import MAX_TRAJECTORIES
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
 from services.evaluator.rollout.spec import PromptFileSpec
+from services.rollouts.chat.prompt_check import PromptCheck
 from services.rollouts.prompts import Prompt, prompt_of_row
 
 
 def check_prompts(spec: PromptFileSpec, file: FileValidation) -> JsonObject:
     """Check that every row is a prompt, and that they make no more rollouts than a job may have."""
 
+    prompts_check = PromptCheck(spec.template)
+
     def check(row: JsonValue) -> Prompt:
         prompt = prompt_of_row(row, 0, spec.prompt_type)
         if spec.needs_gold and not prompt.gold:
             raise RowError("gold is missing, and a reward compares with it")
+        prompts_check.add(scan.number, prompt.messages)
         return prompt
 
-    report = file.scan(check, spec.max_errors).run()
+    scan = file.scan(check, spec.max_errors)
+    report = scan.run()
     report.raise_errors(file.filename, code="invalid_prompt_file", param=file.param)
     prompts = min(report.rows, spec.max_prompts or report.rows)
     rollouts = prompts * spec.samples_per_prompt
@@ -35,6 +40,7 @@ def check_prompts(spec: PromptFileSpec, file: FileValidation) -> JsonObject:
             param="max_prompts",
         )
     file.message(f"{counted(report.rows, 'prompt')}, {counted(rollouts, 'rollout')} to play")
+    prompts_check.announce(file.message)
     return {"prompts": report.rows}
 
 

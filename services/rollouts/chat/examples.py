@@ -53,7 +53,7 @@ def row_renderer(
     system = arguments.get("default_system")
     return RowRenderer(
         settings.rows,
-        None if is_text else FolderTemplate(folder, settings),
+        None if is_text else FolderTemplate(folder, settings.chat_template_kwargs),
         encode,
         TokenSettings(
             cutoff=cutoff if isinstance(cutoff, int) else settings.max_seq_length,
@@ -109,8 +109,9 @@ class FolderTemplate:
     """The chat template in a model's folder; a conversation that it rejects is an error of the
     row."""
 
-    def __init__(self, folder: Path, settings: OfflineHyperparameters) -> None:
-        files, variables = read_chat_files(folder), settings.chat_template_kwargs
+    def __init__(self, folder: Path, variables: Mapping[str, JsonValue]) -> None:
+        """Raises InvalidRequest for a missing or unusable template."""
+        files = read_chat_files(folder)
         self._plain = ChatTemplate(files.template, files.special_tokens, variables)
         self._with_tools = ChatTemplate(files.tool_template, files.special_tokens, variables)
         check_variables(variables, self._plain, self._with_tools)

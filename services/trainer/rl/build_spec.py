@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 from services.contracts.adaptation import TrainingType
+from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.online import DistillationMethod, TeacherModel
 from services.core.artifacts import Artifacts, ModelSource, SourceFile
 from services.core.db.tables import FileRow
 from services.core.process.runtimes import Runtime
 from services.core.registry import ResolvedModel, source_of
+from services.datasets.validate import PromptTemplate
 from services.rewards.check import needs_gold
 from services.trainer.fine_tune import FineTune
 from services.trainer.rl.spec import (
@@ -41,7 +43,13 @@ def prompts_spec(tune: FineTune, artifacts: Artifacts, resolve: Resolve) -> Prom
         needs_gold=needs_gold(rewards_of(online)),
         needs_answer=learns_from_data(online),
         taught=_taught(tune, online, resolve),
+        template=_template(tune.model, online.hyperparameters.chat_template_kwargs),
     )
+
+
+def _template(model: ResolvedModel, variables: JsonObject) -> PromptTemplate | None:
+    folder = model.weights.path
+    return None if folder is None else PromptTemplate(folder=folder, variables=variables)
 
 
 def learns_from_data(online: Online) -> bool:

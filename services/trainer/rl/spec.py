@@ -19,7 +19,7 @@ from services.contracts.online import (
 )
 from services.contracts.rewards import WeightedReward
 from services.core.artifacts import ModelSource, SourceFile
-from services.datasets.validate import ValidationSpec
+from services.datasets.validate import PromptTemplate, ValidationSpec
 
 SPEC = "spec.json"
 
@@ -51,6 +51,7 @@ class PromptFilesSpec(ValidationSpec):
     taught: TaughtModel | None = Field(
         default=None, description="Of a distillation whose models are on this host."
     )
+    template: PromptTemplate | None = None
 
 
 class RemoteTeacher(_Part):

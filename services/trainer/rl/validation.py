@@ -10,6 +10,7 @@ from services.contracts.base import JsonObject
 from services.core.tokenizer_ids.words import check_same_words
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
+from services.rollouts.chat.prompt_check import PromptCheck
 from services.trainer.rl.prompts import MAX_ROWS, TrainingPrompt, read_row
 from services.trainer.rl.spec import TEACHER, PromptFilesSpec
 
@@ -21,6 +22,7 @@ def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
         check_same_words(spec.taught.student, spec.taught.teacher, TEACHER)
     limit = spec.validation_rows if file.param == "validation_file" else MAX_ROWS
     rows = 0
+    prompts = PromptCheck(spec.template)
 
     def check(value: JsonValue) -> TrainingPrompt:
         nonlocal rows
@@ -32,11 +34,14 @@ def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
             raise RowError("gold is missing (or answer): the rewards need it")
         if spec.needs_answer and not row.answers:
             raise RowError("has no answer to learn from: neither an assistant's message nor a gold")
+        prompts.add(scan.number, row.prompt.messages)
         return row
 
-    report = file.scan(check, spec.max_errors).run()
+    scan = file.scan(check, spec.max_errors)
+    report = scan.run()
     report.raise_errors(file.filename, code="invalid_training_file", param=file.param)
     file.message(counted(report.rows, "prompt"))
+    prompts.announce(file.message)
     return {"prompts": report.rows}
 
 

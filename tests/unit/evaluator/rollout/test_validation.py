@@ -9,10 +9,11 @@ import pytest
 from services.contracts.rollouts import MAX_TRAJECTORIES
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, RESULT
-from services.datasets.validate import SPEC
+from services.datasets.validate import SPEC, PromptTemplate
 from services.datasets.validate import validate as validate_files
 from services.evaluator.rollout.spec import PromptFileSpec
 from services.evaluator.rollout.validation import check_prompts
+from tests.support.template_kinds import WITHOUT_CALLS
 
 
 def validate(folder: Path, rows: list[Any], **fields: Any) -> dict[str, Any]:
@@ -79,3 +80,26 @@ def test_more_rollouts_than_the_limit_of_a_job_are_rejected(tmp_path: Path) -> N
     assert validate(tmp_path, rows, samples_per_prompt=samples, max_prompts=1)["status"] == (
         "succeeded"
     )
+
+
+def test_prompts_that_lose_words_to_the_chat_template_are_named(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "chat_template.jinja").write_text(WITHOUT_CALLS)
+    function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+    call = {"id": "a", "type": "function", "function": function}
+    messages = [
+        {"role": "user", "content": "How is the weather?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "sunny"},
+    ]
+
+    validate(
+        tmp_path,
+        [{"question": "a"}, {"messages": messages}],
+        template=PromptTemplate(folder=tmp_path),
+    )
+
+    lines = map(json.loads, (tmp_path / REPORTS).read_text().splitlines())
+    (warning,) = [each["message"] for each in lines if each.get("level") == "warn"]
+    assert "1 prompt lose words to the chat template: rows 2; of row 2: turn 1" in warning
+    assert "call 'get_weather'" in warning

@@ -121,7 +121,7 @@ function fidelity(report, jump) {
     Finding: ({ message }) => h("bdi", { class: "long" }, message) };
   return h("div", {},
     h("p", { class: report.verdict === "refused" ? "error" : null }, h("strong", {}, "Verdict: "), h("bdi", {}, report.summary)),
-    report.findings.length ? table("Problems", kinds, report.findings, "") : null,
+    report.findings.length ? table("What the template makes of the rows", kinds, report.findings, "") : null,
     report.samples.map(sampleFigure));
 }
 
