@@ -37,6 +37,8 @@ def llamafactory_module(name: str) -> ModuleType:
 def take_tokenizer_from(folder: Path) -> None:
     """Make LLaMA-Factory load the tokenizer of every model from ``folder``, and leave its chat
     template as it is there: the library replaces some and adds one where there is none."""
+    # It corrects what transformers says of missing packages, before trl asks.
+    llamafactory_module("extras.packages")
     loader, template = llamafactory_module("model.loader"), llamafactory_module("data.template")
     setattr(loader, "AutoTokenizer", _TokenizerIn(folder))  # noqa: B010 - modules are typed
     template.Template.fix_jinja_template = lambda _template, _tokenizer: None
