@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from services.api.app import create_api
+from services.api.app import create_api, open_to_pages
 from services.api.settings import ApiSettings
 from services.core.settings import make_private
 from services.core.web.serving import Address, bind, create_server, start_service
@@ -16,7 +16,7 @@ def main() -> int:
 
 def _serve(settings: ApiSettings, address: Address) -> None:
     make_private(settings.home)
-    api = create_api(settings)
+    api = open_to_pages(create_api(settings), settings.cors_origins)
     # Modules and routes live as long as the process: full collections need not traverse them.
     gc.collect()
     gc.freeze()

@@ -7,6 +7,8 @@ from threading import BoundedSemaphore
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from services.api.alerts.routes import router as alerts
 from services.api.alerts.signals import AlertBounds
@@ -116,6 +118,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
         degraded=lambda: degraded(settings.home),
         lifespan=lifespan,
         keyless_hosts=settings.keyless_hosts,
+        origins=settings.cors_origins,
         larger_bodies={
             "/v1/files": settings.max_upload_bytes + FORM_BYTES,
             "/v1/uploads/*/parts": MAX_PART_BYTES + FORM_BYTES,
@@ -137,6 +140,20 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)
+
+
+def open_to_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """The application with answers that pages of these sites may read (CORS), and their
+    preflights."""
+    if not origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=["x-request-id", "retry-after"],
+    )
 
 
 def _create_context(settings: ApiSettings) -> GatewayContext:

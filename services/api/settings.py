@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from services.contracts.origins import Origin
+from services.contracts.origins import Origin, PageOrigin
 from services.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
 from services.contracts.sandbox import MAX_BODY_BYTES
 from services.core.export_settings import ExportSettings
@@ -61,6 +61,18 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
         gt=0.0,
         description="Longest pause in the response of a served model; without streaming, its whole "
         "duration.",
+    )
+    max_choices: int = Field(
+        default=128,
+        ge=1,
+        le=16_384,
+        description="Choices of one request to a served model, n times its prompts; with more it "
+        "gets 400.",
+    )
+    cors_origins: Annotated[list[PageOrigin], NoDecode, BeforeValidator(split_commas)] = Field(
+        default=[],
+        description="Sites whose pages may use the gateway (CORS), such as https://app.example, "
+        "comma-separated; pages send their key.",
     )
     max_serving_calls: int = Field(
         default=4096,

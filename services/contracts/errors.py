@@ -78,6 +78,12 @@ class PayloadTooLarge(TemperError):
     code = "payload_too_large"
 
 
+class UnsupportedEncoding(TemperError):
+    """The body is compressed, or encoded otherwise."""
+
+    code = "unsupported_encoding"
+
+
 class StorageFull(TemperError):
     """The disk is full; nothing of the request was stored."""
 

@@ -23,3 +23,14 @@ Origin = Annotated[str, AfterValidator(_parse)]
 
 GATEWAY_ORIGINS = ("http://localhost:8080", "http://127.0.0.1:8080")
 """Where published tool files expect /run_code and /retrieve: the gateway's default addresses."""
+
+
+def _parse_page(text: str) -> str:
+    url = AnyHttpUrl(_parse(text))
+    return f"{url.scheme}://{url.host}" if url.port == _PORTS[url.scheme] else origin_of(url)
+
+
+_PORTS = {"http": 80, "https": 443}
+
+PageOrigin = Annotated[str, AfterValidator(_parse_page)]
+"""The origin of pages as browsers send it: without the port that their scheme implies."""

@@ -73,7 +73,8 @@ class Inference:
         self.rates.admit(principal)
         self.calls += 1
         try:
-            request = await parse_request(await whole_body(receive))
+            body = await whole_body(receive)
+            request = await parse_request(body, self._settings.max_choices)
             reply = await while_connected(receive, self._reply(path, request))
         except BaseException as error:
             self.calls -= 1

@@ -15,6 +15,17 @@ STOP_TOKENS = "stop_token_ids"
 STREAM_OPTIONS = "stream_options"
 INCLUDE_USAGE = "include_usage"
 
+RENAMED = {
+    "guided_json": 'structured_outputs {"json": ...} or response_format',
+    "guided_regex": 'structured_outputs {"regex": ...}',
+    "guided_choice": 'structured_outputs {"choice": [...]}',
+    "guided_grammar": 'structured_outputs {"grammar": ...}',
+    "guided_json_object": 'response_format {"type": "json_object"}',
+    "guided_whitespace_pattern": 'structured_outputs {"whitespace_pattern": ...}',
+    "guided_decoding_backend": "structured_outputs, for which the engine chooses a backend",
+}
+"""Fields of guided decoding that vLLM ignores today, by what does the same."""
+
 
 class InferenceBody(BaseModel):
     """A request in OpenAI's format; the engine checks all else."""
@@ -58,14 +69,14 @@ class InferenceRequest:
         return json.dumps(added)[:-1].encode() + b"," + self.body[1:]
 
 
-async def parse_request(body: bytes) -> InferenceRequest:
-    """Parse a body; raises `InvalidRequest`."""
+async def parse_request(body: bytes, max_choices: int) -> InferenceRequest:
+    """Parse a body; raises `InvalidRequest`, also for more than ``max_choices`` choices."""
     if len(body) > LARGE_BODY:  # parsing it would block the event loop
-        return await asyncio.to_thread(_parse, body)
-    return _parse(body)
+        return await asyncio.to_thread(_parse, body, max_choices)
+    return _parse(body, max_choices)
 
 
-def _parse(body: bytes) -> InferenceRequest:
+def _parse(body: bytes, max_choices: int) -> InferenceRequest:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -75,4 +86,30 @@ def _parse(body: bytes) -> InferenceRequest:
     model = value.get("model")
     if not isinstance(model, str) or not model:
         raise InvalidRequest("model must be the name of a model", param="model")
+    check_body(value, max_choices)
     return InferenceRequest(model, body, value)
+
+
+def check_body(value: JsonObject, max_choices: int) -> None:
+    """Raise `InvalidRequest` for what the engine would take as something else, or for too long."""
+    for name, now in RENAMED.items():
+        if value.get(name) is not None:
+            raise InvalidRequest(f"{name} has been renamed: use {now}", param=name)
+    prompt = value.get("prompt")
+    several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
+    prompts = len(prompt) if several and isinstance(prompt, list) else 1
+    for name in ("n", "best_of"):
+        number = value.get(name)
+        if isinstance(number, int) and number * prompts > max_choices:
+            times = f" times {prompts} prompts" if prompts > 1 else ""
+            raise InvalidRequest(
+                f"{name} is {number}{times}: a request has at most {max_choices} choices "
+                "(TEMPER_MAX_CHOICES)",
+                param=name,
+            )
+    if prompts > max_choices and value.get("n") is None:
+        raise InvalidRequest(
+            f"prompt has {prompts} texts: a request has at most {max_choices} choices "
+            "(TEMPER_MAX_CHOICES)",
+            param="prompt",
+        )

@@ -14,6 +14,7 @@ from services.core.web.body_limits import BodyBounds, BodyLimits
 from services.core.web.browser_guard import BrowserGuard, HostNames
 from services.core.web.direct import Entrance
 from services.core.web.errors import UnexpectedErrors, install_error_handlers
+from services.core.web.head_requests import HeadRequests
 from services.core.web.health import Check, health_router
 from services.core.web.metrics import MetricsMiddleware, RequestMetrics
 from services.core.web.request_id import RequestIds
@@ -31,12 +32,14 @@ def create_app(
     keyless_hosts: Collection[str] | None,
     larger_bodies: Mapping[str, int],
     degraded: Callable[[], Mapping[str, str]] | None = None,
+    origins: Collection[str] = (),
 ) -> FastAPI:
     """Create an application with error bodies, request ids, limits, health checks and metrics.
 
     ``keyless_hosts`` is None for a service that requires keys, otherwise the host names with a
     dot under which it may be used. ``larger_bodies`` maps the paths that accept more than a few
-    megabytes to their limits in bytes. ``degraded`` is as in `health_router`.
+    megabytes to their limits in bytes. ``degraded`` is as in `health_router`; ``origins`` are the
+    sites whose pages may use it.
     """
     app = FastAPI(
         title=title,
@@ -56,10 +59,11 @@ def create_app(
     if keyless_hosts is None:
         app.add_middleware(KeyFirst)
     if keyless_hosts is not None:
-        app.add_middleware(BrowserGuard, allowed_hosts=keyless_hosts)
+        app.add_middleware(BrowserGuard, allowed_hosts=keyless_hosts, origins=origins)
     app.add_middleware(MetricsMiddleware, metrics=metrics)
     app.add_middleware(RequestIds)
-    names = HostNames(keyless_hosts) if keyless_hosts is not None else None
+    app.add_middleware(HeadRequests)
+    names = HostNames(keyless_hosts, origins) if keyless_hosts is not None else None
     app.state.entrance = Entrance(metrics, names, BodyBounds(larger_bodies))
     return app
 

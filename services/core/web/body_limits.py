@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.contracts.errors import InvalidRequest, PayloadTooLarge
+from services.contracts.errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from services.core.web.request_id import header
 
 MAX_BODY_BYTES = 4 << 20
@@ -57,16 +57,21 @@ class BodyBounds:
         self._stall_seconds = stall_seconds
 
     def limited(self, scope: Scope, receive: Receive) -> Receive:
-        """Wrap ``receive``: it raises `PayloadTooLarge` and `InvalidRequest`."""
+        """Wrap ``receive``: it raises `PayloadTooLarge`, `UnsupportedEncoding` and
+        `InvalidRequest`."""
         limit = self._limit_of(scope["path"])
         pieces: list[bytes] | None = [] if limit == self._max_bytes else None
-        declared = _declared_bytes(scope)
+        declared, encoding = _declared_bytes(scope), header(scope, b"content-encoding")
         received, complete = 0, False
 
         async def receive_limited() -> Message:
             nonlocal received, complete
             if complete:  # the next message is the disconnect, whenever it comes
                 return await receive()
+            if encoding is not None and encoding.strip().lower() not in {"", "identity"}:
+                raise UnsupportedEncoding(
+                    f"the body has the Content-Encoding {encoding[:50]!r}: send it as it is"
+                )
             if declared > limit:
                 raise _too_large(limit)
             message = await self._next(receive)

@@ -22,12 +22,15 @@ class BrowserGuard:
     """ASGI middleware that answers 403 to requests with a foreign Origin or Host.
 
     IP addresses and host names without a dot cannot be rebound by a stranger and are always
-    accepted; other host names must be among ``allowed_hosts``.
+    accepted; other host names must be among ``allowed_hosts``. Pages of ``origins`` may use the
+    service.
     """
 
-    def __init__(self, app: ASGIApp, *, allowed_hosts: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, allowed_hosts: Collection[str], origins: Collection[str] = ()
+    ) -> None:
         self._app = app
-        self._names = HostNames(allowed_hosts)
+        self._names = HostNames(allowed_hosts, origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or respond 403."""
@@ -39,10 +42,12 @@ class BrowserGuard:
 
 
 class HostNames:
-    """The accepted host names; those with a dot must be in ``allowed_hosts``."""
+    """The accepted host names, of which those with a dot must be in ``allowed_hosts``, and the
+    ``origins`` of other sites whose pages are accepted."""
 
-    def __init__(self, allowed_hosts: Collection[str]) -> None:
+    def __init__(self, allowed_hosts: Collection[str], origins: Collection[str] = ()) -> None:
         self._allowed = frozenset(host.lower() for host in allowed_hosts)
+        self._origins = frozenset(origins)
 
     def refusal(self, scope: Scope) -> PermissionDenied | None:
         """Why a request is refused; None if it is not."""
@@ -53,7 +58,9 @@ class HostNames:
                 "TEMPER_ALLOWED_HOSTS names those that hold a dot",
                 code="unknown_host",
             )
-        if origin is not None and _address(origin) != host.lower():
+        if origin is None or origin in self._origins:
+            return None
+        if _address(origin) != host.lower():
             return PermissionDenied(
                 f"pages of {origin[:200]!r} may not use this service without a key",
                 code="foreign_origin",

@@ -27,6 +27,7 @@ STATUS: Mapping[type[errors.TemperError], tuple[int, str]] = {
     errors.NotFound: (404, "invalid_request_error"),
     errors.Conflict: (409, "conflict_error"),
     errors.PayloadTooLarge: (413, "invalid_request_error"),
+    errors.UnsupportedEncoding: (415, "invalid_request_error"),
     errors.RateLimited: (429, "rate_limit_error"),
     errors.StorageFull: (507, "server_error"),
     errors.BadGateway: (502, "server_error"),

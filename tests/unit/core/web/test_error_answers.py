@@ -1,5 +1,7 @@
 """Every error becomes OpenAI's error body, with a request id and no internals."""
 
+import gzip
+import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -7,6 +9,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
@@ -167,3 +170,27 @@ def test_the_number_of_metric_series_is_bounded(client: TestClient) -> None:
         'temper_http_requests_total{method="GET",route="unmatched",status="404"} 20.0',
         'temper_http_requests_total{method="other",route="/items",status="405"} 20.0',
     ]
+
+
+def test_a_compressed_body_is_refused_as_such(client: TestClient) -> None:
+    body = gzip.compress(b'{"name": "a"}')
+
+    answer = client.post("/items", content=body, headers={"Content-Encoding": "gzip"})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (415, "unsupported_encoding")
+    plain = {"Content-Encoding": "identity"}
+    assert client.post("/items", json={"name": "a"}, headers=plain).status_code == 200
+
+
+def test_head_answers_with_the_head_of_get(app: FastAPI, client: TestClient) -> None:
+    @app.get("/endless")
+    def endless() -> StreamingResponse:
+        return StreamingResponse(itertools.repeat("x"), headers={"x-kind": "stream"})
+
+    got, asked = client.get("/healthz"), client.head("/healthz")
+
+    assert (asked.status_code, asked.content) == (got.status_code, b"")
+    assert asked.headers["content-length"] == got.headers["content-length"]
+    assert client.head("/endless").headers["x-kind"] == "stream"
+    assert client.head("/items").status_code == 405
+    assert client.head("/nothing").status_code == 404
