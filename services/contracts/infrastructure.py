@@ -48,7 +48,7 @@ class LeftOut(Resource):
 
 
 PAUSE_SHARE = 0.5
-"""Of the last 64 rollouts; a job that loses this many waits for the infrastructure."""
+"""Of 64 rollouts that began one after the other; a job that loses this many waits."""
 
 Share = Annotated[Number, Field(gt=0.0, le=1.0)]
 
@@ -63,8 +63,8 @@ class InfrastructureLimits(Request):
     )
     pause_share: Share = Field(
         default=PAUSE_SHARE,
-        description="The job is paused once this share of its last 64 rollouts was left out, and "
-        "tried again later.",
+        description="The job is paused once this share of 64 rollouts that began one after the "
+        "other was left out, and tried again later.",
     )
 
 

@@ -1,7 +1,7 @@
 """Notices what the infrastructure costs a job: events for what is left out, and an outage when it
 is most of the work."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,14 +11,16 @@ from services.core.process.outages import Outage, Outages
 from services.core.process.reporter import Reporter
 
 WINDOW = 64
-"""Rollouts over which the share of lost ones is taken."""
+"""Rollouts of which the share of lost ones is taken; they begin one after the other."""
 
 
 class OutageWatch:
     """Follows the rollouts or samples of a job.
 
-    Once ``pause_share`` of the last `WINDOW` were left out, ``outage`` is set and ``on_outage``
-    called. Events count what is lost by source, at 1, 2, 4, 8, ... losses.
+    Once ``pause_share`` of `WINDOW` rollouts that began one after the other were left out,
+    ``outage`` is set and ``on_outage`` called. The order in which they end does not matter, since
+    lost ones may end early, or last. Events count what is lost by source, at 1, 2, 4, 8, ...
+    losses.
     """
 
     def __init__(
@@ -33,14 +35,20 @@ class OutageWatch:
         self._reporter = reporter
         self._pause_share = pause_share
         self._on_outage = on_outage
-        self._window: deque[bool] = deque(maxlen=WINDOW)
+        self._begun = 0
+        self._lost: Counter[int] = Counter()
+        self._kept: Counter[int] = Counter()
         self._left_out: Counter[str] = Counter()
-        self._last = ""
         self._unrewarded = 0
 
-    def observe(self, trajectory: Trajectory) -> None:
+    def begin(self) -> int:
+        """Note that a rollout begins; returns its window."""
+        self._begun += 1
+        return (self._begun - 1) // WINDOW
+
+    def observe(self, trajectory: Trajectory, window: int) -> None:
         """Count a finished and scored rollout."""
-        self.count(trajectory.left_out)
+        self.count(trajectory.left_out, window)
         failed = trajectory.finish_reason.is_failure or trajectory.left_out is not None
         if trajectory.reward_error is not None and not failed:
             self._unrewarded += 1
@@ -48,32 +56,41 @@ class OutageWatch:
                 text = f"{_rollouts(self._unrewarded)} got no reward so far"
                 self._reporter.message(f"{text}; the last: {trajectory.reward_error}", "warn")
 
-    def count(self, lost: LeftOut | None, *, is_watched: bool = True) -> None:
-        """Count a rollout or sample; ``lost`` says why it is left out. One that is not watched
-        gives events only."""
+    def count(self, lost: LeftOut | None, window: int | None) -> None:
+        """Count a rollout or sample; ``lost`` says why it is left out. Without a ``window`` it is
+        reported, but no sign of an outage."""
         if lost is not None:
-            self._last = f"the last: {lost.cause.value}: {lost.message}"
-            self._left_out[lost.source] += 1
-            number = self._left_out[lost.source]
-            if _is_power_of_two(number):
-                text = f"{lost.source}: {_rollouts(number)} left out so far"
-                data = {"source": lost.source, "cause": lost.cause.value, "left_out": number}
-                self._reporter.message(f"{text}; {self._last}", "warn", **data)
-        if not is_watched:
+            self._report(lost)
+        if window is None:
             return
-        self._window.append(lost is not None and lost.cause.is_outage)
-        if len(self._window) < WINDOW or self.outage is not None:
-            return
-        if sum(self._window) < self._pause_share * WINDOW:
-            self._outages.end()
-            return
-        self.declare(f"{sum(self._window)} of the last {WINDOW} rollouts were lost; {self._last}")
+        if lost is None or not lost.cause.is_outage:
+            self._kept[window] += 1
+            if self._kept[window] > (1 - self._pause_share) * WINDOW:
+                self._outages.end()
+        else:
+            self._lost[window] += 1
+            if self._lost[window] >= self._pause_share * WINDOW:
+                cause = f"{lost.cause.value}: {lost.message}"
+                number = self._lost[window]
+                self.declare(f"{number} of {WINDOW} rollouts were lost; the last: {cause}")
+        if self._lost[window] + self._kept[window] == WINDOW:
+            del self._lost[window], self._kept[window]
 
     def declare(self, message: str) -> None:
         """Begin an outage."""
         if self.outage is None:
             self.outage = Outage(message)
             self._on_outage()
+
+    def _report(self, lost: LeftOut) -> None:
+        self._left_out[lost.source] += 1
+        number = self._left_out[lost.source]
+        if not _is_power_of_two(number):
+            return
+        text = f"{lost.source}: {_rollouts(number)} left out so far"
+        data = {"source": lost.source, "cause": lost.cause.value, "left_out": number}
+        message = f"{text}; the last: {lost.cause.value}: {lost.message}"
+        self._reporter.message(message, "warn", **data)
 
 
 def _is_power_of_two(number: int) -> bool:

@@ -74,11 +74,12 @@ class Generation:
     async def ask(self, sample: EvaluationSample) -> RequestFailure | None:
         """Send a sample, grade the answer and store its row; returns the failure of the model, if
         any."""
+        window = None if self.outages is None else self.outages.begin()
         outcome = await self.model.ask(self._conversation(sample), sample)
         if isinstance(outcome, Unanswered):
-            self._keep(self.grading.unanswered_row(sample, outcome))
+            self._keep(self.grading.unanswered_row(sample, outcome), window)
             return outcome.failure if _is_of_model(outcome.left_out) else None
-        self._keep(await self.grading.row(sample, outcome))
+        self._keep(await self.grading.row(sample, outcome), window)
         return None
 
     def _conversation(self, sample: EvaluationSample) -> Sequence[JsonObject]:
@@ -86,12 +87,12 @@ class Generation:
             return sample.messages
         return [{"role": "system", "content": self.system_prompt}, *sample.messages]
 
-    def _keep(self, row: ResultRow) -> None:
+    def _keep(self, row: ResultRow, window: int | None) -> None:
         self.results.append(row)
         self.totals.add(row)
         if self.outages is not None:
-            is_graders = row.left_out is None or row.left_out.source != ENGINE
-            self.outages.count(row.left_out, is_watched=is_graders)
+            is_engines = row.left_out is not None and row.left_out.source == ENGINE
+            self.outages.count(row.left_out, None if is_engines else window)
             if self.outages.outage is not None:
                 raise self.outages.outage
 

@@ -70,20 +70,21 @@ class RolloutRunner:
     async def _play_all(self, samples: Iterator[PlannedRollout], rewarding: "_RewardQueue") -> None:
         # All of these tasks draw from the one iterator: it is the window.
         for sample in samples:
+            window = self.outages.begin()
             trajectory = await self.rollouts.play(
                 sample.prompt,
                 sample_index=sample.index,
                 seed=self.seed,
                 trajectory_id=sample.trajectory_id,
             )
-            await rewarding.begin(self._finish(trajectory))
+            await rewarding.begin(self._finish(trajectory, window))
 
-    async def _finish(self, trajectory: Trajectory) -> None:
+    async def _finish(self, trajectory: Trajectory, window: int) -> None:
         rewarded = await self.scorer.score(trajectory)
         rewarded = self.log.keep(rewarded)
         self.totals.add(rewarded)
         self.tools.observe(rewarded)
-        self.outages.observe(rewarded)
+        self.outages.observe(rewarded, window)
         if self.outages.outage is not None:
             raise self.outages.outage
 

@@ -1,7 +1,7 @@
 """Evaluation of the policy on held-out prompts."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,6 @@ class PolicyEvaluation:
     evaluations differ by the policy alone.
 
     A sample passes at ``pass_threshold``; without rewards ``divergence`` is measured instead.
-    ``observe`` is called with every finished sample.
     """
 
     prompts: Sequence[SampledPrompt]
@@ -55,7 +54,6 @@ class PolicyEvaluation:
     pass_threshold: float | None
     reporter: Reporter
     divergence: DivergenceEvaluation | None = None
-    observe: Callable[[Trajectory], None] = lambda _: None
 
     async def metrics(self) -> dict[str, float]:
         """Evaluate the current policy; the names start with ``eval_``. May take long."""
@@ -78,7 +76,6 @@ class PolicyEvaluation:
             nonlocal done, reported_at
             async with places:
                 trajectory = await self.source.sample(draw, index)
-            self.observe(trajectory)
             done += 1
             if clock.time() - reported_at >= REPORT_SECONDS:
                 reported_at = clock.time()

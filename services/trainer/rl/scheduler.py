@@ -177,9 +177,10 @@ class RolloutScheduler:
         self._in_flight = 0
         self._busy_since = 0.0
         self._stats = RolloutStats()
-        self._ended = self._lost = 0
+        self._unused: list[Group] = []
         self.lost_share = 0.0
-        """Of the rollouts that ended between the last two batches, the share left out."""
+        """Of the samples of the last batch, and of the groups dropped before it, the share left
+        out."""
 
     @property
     def groups(self) -> list[Group]:
@@ -210,10 +211,13 @@ class RolloutScheduler:
             await self._changed.wait_for(lambda: self._staleness.ready() is not None)
             numbers = sorted(self._staleness.ready() or [])
             self._staleness.consume(numbers)
-            self.lost_share = self._lost / self._ended if self._ended else 0.0
-            self._ended = self._lost = 0
             self._changed.notify_all()
-        return [self._groups.pop(number) for number in numbers]
+        groups = [self._groups.pop(number) for number in numbers]
+        drawn = [sample for each in (*groups, *self._unused) for sample in each.samples.values()]
+        lost = sum(sample.left_out is not None for sample in drawn)
+        self.lost_share = lost / len(drawn) if drawn else 0.0
+        self._unused.clear()
+        return groups
 
     async def advance_version(self) -> None:
         """Note that the engine samples with the next policy version."""
@@ -265,8 +269,6 @@ class RolloutScheduler:
         self._keep(trajectory)
         group.samples[index] = trajectory
         self._stats.samples.append(trajectory)
-        self._ended += 1
-        self._lost += trajectory.left_out is not None
 
     def _end(self, group: Group) -> None:
         self._stats.groups += 1
@@ -295,6 +297,7 @@ class RolloutScheduler:
 
     def _drop(self, group: Group) -> None:
         del self._groups[group.number]
+        self._unused.append(group)
         self._staleness.drop(group.number)
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Build a `Training` from its spec: start the learner and the engine, open tools and files."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +48,7 @@ from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
-from services.trainer.rl.sources import RolloutContext, open_sources
+from services.trainer.rl.sources import RolloutContext, WatchedSource, open_sources
 from services.trainer.rl.spec import (
     TEACHER,
     Online,
@@ -129,6 +129,7 @@ async def open_training(
         )
         context = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
         sources = await stack.enter_async_context(open_sources(context, engine, environment))
+        samples = WatchedSource(sources.samples, outages)
         prompts = PromptSampler(
             rows,
             spec.seed,
@@ -144,7 +145,6 @@ async def open_training(
         def keep(trajectory: Trajectory) -> None:
             log.append(trajectory)
             tools.observe(trajectory)
-            outages.observe(trajectory)
 
         schedule = staleness_scheduler(online, position.step, position.version)
         training = Training(
@@ -152,7 +152,7 @@ async def open_training(
             prompts=prompts,
             scheduler=RolloutScheduler(
                 prompts,
-                sources.samples,
+                samples,
                 schedule,
                 rules,
                 settings.max_concurrency,
@@ -172,11 +172,7 @@ async def open_training(
             activity=context.activity,
             pass_threshold=pass_threshold(online),
             evaluation=_evaluation(
-                context,
-                sources.samples,
-                reporter,
-                DivergenceEvaluation(batches, learner, job_dir),
-                outages.observe,
+                context, samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
             ),
             sleeps=devices.sleep,
             pause=pause,
@@ -223,7 +219,6 @@ def _evaluation(
     source: TrajectorySource,
     reporter: Reporter,
     divergence: DivergenceEvaluation,
-    observe: Callable[[Trajectory], None],
 ) -> PolicyEvaluation | None:
     """The evaluation on the validation file; None without one."""
     spec, settings = context.spec, context.settings
@@ -245,7 +240,6 @@ def _evaluation(
         pass_threshold=rewards_to_pass,
         reporter=reporter,
         divergence=divergence if rewards_to_pass is None else None,
-        observe=observe,
     )
 
 

@@ -27,6 +27,7 @@ from services.rollouts.activity import Activity, Phase
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
+from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools import Toolbox
 from services.trainer.rl.batch import TopK
@@ -73,6 +74,21 @@ class RolloutSource:
             return trajectory
         with self._activity.during(Phase.REWARD):
             return await self._scorer.score(trajectory)
+
+
+class WatchedSource:
+    """Tells the watch which samples are left out."""
+
+    def __init__(self, source: TrajectorySource, outages: OutageWatch) -> None:
+        self._source = source
+        self._outages = outages
+
+    async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
+        """A sample of the source."""
+        window = self._outages.begin()
+        trajectory = await self._source.sample(draw, index)
+        self._outages.observe(trajectory, window)
+        return trajectory
 
 
 class DemonstrationSource:

@@ -24,7 +24,7 @@ from services.trainer.rl.groups import BatchBuilder, group_config, restored_grou
 from services.trainer.rl.loop import Training
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_row
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
-from services.trainer.rl.sources import RolloutSource
+from services.trainer.rl.sources import RolloutSource, WatchedSource
 from services.trainer.rl.spec import overlong_penalty_of, response_budget
 from services.trainer.rl.weight_sync import WeightSync
 from tests.support.rl.parts import CountingLearner, SteadyEngine
@@ -107,7 +107,8 @@ class Run:
         model = TokenModel(self.engine, chat, settings.multi_turn, settings.sampling)
         activity = Activity()
         rollouts = Rollouts(model, self.toolbox, settings.multi_turn, activity)
-        source = RolloutSource(rollouts, JudgingScorer(self.judge, self.judge_seconds), 0, activity)
+        scorer = JudgingScorer(self.judge, self.judge_seconds)
+        rolled_out = RolloutSource(rollouts, scorer, 0, activity)
 
         def length_of(prompt: Prompt) -> int:
             return len(chat.prompt(prompt.messages, ()))
@@ -122,6 +123,7 @@ class Run:
         pause = asyncio.Event()
         share = settings.infrastructure.pause_share
         watch = self.watch = OutageWatch(self.folder, reporter, share, pause.set)
+        source = WatchedSource(rolled_out, watch)
         evaluation = PolicyEvaluation(
             prompts=sampler_of(self.held_out, 0).usable() if self.held_out else [],
             source=source,
@@ -129,25 +131,19 @@ class Run:
             max_concurrency=settings.max_concurrency,
             pass_threshold=1.0,
             reporter=reporter,
-            observe=watch.observe,
         )
         rules = group_config(self.online)
         with (
             IndexedLog(self.folder, keep=position.trajectories) as log,
             UpdateLog(self.folder, keep=position.step) as updates,
         ):
-
-            def keep(trajectory: Trajectory) -> None:
-                log.append(trajectory)
-                watch.observe(trajectory)
-
             scheduler = RolloutScheduler(
                 prompts,
                 source,
                 staleness_scheduler(self.online, position.step, position.version),
                 rules,
                 settings.max_concurrency,
-                keep,
+                log.append,
                 watch.declare,
             )
             training = Training(

@@ -137,6 +137,6 @@ def test_a_sample_that_was_left_out_is_asked_again_by_the_next_attempt(tmp_path:
 def test_an_outage_of_graders_or_tools_pauses_the_job(
     tmp_path: Path, model: Model, judge: Judge
 ) -> None:
-    with pytest.raises(Outage, match=f"{WINDOW} of the last {WINDOW}") as outage:
+    with pytest.raises(Outage, match=f"{WINDOW // 2} of {WINDOW} rollouts") as outage:
         run(tmp_path, model, judge)
     assert Outages(tmp_path).begin(outage.value).seconds == 30.0

@@ -11,13 +11,13 @@ from sqlalchemy import select, update
 
 from services.contracts.errors import Conflict
 from services.contracts.jobs import JobError, JobStatus
-from services.core.db.engine import Database
+from services.core.db.engine import Database, now
 from services.core.db.migrate import migrate
 from services.core.db.tables import EventRow, JobRow, ResourceLeaseRow
 from services.core.jobs.claims import Claim, check_claim, renew_lease
 from services.core.jobs.devices import release_devices, release_stale_devices
 from services.core.jobs.job import LeaseLost
-from services.core.jobs.pause import request_pause, resume_job
+from services.core.jobs.pause import request_pause, resume_after_outages, resume_job
 from services.core.jobs.reconcile import recover_expired
 from services.core.jobs.store import fail_job, move_job, request_cancel, retry_job
 from tests.unit.core.jobs.machine import (
@@ -77,7 +77,7 @@ class JobMachine(RuleBasedStateMachine):
             self.claims.append(claim)
 
     @precondition(lambda self: self.claims)
-    @rule(data=st.data(), to=st.sampled_from(["succeed", "fail", "renew", "pause"]))
+    @rule(data=st.data(), to=st.sampled_from(["succeed", "fail", "renew", "pause", "outage"]))
     def finish(self, data: st.DataObject, to: str) -> None:
         claim = data.draw(st.sampled_from(self.claims))
         try:
@@ -90,6 +90,9 @@ class JobMachine(RuleBasedStateMachine):
                     move_job(session, job, JobStatus.SUCCEEDED, "done")
                 elif to == "pause":
                     move_job(session, job, JobStatus.PAUSED, "paused")
+                elif to == "outage":
+                    due = now(session) - 1.0
+                    move_job(session, job, JobStatus.PAUSED, "an outage", not_before=due)
                 else:
                     fail_job(session, job, JobError(code="x", message="y"))
                 release_devices(session, job.id, job.epoch)
@@ -130,6 +133,12 @@ class JobMachine(RuleBasedStateMachine):
                 assert resume_job(session, job_id).pause_requested_at is None
         except Conflict:
             assert read(self.database, job_id).status is not JobStatus.PAUSED
+
+    @rule()
+    def try_again_after_outages(self) -> None:
+        with self.database.write() as session:
+            resume_after_outages(session)
+            assert resume_after_outages(session) == 0
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data())

@@ -100,7 +100,7 @@ def test_rollouts_that_were_left_out_are_in_no_mean(tmp_path: Path) -> None:
 def test_a_job_ends_for_an_outage_when_most_rollouts_are_lost(tmp_path: Path) -> None:
     with pytest.raises(Outage, match="refused: down"):
         asyncio.run(run_rollouts(tmp_path, 200, 3, left_out))
-    assert WINDOW <= len(list(read_indexed(tmp_path))) < 100
+    assert WINDOW // 2 <= len(list(read_indexed(tmp_path))) < WINDOW
 
 
 def test_concurrency_stays_within_the_limit(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from services.core.process.outages import Outages
 from services.core.process.reporter import METRICS, REPORTS
 from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.rollouts.log.log import read_indexed
-from services.rollouts.outages import WINDOW
 from services.rollouts.tools.base import ToolReply
 from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.loop import MAX_SKIPPED
@@ -212,7 +211,7 @@ def test_lost_rollouts_are_reported_by_source(tmp_path: Path) -> None:
     run(job.play())
     (first, *more) = [each for each in warnings(tmp_path) if each.startswith("work: ")]
     assert first == "work: 1 rollout left out so far; the last: reset: work: reset"
-    assert len(more) == WINDOW.bit_length() - 1
+    assert len(more) == 6
     reasons = {each.finish_reason for each in read_indexed(tmp_path)}
     assert reasons == {FinishReason.TOOL_UNAVAILABLE}
 
