@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Self
 
 from services.contracts.base import JsonObject
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.rewards import RewardModelReward
 from services.core.process.runtimes import child_environment
 from services.core.process.worker_pool import WorkerFailed, WorkerPool
+from services.inference.causes import cause_of
 from services.rewards.functions import read_score
 from services.rewards.interface import RewardFailed, Sample, Score
 
@@ -104,9 +106,11 @@ class RewardModel:
         try:
             given = await self._pool.call({"conversations": conversations}, BATCH_SECONDS)
         except WorkerFailed as error:
-            raise RewardFailed(self._told(error.message)) from error
+            cause = cause_of(error) or InfrastructureCause.SERVICE_ERROR
+            raise RewardFailed(self._told(error.message), cause=cause) from error
         if not isinstance(given, list) or len(given) != len(conversations):
-            raise RewardFailed(self._told(f"gave no list of {len(conversations)} scores"))
+            message = self._told(f"gave no list of {len(conversations)} scores")
+            raise RewardFailed(message, cause=InfrastructureCause.UNREADABLE)
         return [read_score(score, self._settings.model) for score in given]
 
     def _told(self, what: str) -> str:

@@ -165,6 +165,9 @@ def _end(trajectory: Trajectory) -> Iterator[_Line]:
         yield _Line(f"error: {trajectory.error}")
     if trajectory.reward_error is not None:
         yield _Line(f"no reward: {trajectory.reward_error}")
+    if trajectory.left_out is not None:
+        lost = trajectory.left_out
+        yield _Line(f"left out: {lost.source}: {lost.cause.value} (plays: {trajectory.plays})")
     if trajectory.gold:
         yield _Line(f"gold: {' | '.join(trajectory.gold)}")
 

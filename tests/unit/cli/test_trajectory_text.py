@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
 from services.contracts.tool_runs import (
     HttpRun,
@@ -142,12 +143,16 @@ def test_dropped_and_malformed_calls_and_failures_are_shown() -> None:
         ToolCallRecord(name="search", arguments={}, outcome=CallOutcome.DROPPED),
         error="the engine is gone",
         reward_error="the sandbox did not answer",
+        left_out=LeftOut(
+            source="reward:code", cause=InfrastructureCause.TIMED_OUT, message="no answer"
+        ),
     )
     shown.turns[0].malformed = [MalformedCall(text="{", reason="not JSON")]
     text = render(shown)
     assert "call of search: not run" in text
     assert "malformed call: not JSON" in text
     assert "error: the engine is gone" in text
+    assert "left out: reward:code: timed_out (plays: 1)" in text
     assert "no reward: the sandbox did not answer" in text
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from services.contracts.infrastructure import InfrastructureCause
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import WorkerPool
 from services.rewards import reward_model
@@ -132,6 +133,8 @@ def test_a_dead_process_is_replaced_for_the_next_batch(folder: Path) -> None:
 
     rewards = [each.reward for each in judged]
     assert rewards == [None, None, None, None, 4.0, 5.0]
+    causes = [each.left_out.cause if each.left_out else None for each in judged]
+    assert causes == [InfrastructureCause.KILLED] * 4 + [None] * 2
     assert log(folder).count("start") == 2
 
 

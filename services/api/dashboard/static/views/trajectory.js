@@ -33,6 +33,7 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
       "Reward error": one.reward_error,
       "Finish reason": words(one.finish_reason),
       Error: one.error,
+      "Left out": one.left_out && `${one.left_out.source}: ${words(one.left_out.cause)}`,
       Gold: inline(one.gold, " | ", (gold) => h("bdi", {}, gold)),
       Duration: `${duration(one.seconds)} (model ${duration(one.model_seconds)}, tools ${duration(one.tool_seconds)})`,
       Tokens: hasIds
