@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy import and_, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobError, JobStatus
@@ -175,25 +175,34 @@ def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
 
 
 def explain_waiting(session: Session) -> None:
-    """Set the ``queue_reason`` of every queued job: no worker can run it, or others come first.
+    """Set the ``queue_reason`` of every job that waits: no worker can run it, or others come first.
 
-    The worker itself sets the reason of the first in line: the devices that it waits for.
+    The worker itself sets the reason of the first in line: the devices that it waits for. A job
+    whose files wait to be checked has a reason only without a worker to do it.
     """
     workers = live_workers(session)
+    status, reason = JobRow.status, JobRow.queue_reason
+    unclaimed = and_(status == JobStatus.VALIDATING_FILES.value, JobRow.owner.is_(None))
     waiting = session.execute(
-        select(JobRow.id, JobRow.queue, JobRow.gpus, JobRow.request["devices"], JobRow.queue_reason)
-        .where(JobRow.status == JobStatus.QUEUED.value)
+        select(JobRow.id, status, JobRow.queue, JobRow.validation_queue, reason)
+        .add_columns(JobRow.gpus, JobRow.request["devices"])
+        .where(or_(status == JobStatus.QUEUED.value, unclaimed))
         .order_by(JobRow.seq)  # one order for all writers prevents deadlocks
     ).all()
-    for job_id, queue, gpus, devices, reason in waiting:
-        serving = [worker for worker in workers if queue in worker.queues]
-        missing = _missing(queue, gpus, devices, serving)
-        outdated = reason is not None and reason.startswith("no ")
-        wanted = missing or (None if outdated else reason) or ITS_TURN
-        if wanted != reason:
+    for job_id, held, queue, validation_queue, known, gpus, devices in waiting:
+        outdated = known is not None and known.startswith("no ")
+        kept = None if outdated else known
+        if held == JobStatus.QUEUED.value:
+            serving = [worker for worker in workers if queue in worker.queues]
+            wanted = _missing(queue, gpus, devices, serving) or kept or ITS_TURN
+        elif any(validation_queue in worker.queues for worker in workers):
+            wanted = kept
+        else:
+            wanted = f"no {queue} worker is running to check its files"
+        if wanted != known:
             session.execute(
                 update(JobRow)
-                .where(JobRow.id == job_id, JobRow.status == JobStatus.QUEUED.value)
+                .where(JobRow.id == job_id, JobRow.status == held)
                 .values(queue_reason=wanted)
             )
 

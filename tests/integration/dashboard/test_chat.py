@@ -83,6 +83,34 @@ def event(data: object) -> str:
     return f"data: {json.dumps(data)}\n\n"
 
 
+def test_a_message_waits_for_an_engine_and_the_page_says_why(
+    page: Page, models: tuple[str, ServingWorker], expected_errors: list[str]
+) -> None:
+    expected_errors.append("503 (Service Unavailable)")
+    url, _ = models
+    why = "waiting for 1 CPU slot; 0 free on vm (held by ftjob-1)"
+    waiting = {"id": "serve-1", "model": "first", "status": "queued", "queue_reason": why}
+    error = {"message": "'first' is not ready", "code": "model_not_ready"}
+    refused = {"status": 503, "json": {"error": error}}
+    page.route("**/v1/servings?*", lambda route: route.fulfill(json={"data": [waiting]}))
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(**refused))
+    page.goto(f"{url}/ui/chat?model=first")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("alert")).to_have_text("Enter a message.")
+
+    with page.expect_response("**/v1/chat/completions"):
+        say(page, "hello")
+    log = page.get_by_role("log", name="Conversation: Model")
+    expect(log).to_contain_text(f"waiting for the model: {why}")
+    expect(log.get_by_role("link", name="its job")).to_have_attribute("href", "/ui/jobs/serve-1")
+    page.unroute("**/v1/chat/completions")
+    choice = {"delta": {"content": "five"}, "finish_reason": "stop"}
+    body = f"{event({'choices': [choice]})}data: [DONE]\n\n"
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(body=body))
+    expect(log.locator(".assistant pre")).to_have_text("five")
+    expect(log).not_to_contain_text("waiting")
+
+
 def test_two_models_answer_side_by_side(page: Page, models: tuple[str, ServingWorker]) -> None:
     url, worker = models
     page.goto(f"{url}/ui/models")

@@ -3,12 +3,16 @@
 const TIME_LIMIT_SECONDS = 30;
 const RETRY_DELAYS_MS = [250, 750, 2000];
 
-/** An error response, with its status (0: none) and the invalid fields, each a `param` and a `message`. */
+/**
+ * An error response, with its status (0: none), its code, and the invalid fields, each a `param` and
+ * a `message`.
+ */
 export class ApiError extends Error {
-  constructor(status, message, problems = []) {
+  constructor(status, message, problems = [], code = null) {
     super(message);
     this.status = status;
     this.problems = problems;
+    this.code = code;
   }
 }
 
@@ -43,7 +47,7 @@ async function respond(path, init, ended) {
     throw new ApiError(401, "you are signed out");
   }
   const answer = await response.json().catch(() => null);
-  throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, problemsOf(answer?.error));
+  throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`, problemsOf(answer?.error), answer?.error?.code);
 }
 
 function problemsOf(error) {

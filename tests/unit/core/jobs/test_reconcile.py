@@ -217,6 +217,18 @@ def test_the_queue_reason_names_a_missing_worker(database: Database) -> None:
     assert read(database, job.id).queue_reason == "waiting for its turn"
 
 
+def test_a_job_whose_files_no_worker_can_check_says_so(database: Database) -> None:
+    job = new_job(database)
+    with database.write() as session:
+        explain_waiting(session)
+    assert read(database, job.id).queue_reason == "no training worker is running to check its files"
+
+    with database.write() as session:
+        heartbeat(session, "host:1", ["training.validation"], HostDevices("host", (), 1))
+        explain_waiting(session)
+    assert read(database, job.id).queue_reason is None
+
+
 def test_a_worker_is_listed_from_its_first_heartbeat_until_it_is_removed(
     database: Database,
 ) -> None:

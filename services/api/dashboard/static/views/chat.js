@@ -3,9 +3,11 @@
 import { request, streamChat } from "../api.js";
 import { field, h, sameBy, show } from "../dom.js";
 import { replySlot } from "../live.js";
+import { tellWait } from "../serving_wait.js";
 
 const SUGGESTED_MODELS = 100;
 const MAX_TOKENS = 1024;
+const ASK_AGAIN_MS = 1000;
 
 export async function chatView({ place, signal, query, setQuery }) {
   const columns = [column("Model", query.get("model"), changed, answered)];
@@ -19,6 +21,7 @@ export async function chatView({ place, signal, query, setQuery }) {
   const stop = h("button", { type: "button", hidden: true, onclick: stopAll }, "Stop");
   const clear = h("button", { type: "button", onclick: () => columns.forEach((each) => each.clear()) }, "Clear");
   const second = h("button", { type: "button", onclick: compare }, "Compare with another model");
+  const missing = h("p", { class: "error", role: "alert" });
   let asking = 0;
   let stopping = new AbortController();
 
@@ -51,7 +54,9 @@ export async function chatView({ place, signal, query, setQuery }) {
     event.preventDefault();
     const asked = columns.filter((each) => each.model);
     const text = message.value;
-    if (asking || !text.trim() || !asked.length) return;
+    if (asking) return;
+    missing.textContent = !asked.length ? "Choose a model." : !text.trim() ? "Enter a message." : "";
+    if (missing.textContent) return;
     message.value = "";
     await Promise.all(asked.map((each) => answered(each, text)));
   }
@@ -77,7 +82,7 @@ export async function chatView({ place, signal, query, setQuery }) {
 
   if (query.get("other")) columns.push(column("Other model", query.get("other"), changed, answered));
   place.append(h("h1", {}, "Chat"), modelNames(signal), sides,
-    h("form", { class: "ask", onsubmit: ask }, field("Message (Enter to send, Shift+Enter for a new line)", message),
+    h("form", { class: "ask", onsubmit: ask }, field("Message (Enter to send, Shift+Enter for a new line)", message), missing,
       h("div", { class: "row" }, send, stop, clear, second),
       h("div", { class: "row" }, field("System prompt", system), field("Temperature", temperature), field("Max tokens", maxTokens))),
     same);
@@ -104,20 +109,25 @@ function column(label, model, changed, answered) {
     const messages = [...(system ? [{ role: "system", content: system }] : []), ...before, { role: "user", content: text }];
     const signal = AbortSignal.any([ended, leaving.signal]);
     let giveBack = () => {};
+    const waiting = new AbortController();
     try {
       giveBack = await replySlot(signal);
       note.textContent = "waiting for the model";
       let isCut = false;
-      for await (const { text: piece, reason } of streamChat({ model: name.value, messages, ...options }, signal)) {
+      tellWait(note, name.value, AbortSignal.any([signal, waiting.signal]));
+      for await (const { text: piece, reason } of streamWhenReady({ model: name.value, messages, ...options }, signal)) {
         isCut ||= reason === "length";
         if (!piece) continue;
+        waiting.abort();
         note.textContent = "generating";
         answer.append(piece);
         answer.scrollIntoView({ block: "nearest" });
       }
+      waiting.abort(); // an answer may be empty
       const seconds = ((performance.now() - begun) / 1000).toFixed(1);
       note.textContent = isCut ? `${seconds} s, truncated at the maximum number of tokens` : `${seconds} s`;
     } catch (error) {
+      waiting.abort();
       note.textContent = signal.aborted ? "stopped" : error.message;
       note.className = signal.aborted ? "quiet" : "error";
       if (turns === before) again = offerRetry(exchange, text, before);
@@ -158,6 +168,20 @@ function column(label, model, changed, answered) {
     stop: () => leaving.abort(),
   };
   return side;
+}
+
+/** Stream a completion; a model whose engine is not ready in the gateway's time is asked again. */
+async function* streamWhenReady(body, signal) {
+  for (;;) {
+    try {
+      yield* streamChat(body, signal);
+      return;
+    } catch (error) {
+      if (error.code !== "model_not_ready" || signal.aborted) throw error;
+    }
+    await new Promise((resolve) => { setTimeout(resolve, ASK_AGAIN_MS); });
+    signal.throwIfAborted();
+  }
 }
 
 function turn(role, ...content) {

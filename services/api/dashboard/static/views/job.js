@@ -171,7 +171,7 @@ function summary(job) {
     Status: liveStatus(job),
     Progress: progress(job),
     Requested: requested(job),
-    "Waiting for": job.queue_reason,
+    "Waiting for": job.queue_reason && [h("bdi", {}, job.queue_reason), job.queue_reason.startsWith("no ") ? [" (", h("a", { href: "/ui/workers" }, "workers"), ")"] : null],
     Kind: job.kind.replaceAll("_", " "),
     Priority: job.priority || null,
     Attempt: job.attempt || null,
