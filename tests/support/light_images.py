@@ -46,7 +46,8 @@ def build_images(engine: Engine) -> None:
         engine.variables = {**variables, **arguments}
         engine.compose("build", *SERVICES, files=("docker-compose.yml", "light.yml"))
         engine.variables = variables
-    print(engine.docker("images"))
+    # What images share is stored once.
+    print(engine.docker("system", "df", "--verbose").partition("\n\nContainers")[0])
 
 
 def _lightened(text: str) -> str:
