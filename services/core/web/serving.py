@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import TypeVar
 
 import uvicorn
@@ -28,6 +29,7 @@ SHUTDOWN_SECONDS = 5
 KEEP_ALIVE_SECONDS = 75
 STALLED_READER_SECONDS = 60
 HEAD_SECONDS = 60.0
+TICK_SECONDS = 1.0
 
 ServiceSettings = TypeVar("ServiceSettings", bound=AccessSettings)
 
@@ -102,9 +104,34 @@ class _Protocol(HttpToolsProtocol):
             self._head_timer = None
 
 
+class _Server(uvicorn.Server):
+    """Looks once a second for what it must do, which its date header needs.
+
+    Ten times, as uvicorn does, would be most of the processor time of an idle service. A signal is
+    followed at once.
+    """
+
+    _wake_up: Callable[[], object] = staticmethod(lambda: None)
+
+    async def main_loop(self) -> None:
+        """Serve until the server shall exit."""
+        signaled = asyncio.Event()
+        wake_up = asyncio.get_running_loop().call_soon_threadsafe
+        self._wake_up = lambda: wake_up(signaled.set)
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await signaled.wait()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handle a signal that ends the server."""
+        super().handle_exit(sig, frame)
+        self._wake_up()
+
+
 def create_server(app: ASGIApp) -> uvicorn.Server:
     """The uvicorn server of an application."""
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             app,
             http=_Protocol,
