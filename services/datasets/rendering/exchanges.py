@@ -103,9 +103,11 @@ def render_pair(
     )
 
 
-def render_prompt(messages: Sequence[Message], template: TemplateRenderer) -> str:
-    """The text of a prompt without tools, up to where the assistant's turn begins."""
-    return _rendered([as_chat_message(each) for each in messages], [], template, prompt=True)
+def render_messages(
+    messages: Sequence[Message], template: TemplateRenderer, *, prompt: bool
+) -> str:
+    """The text of messages without tools; a ``prompt`` ends where the assistant's turn begins."""
+    return _rendered([as_chat_message(each) for each in messages], [], template, prompt=prompt)
 
 
 def opened(conversation: Conversation, default_system: str | None) -> Conversation:

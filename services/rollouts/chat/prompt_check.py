@@ -6,7 +6,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.datasets.conversation import read_message
 from services.datasets.record import RowError, counted
-from services.datasets.rendering.exchanges import render_prompt
+from services.datasets.rendering.exchanges import render_messages
 from services.datasets.rendering.missing_parts import missing_in_prompt
 from services.datasets.validate import PromptTemplate
 from services.rollouts.chat.examples import FolderTemplate
@@ -29,13 +29,16 @@ class PromptCheck:
         self._found: dict[str, list[int]] = {}
         self._examples: dict[str, str] = {}
 
-    def add(self, row: int, messages: Sequence[JsonObject]) -> None:
-        """Render the prompt of a row."""
+    def add(
+        self, row: int, messages: Sequence[JsonObject], answers: Sequence[JsonObject] = ()
+    ) -> None:
+        """Render the prompt of a row, and the answers that demonstrate what to write."""
         if self._template is None:
             return
-        turns = list(map(read_message, messages))
+        turns = list(map(read_message, (*messages, *answers)))
         try:
-            missing = missing_in_prompt(turns, render_prompt(turns, self._template))
+            text = render_messages(turns, self._template, prompt=not answers)
+            missing = missing_in_prompt(turns, text)
         except RowError as error:
             self._note("cannot be sampled", row, error.message)
             return

@@ -88,6 +88,8 @@ def test_each_validation_file_has_its_own_metrics(
     for name in sets:
         assert {f"eval_{name}_loss", f"eval_{name}_{metric}"} <= reported
     assert not {"eval_loss", f"eval_{metric}"} & reported
+    reports = json.loads((job.folder / "fidelity.json").read_text())
+    assert [each["verdict"] for each in reports.values()] == ["faithful"] * len(reports)
     assert "valid_easy_loss" in (job.folder / "step_metrics.csv").read_text().splitlines()[0]
 
 
