@@ -52,7 +52,7 @@ Number = tuple[str, Decimal]
 _THIN = "\u2009\u202f\u00a0\u2006\u2008"
 _GROUP_SPACE = re.compile(rf"(?<=\d)(?:\\[,;: ]|~|[{_THIN}])(?=\d{{3}}(?!\d))")
 _FRACTION = re.compile(
-    r"(?P<whole>\d{1,18})?\s*\\[cdt]?frac\s*"
+    r"(?:(?P<whole>\d{1,18})\s*)?\\[cdt]?frac\s*"
     r"(?:\{\s*(?P<sign>-?)(?P<over>\d{1,18}(?:\.\d{1,18})?)\s*\}|(?P<digit>\d))\s*"
     r"(?:\{\s*(?P<under>\d{1,18}(?:\.\d{1,18})?)\s*\}|(?P<last>\d))"
 )

@@ -155,6 +155,7 @@ def test_regex_accepts_text_with_lone_surrogates() -> None:
         ("\\cfrac{3}{4}", "0.75"),
         ("-\\frac12", "-0.5"),
         ("2\\dfrac{1}{2}", "2.5"),
+        ("The answer is \\frac{10}{2}. It took 3 steps.", "5"),
         ("{\\bf 5}", "5"),
         ("5 \\textbf{ meters}", "5"),
         ("90\\degree", "90"),
