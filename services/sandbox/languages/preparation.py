@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,18 +46,19 @@ def folder_name(preparation: PreparationSpec, toolchain: Toolchain) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-_LOWEST_PRIORITY = "--lowest-priority"
+_OF_A_SERVICE = "--of-a-service"
 
 
 async def prepare_in_background(root: Path) -> None:
-    """Prepare the folder in a child process of the lowest priority; cancelling kills it.
+    """Prepare the folder in a child process of the lowest priority, which ends with its compilers
+    when this is cancelled, and when this process dies.
 
     Takes seconds per compiler the first time. Failures are printed to stderr and skipped.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-P", "-m", "services.sandbox.languages.preparation", str(root), _LOWEST_PRIORITY),
-        stdin=asyncio.subprocess.DEVNULL,
+        *("-P", "-m", "services.sandbox.languages.preparation", str(root), _OF_A_SERVICE),
+        stdin=asyncio.subprocess.PIPE,  # closed by the kernel when this process dies
         stdout=asyncio.subprocess.DEVNULL,
         start_new_session=True,
     )
@@ -141,6 +143,17 @@ def _environment(preparation: PreparationSpec, scratch: str, work: str) -> dict[
     return own | {name: text for name, text in extra.items() if text}
 
 
+def end_with_the_service() -> None:
+    """Kill this process group, compilers included, once the service has closed standard input."""
+
+    def wait() -> None:
+        while sys.stdin.buffer.read(1 << 10):
+            pass
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def _lower_priority() -> None:
     """Run at idle priority: this process and its children."""
     os.nice(_LOWEST)
@@ -159,7 +172,8 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    if _LOWEST_PRIORITY in sys.argv[2:]:
+    if _OF_A_SERVICE in sys.argv[2:]:
+        end_with_the_service()
         _lower_priority()
         _end_with_parent()
     os.umask(0o022)

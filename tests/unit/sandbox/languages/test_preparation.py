@@ -2,6 +2,9 @@
 
 import fcntl
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from services.sandbox.languages import preparation as module
 from services.sandbox.languages.declaration import LanguageSpec, PreparationSpec
 from services.sandbox.languages.preparation import prepare
+from tests.support.waiting import wait_for
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
 COUNT_AND_MAKE = 'echo x >> "$COUNT"; cat given.txt > made.txt; pwd >> made.txt'
@@ -106,3 +110,32 @@ def test_a_preparation_that_takes_too_long_ends_with_its_compilers(
     assert "timed out" in capfd.readouterr().err
     compiler = Path("/proc", (tmp_path / "count").read_text().strip(), "stat")
     assert not compiler.exists() or ") Z " in compiler.read_text()
+
+
+COMPILING = """
+import subprocess
+from services.sandbox.languages.preparation import end_with_the_service
+end_with_the_service()
+with subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL) as compiler:
+    print(compiler.pid, flush=True)
+"""
+
+
+def test_a_compiler_ends_when_the_service_dies() -> None:
+    command = [sys.executable, "-c", COMPILING]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        compiler = int(process.stdout.readline())
+        process.stdin.close()  # as the kernel does for a service that is killed
+
+        assert process.wait(60) == -signal.SIGKILL
+    wait_for(lambda: not is_running(compiler), "the compiler's end", 60)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
