@@ -1,4 +1,4 @@
-"""The published rules of other harnesses, written anew from their published expressions.
+"""The published rules of other harnesses, written again from their published expressions.
 
 A rule returns its verdict of a form. A difference between its verdicts and the right ones has the
 reason that stands beside it.
@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.parity.form import Form, Grader
-
 
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it warns that it has no time limit
 
