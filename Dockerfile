@@ -117,7 +117,7 @@ COPY services/core services/core
 COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics/__init__.py services/metrics/altered_items.py services/metrics/contamination.py \
-    services/metrics/extraction.py services/metrics/missing_scores.py services/metrics/paired.py \
+    services/metrics/extraction.py services/metrics/fences.py services/metrics/missing_scores.py services/metrics/paired.py \
     services/metrics/repeated.py services/metrics/
 COPY services/campaigns services/campaigns
 RUN python -m compileall -q --invalidation-mode unchecked-hash services
@@ -213,10 +213,11 @@ COPY services/contracts/__init__.py services/contracts/base.py services/contract
     services/contracts/sandbox_cases.py services/contracts/sandbox_host.py \
     services/contracts/sandbox_jupyter.py services/contracts/sandbox_scripts.py \
     services/contracts/sandbox_sessions.py services/contracts/
-COPY services/core/__init__.py services/core/ids.py services/core/logging.py services/core/settings.py \
-    services/core/
-COPY services/core/process/__init__.py services/core/process/runtimes.py \
-    services/core/process/
+COPY services/core/__init__.py services/core/addresses.py services/core/ids.py services/core/logging.py \
+    services/core/settings.py services/core/
+COPY services/core/process/__init__.py services/core/process/runtimes.py services/core/process/tree.py \
+    services/core/process/watchdog.py services/core/process/
+COPY services/core/process/startup services/core/process/startup
 COPY services/core/web services/core/web
 COPY services/sandbox services/sandbox
 RUN python -m compileall -q --invalidation-mode unchecked-hash services \

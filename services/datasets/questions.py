@@ -88,8 +88,9 @@ def _reference(row: JsonObject) -> tuple[str, JsonValue]:
             return path, value
     for key in LATER_GOLD_KEYS:
         value = row.get(key)
-        # A boolean label judges an answer, and names none.
-        if value is not None and not isinstance(value, bool | dict):
+        parts = value if isinstance(value, list) else [value]
+        # A boolean label judges an answer, and names none; objects are what a grader of its own reads.
+        if value is not None and not any(isinstance(part, bool | dict) for part in parts):
             return key, value
     return "", None
 

@@ -76,7 +76,6 @@ def main(job_dir: Path) -> None:
             reporter.paused()
             return
         write_step_metrics(job_dir)
-        _audit(spec, job_dir, reporter)
         reporter.finish(**_result(spec, position))
         _strip(job_dir)
 
@@ -122,6 +121,7 @@ async def _train(
             return None
         reporter.phase("saving")
         await _export(opened.training, job_dir / MODEL)
+    _audit(spec, job_dir, reporter)
     return position
 
 

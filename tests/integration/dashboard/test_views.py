@@ -329,6 +329,26 @@ def test_an_incomplete_response_is_reported(page: Page, gateway: GatewayClient) 
     expect(page.get_by_role("alert")).to_have_text("the response was interrupted")
 
 
+def test_a_service_that_keeps_exiting_is_shown_with_the_end_of_its_log(
+    page: Page, gateway: GatewayClient
+) -> None:
+    failed = {
+        "id": "trainer",
+        "status": "failed",
+        "exits": 7,
+        "reason": "trainer exited with exit code 3",
+        "last_lines": ["<b>out of luck</b>"],
+        "retry_at": 1,
+    }
+    running = {"id": "api", "status": "running", "exits": 0, "last_lines": []}
+    page.route("**/v1/services", lambda route: route.fulfill(json={"data": [running, failed]}))
+    open_view(page, gateway, "/ui/workers")
+
+    expect(page.get_by_text("trainer failed (exits: 7): trainer exited")).to_be_visible()
+    expect(page.get_by_text("<b>out of luck</b>")).to_be_visible()
+    expect(page.get_by_text("api running")).to_have_count(0)
+
+
 def test_a_page_whose_script_fails_to_load_says_so_and_recovers(
     page: Page, gateway: GatewayClient, expected_errors: list[str]
 ) -> None:

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import socket
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -61,6 +62,30 @@ def test_a_gateway_error_is_one_line_with_code_and_request_id(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == "temper: error: no file (file_not_found, param id, request req-9)\n"
+
+
+def test_ps_names_services_that_do_not_run(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TEMPER_API_URL", server.url)
+    failed = {
+        "id": "trainer",
+        "status": "failed",
+        "exits": 7,
+        "reason": "trainer exited with exit code 3",
+        "last_lines": ["first", "second", "third", "out of luck"],
+        "retry_at": int(time.time()) + 90,
+    }
+    server.on("/v1/jobs", JSONResponse({"data": []}))
+    server.on("/v1/services", JSONResponse({"data": [{"id": "api", "status": "running"}, failed]}))
+
+    assert main(["ps"]) == 0
+
+    said = capsys.readouterr().err
+    assert "trainer failed (exits: 7): trainer exited with exit code 3; next try in 1m" in said
+    assert "out of luck" in said
+    assert "first" not in said
+    assert "api" not in said
 
 
 def test_an_unreachable_gateway_is_reported(

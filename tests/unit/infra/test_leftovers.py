@@ -31,7 +31,7 @@ def test_servers_end_with_a_killed_run(tmp_path: Path) -> None:
         env=environment | {"PYTHONPATH": str(REPOSITORY)},
     )
     pid = tmp_path / "pid"
-    server = int(wait_for(lambda: pid.read_text() if pid.exists() else "", "the server"))
+    server = int(wait_for(lambda: (pid.read_text() if pid.exists() else "") or None, "the server"))
 
     run.send_signal(signal.SIGKILL)
     run.wait()

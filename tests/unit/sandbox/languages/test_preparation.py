@@ -123,8 +123,8 @@ with subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL) as compiler:
 
 def test_a_compiler_ends_when_the_service_dies() -> None:
     command = [sys.executable, "-c", COMPILING]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, start_new_session=True, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         compiler = int(process.stdout.readline())
