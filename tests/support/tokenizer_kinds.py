@@ -97,6 +97,13 @@ KINDS: Mapping[str, TokenizerKind] = {
             }
         },
     ),
+    "extra_special_tokens": TokenizerKind(
+        "llama",
+        "PreTrainedTokenizerFast",
+        _byte_level,
+        True,
+        {"extra_special_tokens": {"image_token": "<think>", "audio_token": "world"}},
+    ),
     "special_tokens_without_rows": TokenizerKind(
         "llama",
         "PreTrainedTokenizerFast",

@@ -52,10 +52,12 @@ def prepare_tokenizer(
     if chat_template is None:
         chat_template = one_template(read_chat_templates(folder))
     config = read_object(folder / TOKENIZER_CONFIG)
+    described = _described(source)
     settings = {
         "tokenizer_class": CLASS,
         **{name: config[name] for name in _KEPT if name in config},
-        **_known(read_special_tokens(folder), source),
+        **_known(read_special_tokens(folder), described, folder.name),
+        **_extra(config, _added_tokens(described)),
     }
     ends = dict.fromkeys([*read_end_tokens(folder), *(read_end_tokens(weights) if weights else ())])
     shutil.rmtree(target, ignore_errors=True)
@@ -82,22 +84,47 @@ def one_template(templates: Mapping[str, str]) -> str | None:
     return f"{{%+ if tools +%}}{with_tools}{{%+ else +%}}{default}{{%+ endif +%}}"
 
 
-def _known(special: dict[str, str], tokenizer: Path) -> dict[str, str]:
+def _known(special: dict[str, str], described: JsonObject, name: str) -> dict[str, str]:
     """The named tokens that a tokenizer.json has; transformers would give others new ids, for which
     the model has no weights. Raises InvalidRequest for an eos_token that it lacks."""
-    described = _described(tokenizer)
     added = _added_tokens(described)
     if added.issuperset(special.values()):
         return special
-    model = described.get("model")
-    vocabulary: Any = model.get("vocab") if isinstance(model, dict) else None
-    if isinstance(vocabulary, list):
-        vocabulary = [entry[0] for entry in vocabulary]
-    present = added | set(vocabulary or ())
+    present = added | _words(described)
     end = special.get("eos_token")
     if end is not None and end not in present:
-        raise refused(f"the eos_token {end!r} of {tokenizer.parent.name} is not in {TOKENIZER}")
-    return {name: text for name, text in special.items() if text in present}
+        raise refused(f"the eos_token {end!r} of {name} is not in {TOKENIZER}")
+    return {key: text for key, text in special.items() if text in present}
+
+
+def _words(described: JsonObject) -> set[str]:
+    """The texts of a vocabulary: the keys of an object, or the first items of pairs."""
+    model: Any = described.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, dict):
+        return set(vocabulary)
+    pairs = vocabulary if isinstance(vocabulary, list) else []
+    return {str(pair[0]) for pair in pairs if isinstance(pair, list) and pair}
+
+
+def _extra(config: JsonObject, added: set[str]) -> JsonObject:
+    """Further special tokens of the configuration, by name or not, as far as the file has them."""
+    kept: JsonObject = {}
+    for key in ("additional_special_tokens", "extra_special_tokens"):
+        given = config.get(key)
+        if isinstance(given, dict):
+            kept[key] = {
+                name: text
+                for name, text in given.items()
+                if isinstance(text, str) and text in added
+            }
+        elif isinstance(given, list):
+            kept[key] = [text for text in map(_text_of, given) if text in added]
+    return kept
+
+
+def _text_of(token: Any) -> str:
+    return str(token.get("content") if isinstance(token, dict) else token)
 
 
 def is_settled(prepared: Path) -> bool:
@@ -115,10 +142,9 @@ def speaks_as(folder: Path, other: Path) -> bool:
 
     tokenizer.json is compared as the library understands it: each version writes it differently.
     """
-    if read_chat_templates(folder) != read_chat_templates(other):
+    if one_template(read_chat_templates(folder)) != one_template(read_chat_templates(other)):
         return False
-    files = folder / TOKENIZER, other / TOKENIZER
-    return _vocabulary_digest(files[0]) == _vocabulary_digest(files[1])
+    return _vocabulary_digest(folder / TOKENIZER) == _vocabulary_digest(other / TOKENIZER)
 
 
 def vocabulary_of(folder: Path) -> dict[str, int]:

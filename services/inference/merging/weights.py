@@ -44,7 +44,7 @@ def merge_adapter(
     if folder is not None:
         copy_tokenizer(folder, target)
         return
-    # Saved again: it has no tokenizer.json, or is in the hub's cache.
+    # Written by transformers: it has no tokenizer.json, or is in the hub's cache.
     loaded = AutoTokenizer.from_pretrained(str(base), revision=revision, trust_remote_code=trusted)
     loaded.save_pretrained(target)
 

@@ -7,9 +7,9 @@ from threading import Lock
 
 from tokenizers import Tokenizer
 
+from services.core.tokenizer_ids.prepared import MAX_TOKENIZER_BYTES
 from services.rollouts.chat.files import refused
 
-MAX_TOKENIZER_BYTES = 128 << 20
 CONTEXT = 8
 """Tokens before the first that affect its text: an incomplete character, a leading space."""
 LONGEST_CHARACTER = 4

@@ -44,7 +44,7 @@ class Server:
 
 @pytest.fixture
 def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a base whose tokenizer transformers would build again."""
+    """The folder of a base whose tokenizer transformers would build differently."""
     monkeypatch.setattr(serving, "VllmServer", Server)
     return KINDS["r1_distill_llama"].write(tmp_path / "base")
 

@@ -99,6 +99,43 @@ def test_a_special_token_that_the_file_lacks_is_left_out(folder: Path, tmp_path:
     assert is_settled(prepared)
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"image_token": "<think>", "audio_token": "[A]"}, {"image_token": "<think>"}),
+        (["<think>", {"content": "<s>"}, "world"], ["<think>", "<s>"]),
+    ],
+)
+def test_further_special_tokens_of_the_file_are_kept(
+    folder: Path, tmp_path: Path, given: object, kept: object
+) -> None:
+    change(folder / "tokenizer_config.json", extra_special_tokens=given)
+
+    prepared = prepare_tokenizer(folder, tmp_path / "prepared")
+
+    config = json.loads((prepared / "tokenizer_config.json").read_bytes())
+    assert config["extra_special_tokens"] == kept
+
+
+@pytest.mark.parametrize("vocabulary", [1, [1, [], ["a"], [["b"], 2]], None, "x"])
+def test_a_vocabulary_of_another_shape_has_no_words(
+    folder: Path, tmp_path: Path, vocabulary: object
+) -> None:
+    change(folder / "tokenizer.json", added_tokens=[], model={"vocab": vocabulary})
+
+    with pytest.raises(InvalidRequest, match="eos_token"):
+        prepare_tokenizer(folder, tmp_path / "prepared")
+
+
+def test_a_template_for_tools_in_one_file_or_two_speaks_the_same(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "tool_use.jinja").write_text(WITH_TOOLS)
+
+    assert speaks_as(prepare_tokenizer(folder, tmp_path / "prepared"), folder)
+
+
 def test_an_end_token_that_the_file_lacks_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
     change(folder / "tokenizer_config.json", eos_token="[END]")
 
