@@ -1,4 +1,4 @@
-"""The published rules of other harnesses, written again from their published expressions.
+"""The published rules of other harnesses, rewritten from their published expressions.
 
 A rule returns its verdict of a form. A difference between its verdicts and the right ones has the
 reason that stands beside it.

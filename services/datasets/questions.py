@@ -89,7 +89,7 @@ def _reference(row: JsonObject) -> tuple[str, JsonValue]:
     for key in LATER_GOLD_KEYS:
         value = row.get(key)
         parts = value if isinstance(value, list) else [value]
-        # A boolean label judges an answer, and names none; objects are what a grader of its own reads.
+        # A boolean label judges an answer, and names none; objects are for a grader of its own.
         if value is not None and not any(isinstance(part, bool | dict) for part in parts):
             return key, value
     return "", None

@@ -81,7 +81,7 @@ def _readings(answer: str, letters: str) -> Iterator[str | None]:
 def _named(text: str, letters: str) -> str | None:
     """The letter or letters at the beginning of a text, behind words like "option"."""
     filler = _FILLER.match(text)
-    text = text[filler.end() :] if filler is not None else text
+    text = text[filler.end() :] if filler else text
     for pattern in _NAMED:
         found = pattern.match(text)
         if found is not None:

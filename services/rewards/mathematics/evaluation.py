@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-import mpmath
+import mpmath  # type: ignore[import-untyped]
 
 from services.rewards.mathematics.syntax import Node
 

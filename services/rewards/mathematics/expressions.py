@@ -309,7 +309,7 @@ def _without_unit(text: str) -> tuple[str, str | None]:
 
 
 def _leaves_arithmetic(answer: str, expected: Quantity) -> bool:
-    """Whether an answer is an expression from which a number could be computed."""
+    """Whether an answer leaves a number to be computed from it."""
     try:
         tree = parse(answer)
     except (Unparsable, RecursionError):

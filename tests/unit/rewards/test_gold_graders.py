@@ -303,6 +303,11 @@ def test_types_and_the_path_of_calls_are_settings() -> None:
     assert not grade(ToolCallsGrader(), answer, gold).correct
 
 
+def test_calls_within_reasoning_or_a_later_list_of_others_are_not_the_answer() -> None:
+    assert not grade(ToolCallsGrader(), f"<think>{GOLD_CALLS}", GOLD_CALLS).correct
+    assert grade(ToolCallsGrader(), f'{{"label": {GOLD_CALLS}}} See [1].', GOLD_CALLS).correct
+
+
 @pytest.mark.parametrize("gold", ["call a", "{}", '[{"name": "a"}]'])
 def test_a_gold_that_is_no_list_of_calls_is_rejected(gold: str) -> None:
     with pytest.raises(InvalidRequest, match="gold"):

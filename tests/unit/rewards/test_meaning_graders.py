@@ -35,12 +35,17 @@ def test_the_last_box_is_compared_by_its_meaning() -> None:
         ("first \\boxed{3}, no: \\boxed{0.5}", "1/2"),
         ("<think>\\boxed{1}</think>\\boxed{\\frac12}", "so it is \\boxed{\\frac{2}{4}}"),
         ("\\boxed{x+1}", "1 + x"),
+        ("$\\boxed{(2,2)} \\text{ and } \\boxed{(6,2)}$", "(6,2), (2,2)"),
+        ("\\fbox{x^2+y^2=25}", "x^2+y^2-25=0"),
     ]
     wrong = [
         ("\\boxed{0.5}, no: \\boxed{3}", "1/2"),
         ("\\boxed{81 + 535}", "616"),
         ("\\boxed{9^{9^{9^9}}}", "1"),
         ("\\boxed{}", "1"),
+        ("<think>It is \\boxed{1}", "1"),
+        ("$\\boxed{(2,2)} \\text{ and } \\boxed{(6,2)}$", "(6,2)"),
+        ("\\boxed{x^2+y^2=16}", "x^2+y^2-25=0"),
     ]
 
     found = scores(MathGrader(), [*right, *wrong, ("0.5", "1/2")])

@@ -38,6 +38,8 @@ def test_the_last_box_near_the_end_is_the_answer(text: str) -> None:
         "\\boxed{4" + "x" * 10,
         "\\boxed{4}" + "x" * 292,
         "'\\boxed{'4'}'",
+        "<think>maybe \\boxed{4} but wait",
+        "<think>\\boxed{4}</think> I do not know.",
         '{"code": "\\\\boxed{4}"}',  # a line break and "boxed{4}", not a box
     ],
 )

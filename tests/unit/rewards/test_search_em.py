@@ -36,6 +36,8 @@ def test_answers_are_compared_after_normalization(text: str, gold: str) -> None:
         ("<answer>Paris or Rome</answer>", "Paris"),
         ("<answer></answer>", "A"),
         ("<answer>the</answer>", "%"),
+        ("<think>maybe <answer>Lima</answer> but wait", "Lima"),
+        ("<think><answer>Lima</answer></think> I do not know.", "Lima"),
     ],
 )
 def test_other_texts_score_zero(text: str, gold: str) -> None:
