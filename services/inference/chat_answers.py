@@ -5,7 +5,6 @@ choices, or it is not an answer. Whatever else is missing or odd is read as far 
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,14 +88,10 @@ def read_chat(body: bytes) -> ChatAnswer:
     value = read_items(body, "choices")
     choices = tuple(_choice(each, index) for index, each in enumerate(value["choices"]))
     reported = value.get("usage")
-    return ChatAnswer(choices, usage_of(value), reported if isinstance(reported, dict) else None)
-
-
-def usage_of(value: JsonObject) -> TokenUsage | None:
-    """The token counts of an answer, None where they make no sense."""
     prompt = token_count(value, "prompt_tokens")
     completion = token_count(value, "completion_tokens")
-    return None if prompt is None or completion is None else TokenUsage(prompt, completion)
+    usage = None if prompt is None or completion is None else TokenUsage(prompt, completion)
+    return ChatAnswer(choices, usage, reported if isinstance(reported, dict) else None)
 
 
 def token_count(value: JsonObject, *path: str) -> int | None:
@@ -108,17 +103,6 @@ def token_count(value: JsonObject, *path: str) -> int | None:
         found = int(found)
     is_count = isinstance(found, int) and not isinstance(found, bool)
     return found if is_count and 0 <= found <= MOST_TOKENS else None
-
-
-def estimated_usage(messages: Sequence[JsonObject], choices: Sequence[ChatChoice]) -> TokenUsage:
-    """The tokens of a request and its answer, for a server that does not count them."""
-    said = sum(
-        len(choice.content or "") + sum(len(call.arguments) for call in choice.tool_calls)
-        for choice in choices
-    )
-    return TokenUsage(
-        len(json.dumps(list(messages))) // CHARACTERS_PER_TOKEN, said // CHARACTERS_PER_TOKEN
-    )
 
 
 def _choice(choice: JsonObject, index: int) -> ChatChoice:

@@ -100,7 +100,7 @@ def test_the_evaluation_demo_compares_two_models_and_writes_reports(tmp_path: Pa
     done = run_demo(tmp_path, "evaluate")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "paired_permutation" in done.stdout
+    assert "paired_t" in done.stdout
     folder = tmp_path / "demo" / "evaluation"
     workbook = openpyxl.load_workbook(folder / "report.xlsx", read_only=True)
     assert workbook.sheetnames == ["Summary", "Comparison", "Changes", "Rows"]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.contracts.base import JsonObject
+from services.contracts.foreign_json import storable_text
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.tool_runs import KEPT_ANSWER_CHARACTERS, RequestFailure, ToolRun
 from services.contracts.trajectories import CallOutcome
@@ -133,10 +134,5 @@ def service_error(failed: ServiceFailed, run: ToolRun | None = None) -> ToolErro
 
 def request_failure(failed: ServiceFailed) -> RequestFailure:
     """The record of a failed request."""
-    answer = sanitize(failed.body[:KEPT_ANSWER_CHARACTERS])
+    answer = storable_text(failed.body[:KEPT_ANSWER_CHARACTERS])
     return RequestFailure(status=failed.status, answer=answer, seconds=failed.seconds)
-
-
-def sanitize(text: str) -> str:
-    """The text with surrogate pairs combined and lone surrogates replaced by U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

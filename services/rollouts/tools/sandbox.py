@@ -1,9 +1,10 @@
 """Tools that run code: SandboxFusionTool and ReTool."""
 
-import json
 from collections.abc import Callable, Collection
+from functools import partial
 
 from services.contracts.base import JsonObject
+from services.contracts.foreign_json import read_foreign
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.sandbox import (
     CommandResult,
@@ -21,7 +22,6 @@ from services.rollouts.tools.base import (
     ToolResult,
     bad_arguments,
     request_failure,
-    sanitize,
     service_error,
 )
 from services.rollouts.tools.configuration import SandboxConfig
@@ -79,7 +79,7 @@ class SandboxTool:
         body = self._body(arguments, timeout)
         asked = _requested(body, arguments)
         try:
-            answer = await self._service.post(body, _response)
+            answer = await self._service.post(body, partial(read_foreign, RunCodeResponse))
         except ServiceFailed as failed:
             ran = asked.model_copy(update={"failure": request_failure(failed)})
             raise service_error(failed, ran) from failed
@@ -166,12 +166,6 @@ class SandboxTool:
                 _printed(compiled), f"compiling: {compiled.status} after {timeout:g} s"
             )
         return _with_line(_printed(compiled), "the code could not be compiled")
-
-
-def _response(body: bytes) -> RunCodeResponse:
-    # Programs print invalid UTF-8, which some sandboxes pass on.
-    text = sanitize(json.dumps(json.loads(body), ensure_ascii=False))
-    return RunCodeResponse.model_validate_json(text)
 
 
 def _requested(body: JsonObject, arguments: JsonObject) -> ProgramRun:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeGuard
 
 from services.contracts.base import JsonObject
+from services.contracts.foreign_json import parse_foreign, storable_text
 from services.contracts.tool_runs import (
     KEPT_NAME_CHARACTERS,
     KEPT_PASSAGE_CHARACTERS,
@@ -23,7 +24,6 @@ from services.rollouts.tools.base import (
     ToolResult,
     bad_arguments,
     request_failure,
-    sanitize,
     service_error,
 )
 from services.rollouts.tools.configuration import SearchConfig
@@ -129,7 +129,7 @@ class _Hit:
 
 def _hits(queries: int, body: bytes) -> list[list[_Hit]]:
     """The passages of each query; raises ``ValueError`` for a malformed answer."""
-    answer: Any = json.loads(body)
+    answer: Any = parse_foreign(body)
     result = answer.get("result") if isinstance(answer, dict) else None
     if not isinstance(result, list) or not all(isinstance(hits, list) for hits in result):
         raise ValueError("it has no list of lists as its result")
@@ -165,14 +165,14 @@ def _rendered(hits: list[_Hit]) -> str:
 def _kept(query: str, hits: list[_Hit]) -> QueryHits:
     passages = [
         Passage(
-            id=None if hit.id is None else sanitize(hit.id[:KEPT_NAME_CHARACTERS]),
+            id=None if hit.id is None else storable_text(hit.id[:KEPT_NAME_CHARACTERS]),
             score=hit.score,
-            title=sanitize(hit.title[:KEPT_NAME_CHARACTERS]),
-            text=sanitize(hit.text[:KEPT_PASSAGE_CHARACTERS]),
+            title=storable_text(hit.title[:KEPT_NAME_CHARACTERS]),
+            text=storable_text(hit.text[:KEPT_PASSAGE_CHARACTERS]),
         )
         for hit in hits[:KEPT_PASSAGES]
     ]
-    query = sanitize(query[:KEPT_PASSAGE_CHARACTERS])
+    query = storable_text(query[:KEPT_PASSAGE_CHARACTERS])
     return QueryHits(query=query, found=len(hits), passages=passages)
 
 

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
 from services.contracts.base import JsonObject
+from services.contracts.foreign_json import storable_text
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
@@ -22,7 +23,6 @@ from services.rollouts.tools.base import (
     ToolReply,
     ToolResult,
     bad_arguments,
-    sanitize,
 )
 from services.rollouts.tools.configuration import (
     CallableConfig,
@@ -101,7 +101,7 @@ class _Tools:
         try:
             result = await self._run(name, arguments, failures)
         except ToolError as fault:
-            message = sanitize(fault.error)
+            message = storable_text(fault.error)
             attempts = failures.attempts + fault.attempts
             failed = _reply(fault.outcome, fault.text, message, attempts, begun)
             return replace(failed, run=fault.run, cause=fault.cause, failures=failures.count)
@@ -121,7 +121,7 @@ class _Tools:
         try:
             await self._tools[name].backend.probe()
         except ToolError as fault:
-            return sanitize(fault.error) if fault.outcome in UNAVAILABLE else None
+            return storable_text(fault.error) if fault.outcome in UNAVAILABLE else None
         return None
 
     async def _run(
@@ -196,7 +196,7 @@ def _reply(
 ) -> ToolReply:
     return ToolReply(
         outcome=outcome,
-        text=sanitize(text[:LONGEST_TEXT]),
+        text=storable_text(text[:LONGEST_TEXT]),
         error=error,
         attempts=attempts,
         seconds=time.monotonic() - begun,

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from services.campaigns.benchmark import KnownItems
+from services.campaigns.coding import write_code
 from services.campaigns.llm import MOST_IN_A_ROW, Conversation
-from services.campaigns.records import Proposal
+from services.campaigns.measurement import parts_of
+from services.campaigns.records import Code, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
 from services.contracts.campaign_loops import StepName
@@ -84,6 +87,20 @@ def test_a_refusal_of_one_request_fails_its_step_alone(
     assert len(llm.bodies) == requests
     llm.refused = {}
     assert converse(run, loop=2) == ["answer 2", "answer 4"]
+
+
+def test_a_refusal_while_coding_fails_the_loop(campaign: StoredCampaign, llm: ScriptedLlm) -> None:
+    llm.refused = {OLD: "filtered"}
+    run = begun(campaign, llm, "refusing")
+    items = KnownItems(parts_of(run))
+
+    def step() -> Code:
+        return write_code(run, Proposal(parent=0, task="Add more sums."), items)
+
+    code = run.step(1, StepName.CODING, Code, step)
+
+    assert code.failed is not None
+    assert "filtered" in code.failed.message
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
