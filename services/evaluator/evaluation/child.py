@@ -61,12 +61,13 @@ async def evaluate(
     if totals.done:
         reporter.message(f"{totals.done} of {total} samples were answered before")
     if totals.done < total:
-        async with engine as model, AsyncExitStack() as stack:
+        async with AsyncExitStack() as stack:
             factory = RewardFactory(environment, stack)
             graders = await _graders(runs, factory)
             with Outages(job_dir).preflight() as is_repeated:
                 if is_repeated:
                     await factory.probe()
+            model = await stack.enter_async_context(engine)
             outages = OutageWatch(job_dir, reporter)
             reporter.phase("generating")
             progress = GenerationProgress(reporter, totals, total)
