@@ -93,6 +93,7 @@ def operator() -> Iterator[Operator]:
         port = free_port()
         operator = Operator(engine, f"http://127.0.0.1:{port}", blocks)
         operator.set("TEMPER_PORT", str(port))
+        operator.set("HEALTH_INTERVAL", "5s")
         yield operator
 
 
