@@ -121,7 +121,8 @@ class TrajectorySource(Protocol):
 def restored_groups(
     checkpoint: TrainingCheckpoint | None, prompts: PromptSampler, rules: GroupConfig
 ) -> list[Group]:
-    """The pending groups of a checkpoint, with the samples they had."""
+    """The pending groups of a checkpoint, with the samples they had; those that were left out are
+    sampled again."""
     if checkpoint is None:
         return []
     groups = {
@@ -135,6 +136,8 @@ def restored_groups(
         for pending in checkpoint.position().groups
     }
     for sample in checkpoint.samples():
+        if sample.trajectory.left_out is not None:
+            continue
         groups[sample.group].samples[sample.trajectory.sample_index] = sample.trajectory
     return list(groups.values())
 

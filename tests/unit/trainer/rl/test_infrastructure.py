@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.online import ReinforcementMethod
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.core.process.outages import Outages
@@ -21,7 +21,15 @@ from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.rollouts.log.log import read_indexed
 from services.rollouts.tools.base import ToolReply
 from services.trainer.rl.batch import TrainingBatch
+from services.trainer.rl.checkpoints import (
+    PendingGroup,
+    PendingSample,
+    TrainingCheckpoint,
+    TrainingPosition,
+)
+from services.trainer.rl.groups import GroupConfig, restored_groups
 from services.trainer.rl.loop import MAX_SKIPPED
+from services.trainer.rl.prompts import PromptSampler
 from tests.support.rl.parts import SteadyEngine
 from tests.support.rl.training import Run, method, questions
 from tests.support.rl.virtual import run
@@ -252,3 +260,30 @@ def test_evaluations_of_the_policy_leave_out_what_is_lost(tmp_path: Path) -> Non
     assert failing["eval_reward"] == without["eval_reward"]
     assert failing["eval_pass_rate"] == without["eval_pass_rate"]
     assert without["eval_samples_left_out"] == 0
+
+
+def test_samples_that_were_left_out_are_sampled_again_after_a_pause() -> None:
+    lost = LeftOut(source="work", cause=InfrastructureCause.RESET, message="reset")
+    samples = [
+        Trajectory(
+            id=f"traj-0-{index}",
+            prompt_index=0,
+            sample_index=index,
+            messages=[],
+            prompt_token_ids=[1],
+            finish_reason=FinishReason.ANSWERED,
+            left_out=lost if index == 1 else None,
+        )
+        for index in range(3)
+    ]
+
+    class Checkpoint(TrainingCheckpoint):
+        def position(self) -> TrainingPosition:
+            return TrainingPosition(groups=(PendingGroup(number=0, started=0),))
+
+        def samples(self) -> Iterator[PendingSample]:
+            return (PendingSample(group=0, trajectory=sample) for sample in samples)
+
+    prompts = PromptSampler(questions(1), 0, lambda _: 1, 10)
+    (group,) = restored_groups(Checkpoint(Path()), prompts, GroupConfig(3))
+    assert group.missing == [1]
