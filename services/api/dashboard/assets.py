@@ -55,10 +55,10 @@ def build_assets() -> Assets:
     for place, text in inserted.items():
         page = page.replace(f"{{{place}}}", text)
     assets = {
-        PAGE: _asset(page.encode(), "text/html; charset=utf-8", REVALIDATED),
-        "icon.svg": _asset((STATIC / "icon.svg").read_bytes(), "image/svg+xml", REVALIDATED),
-        name: _asset(script, JAVASCRIPT, FOREVER),
-        worker_name: _asset(worker, JAVASCRIPT, FOREVER),
+        PAGE: make_asset(page.encode(), "text/html; charset=utf-8"),
+        "icon.svg": make_asset((STATIC / "icon.svg").read_bytes(), "image/svg+xml"),
+        name: make_asset(script, JAVASCRIPT, FOREVER),
+        worker_name: make_asset(worker, JAVASCRIPT, FOREVER),
     }
     # Nothing from another origin, no inline script or style but the page's own, no frame.
     policy = (
@@ -66,15 +66,17 @@ def build_assets() -> Assets:
         "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
-    compressed = {path: _compressed(asset) for path, asset in assets.items()}
+    compressed = {path: compress(asset) for path, asset in assets.items()}
     return Assets(assets, compressed, policy)
 
 
-def _asset(content: bytes, media_type: str, caching: str) -> Asset:
+def make_asset(content: bytes, media_type: str, caching: str = REVALIDATED) -> Asset:
+    """A file with its entity tag."""
     return Asset(content, media_type, f'"{_digest(content)}"', caching)
 
 
-def _compressed(asset: Asset) -> Asset:
+def compress(asset: Asset) -> Asset:
+    """The file, compressed."""
     content = gzip.compress(asset.content, mtime=0)
     etag = f'"{_digest(content)}"'
     return Asset(content, asset.media_type, etag, asset.caching, is_gzip=True)

@@ -1,10 +1,19 @@
 """/ui: the dashboard's pages and browser sessions."""
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
+from functools import lru_cache
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
 
 from services.api.context import Gateway
-from services.api.dashboard.assets import PAGE, SCRIPTS, build_assets
+from services.api.dashboard.assets import (
+    PAGE,
+    SCRIPTS,
+    Asset,
+    build_assets,
+    compress,
+    make_asset,
+)
 from services.contracts.base import Resource
 from services.contracts.errors import AuthenticationFailed, NotFound
 from services.core.web.auth import ANONYMOUS, Principal
@@ -62,14 +71,30 @@ async def sign_out(gateway: Gateway) -> Response:
     return response
 
 
+@router.get(f"{PREFIX}/openapi.json")
+async def description(request: Request) -> Response:
+    """Serve /openapi.json, from which forms are generated, compressed and revalidated."""
+    return _answer(request, *_description(request.app))
+
+
+@lru_cache(maxsize=1)
+def _description(app: FastAPI) -> tuple[Asset, Asset]:
+    plain = make_asset(bytes(JSONResponse(app.openapi()).body), "application/json")
+    return plain, compress(plain)
+
+
 @router.get(PREFIX)
 @router.get(f"{PREFIX}/{{path:path}}")
 async def page(request: Request, path: str = "") -> Response:
     """Serve a file; any other path is a view, which the single page routes itself."""
-    files = ASSETS.compressed if _accepts_gzip(request) else ASSETS.plain
-    if path.startswith(SCRIPTS) and path not in files:
+    if path.startswith(SCRIPTS) and path not in ASSETS.plain:
         raise NotFound(f"no script {path[:200]!r}: the dashboard has changed, reload the page")
-    asset = files.get(path, files[PAGE])
+    name = path if path in ASSETS.plain else PAGE
+    return _answer(request, ASSETS.plain[name], ASSETS.compressed[name])
+
+
+def _answer(request: Request, plain: Asset, compressed: Asset) -> Response:
+    asset = compressed if _accepts_gzip(request) else plain
     headers = {**HEADERS, "ETag": asset.etag, "Cache-Control": asset.caching}
     if request.headers.get("if-none-match") == asset.etag:
         return Response(status_code=304, headers=headers)

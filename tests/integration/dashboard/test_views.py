@@ -300,6 +300,15 @@ def test_the_page_and_its_script_are_small_and_the_script_is_loaded_once(
     assert gateway.http.get("/ui/scripts/dashboard-0.js").status_code == 404
 
 
+def test_the_description_of_the_forms_is_compressed_and_revalidated(gateway: GatewayClient) -> None:
+    found = gateway.http.get("/ui/openapi.json", headers={"Accept-Encoding": "gzip"})
+    known = {"If-None-Match": found.headers["etag"], "Accept-Encoding": "gzip"}
+
+    assert found.json() == gateway.http.get("/openapi.json").json()
+    assert int(found.headers["content-length"]) < 120_000
+    assert gateway.http.get("/ui/openapi.json", headers=known).status_code == 304
+
+
 @pytest.mark.parametrize("path", ["/ui/../app.py", "/ui/%2e%2e/app.py", "/ui/views/../../app.py"])
 def test_paths_cannot_escape_the_dashboard(gateway: GatewayClient, path: str) -> None:
     answer = gateway.http.get(path)

@@ -29,7 +29,7 @@ export function configurationSection(id, other, onCompare, signal) {
 }
 
 async function fromDefaults(id, signal) {
-  const [made, description] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal }), request("/openapi.json", { signal })]);
+  const [made, description] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal }), request("/ui/openapi.json", { signal })]);
   if (made.path === null) return h("p", { class: "quiet" }, "Jobs of this kind have no request to compare.");
   const columns = { Field: ({ name }) => name, Value: ({ is }) => excerpt(json(is)), Default: ({ was }) => excerpt(was === undefined ? "none" : json(was)) };
   return table("Changed from the defaults", columns, changed(description, bodyOf(description, made.path).schema, made.body), "All fields have their default values.");

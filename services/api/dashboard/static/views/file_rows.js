@@ -55,7 +55,7 @@ export function rowsSection(file, state, keep, signal) {
   }
 
   async function makeForm() {
-    const description = await request("/openapi.json", { signal });
+    const description = await request("/ui/openapi.json", { signal });
     context = { description, changed: () => {}, lists: {} };
     try {
       setForm(parsed(state.settings));

@@ -28,7 +28,7 @@ export function startLinks() {
 
 export async function startView({ place, signal, query, go }, name) {
   const start = STARTS[name];
-  const description = await request("/openapi.json", { signal });
+  const description = await request("/ui/openapi.json", { signal });
   const { schema, examples } = bodyOf(description, start.path);
   const problem = h("p", { class: "error", role: "alert" });
   const area = h("div");
