@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-import mpmath  # type: ignore[import-untyped]
+import mpmath
 
 from services.rewards.mathematics.syntax import Node
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-import mpmath  # type: ignore[import-untyped]
+import mpmath
 
 from services.rewards.mathematics.evaluation import (
     CONSTANTS,
