@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -132,9 +132,9 @@ def test_worker_and_sandbox_agree_on_scripts_and_their_llms(
     assert worker.proxy_url == f"http://{service.sandbox_script_network}"
     assert service.sandbox_script_network == f"{address}:{worker.campaign_proxy_port}"
     (pool,) = stack["networks"]["scripts"]["ipam"]["config"]
-    assert ip_address(address) in ip_network(pool["subnet"])
+    assert IPv4Address(address) in IPv4Network(pool["subnet"])
     # Docker gives no other container the address, and none to the host in its place.
-    assert ip_address(address) not in ip_network(pool["ip_range"])
+    assert IPv4Address(address) not in IPv4Network(pool["ip_range"])
     assert IPv4Network(pool["ip_range"]).subnet_of(IPv4Network(pool["subnet"]))
     assert service.sandbox_script_folders == {LISTED_AS: worker.campaign_script_data}
     shared = {
