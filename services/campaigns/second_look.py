@@ -3,14 +3,15 @@
 Many attempts are compared with one measurement of the best model, which may have been unlucky: of
 twenty equal ones, a fifth of all campaigns accept some. So a model that seems better is sampled
 again with new seeds, as is the best one, and both looks must agree. Greedy answers are the same
-however often they are sampled: the level of the test is divided by the number of loops instead (C.
-E. Bonferroni).
+however often they are sampled: the level of the test is divided among the loops instead (C. E.
+Bonferroni).
 """
 
 from collections.abc import Sequence
 
 from services.campaigns.acceptance import compare_measurements
 from services.campaigns.benchmark import SEARCH, Parts
+from services.campaigns.history import next_verdict
 from services.campaigns.measurement import begin_part, item_scores, rows_of_part
 from services.campaigns.records import Measurement, Scores
 from services.campaigns.run import CampaignRun
@@ -21,6 +22,7 @@ from services.contracts.campaign_seeds import MAX_SEEDS
 
 FALSE_CAMPAIGNS = 0.05
 """Share of campaigns without any gain that may accept a model."""
+FIRST_VERDICTS = 20
 FRESH = 1_000
 """Sampling seeds from here on are those of second looks."""
 
@@ -38,7 +40,8 @@ def confirmed(
     if not first.improves or request.acceptance.by is not AcceptBy.INTERVAL:
         return first
     if request.sampling.temperature == 0:
-        return first.model_copy(update={"improves": is_clear(first, request.budget.loops)})
+        clear = is_clear(first, request.budget.loops, next_verdict(run))
+        return first.model_copy(update={"improves": clear})
     begun = {
         name: _begin(run, name, each, parts)
         for name, each in (("candidate", measured), ("best", best))
@@ -56,9 +59,26 @@ def confirmed(
     return first.model_copy(update={"improves": second.improves, "second_look": second})
 
 
-def is_clear(comparison: Comparison, loops: int) -> bool:
-    """Whether a gain is told from chance although as many loops are compared."""
-    return comparison.p_value is not None and comparison.p_value <= 2 * FALSE_CAMPAIGNS / loops
+def is_clear(comparison: Comparison, loops: int, order: int) -> bool:
+    """Whether the ``order``-th verdict of a campaign of at most so many loops tells a gain from
+    chance."""
+    p_value = comparison.p_value
+    return p_value is not None and p_value <= 2 * _level(loops, order)
+
+
+def _level(loops: int, order: int) -> float:
+    """The one-sided level of a verdict; those of a campaign add up to `FALSE_CAMPAIGNS` at most.
+
+    Campaigns that other limits end name far more loops than they have: half of the share is
+    for the first verdicts, and each half of the rest for twice as many.
+    """
+    if loops <= FIRST_VERDICTS:
+        return FALSE_CAMPAIGNS / loops
+    share, number, last = FALSE_CAMPAIGNS / 2, FIRST_VERDICTS, FIRST_VERDICTS
+    while order > last:
+        share, number = share / 2, number * 2
+        last += number
+    return share / number
 
 
 def measure_noise(run: CampaignRun, parts: Parts, base: Measurement) -> Measurement:

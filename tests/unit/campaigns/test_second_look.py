@@ -11,7 +11,7 @@ from services.campaigns.loop import advance
 from services.campaigns.measurement import parts_of
 from services.campaigns.records import Attempt, Code, Feedback, Proposal
 from services.campaigns.run import CampaignRun
-from services.campaigns.second_look import FALSE_CAMPAIGNS, is_clear
+from services.campaigns.second_look import FALSE_CAMPAIGNS, _level, is_clear
 from services.campaigns.signals import Waiting
 from services.contracts.campaign_loops import StepName
 from tests.support.campaign_gateway import GatewayOfTest
@@ -60,9 +60,18 @@ def test_greedy_attempts_accept_a_false_one_in_few_campaigns() -> None:
         found = [
             compare(sampled(rng, chances, 1), best, higher_is_better=True) for _ in range(ATTEMPTS)
         ]
-        accepting += any(each.improves and is_clear(each, ATTEMPTS) for each in found)
+        clear = [is_clear(each, ATTEMPTS, order) for order, each in enumerate(found, start=1)]
+        accepting += any(each.improves and told for each, told in zip(found, clear, strict=True))
 
     assert accepting <= FALSE_CAMPAIGNS * CAMPAIGNS
+
+
+@pytest.mark.parametrize("loops", [1, 3, 20, 21, 1000])
+def test_the_levels_of_a_campaign_add_up_to_a_false_one_in_twenty(loops: int) -> None:
+    levels = [_level(loops, order) for order in range(1, loops + 1)]
+
+    assert sum(levels) <= FALSE_CAMPAIGNS * 1.000001
+    assert levels[0] >= FALSE_CAMPAIGNS / 2 / min(loops, 20)
 
 
 class Judged:
@@ -134,10 +143,11 @@ def test_a_second_look_that_fails_accepts_nothing(campaign: StoredCampaign) -> N
     assert any("without its second look" in event for event in campaign.events())
 
 
-@pytest.mark.parametrize(("loops", "accepted"), [(3, True), (100, False)])
+@pytest.mark.parametrize(("loops", "accepted"), [(1, True), (3, True), (20, False)])
 def test_a_greedy_gain_must_be_clearer_the_more_loops_there_are(
     campaign: StoredCampaign, loops: int, accepted: bool
 ) -> None:
+    """Eight of eight discordant items: a p-value of 0.0078."""
     with ScriptedLlm(lambda _: WHY) as llm:
         feedback = Judged(campaign, llm, 10, budget={"loops": loops}).go_on()
 
