@@ -50,6 +50,7 @@ Number = tuple[str, Decimal]
 """A number as it is written, in ASCII, and its value."""
 
 _THIN = "\u2009\u202f\u00a0\u2006\u2008"
+_NARROW = re.compile(r"(?<=\d),\\!\s{0,3}(?=\d)")
 _GROUP_SPACE = re.compile(rf"(?<=\d)(?:\\[,;: ]|~|[{_THIN}])(?=\d{{3}}(?!\d))")
 _FRACTION = re.compile(
     r"(?:(?P<whole>\d{1,18})\s*)?\\[cdt]?frac\s*"
@@ -96,7 +97,12 @@ _INTEGER = re.compile(r"\s*[+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})\s*"
 def tidy(text: str) -> str:
     """A text with its numbers in ASCII and without LaTeX: ``70\\,000`` is 70000."""
     text = without_text_commands(ascii_marks(text))
-    text = text.replace("{,}", ",").replace("\\!", "").replace("\\$", "$").replace("\\%", "%")
+    text = (
+        _NARROW.sub(",", text.replace("{,}", ","))
+        .replace("\\!", "")
+        .replace("\\$", "$")
+        .replace("\\%", "%")
+    )
     text = _GROUP_SPACE.sub("", text)
     text = _FRACTION.sub(_as_fraction, text)
     text = _TEN.sub(r"1e\1", _TIMES_TEN.sub(r"e\1", text))

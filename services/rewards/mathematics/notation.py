@@ -60,7 +60,7 @@ _CIRCLE = re.compile(r"\^\s*\{?\s*\\circ\b\s*\}?|\\circ\b")
 _LINK = re.compile(r"\\(?:text|textrm|textbf|mathrm|mbox)\s*\{\s*(or|and)\s*\}|\b(or|and)\b")
 _THIN = r"(?:\\[,;:! ]|~|[\u2009\u202f\u00a0\u2006\u2008])"
 _GROUP = re.compile(
-    rf"(?<=\d)(?:\{{,\}}|,\\!|,?{_THIN}+(?<!,))(?=\d{{3}}(?!\d))|(?<=\d)\{{,\}}(?=\d{{3}})"
+    rf"(?<=\d)(?:\{{,\}}|,\\!\s{{0,3}}|,?{_THIN}+(?<!,))(?=\d{{3}}(?!\d))|(?<=\d)\{{,\}}(?=\d{{3}})"
 )
 _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
 _REAL = re.compile(r"\\math(?:bb|bf|cal|rm)\s*\{?\s*([RZNQC])\s*\}?")
