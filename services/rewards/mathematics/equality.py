@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
+from services.contracts.infrastructure import InfrastructureCause
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, FunctionTimedOut
 from services.rewards.interface import RewardFailed
 from services.rewards.mathematics.costs import is_costly
@@ -67,7 +68,7 @@ class Equality:
                 return await self._call(golds, answer, ordered=ordered)
             except FunctionTimedOut as error:
                 message = f"expressions were not compared within {SECONDS:g} s: no processor time"
-                raise NotCompared(message) from error
+                raise NotCompared(message, cause=InfrastructureCause.NO_PROCESSOR_TIME) from error
             except FunctionFailed:
                 continue  # it may have been ended by something else than its own limits
         return False

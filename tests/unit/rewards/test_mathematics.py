@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from services.contracts.infrastructure import InfrastructureCause
 from services.rewards.interface import RewardFailed
 from services.rewards.mathematics import equality
 from services.rewards.mathematics.costs import is_refused
@@ -312,8 +313,9 @@ def test_a_comparison_without_processor_time_is_no_verdict(monkeypatch: pytest.M
             monkeypatch.setattr(equality, "SECONDS", 0.0)
             await mathematics.any_equal(["x"], "x + 1")
 
-    with pytest.raises(NotCompared, match="no processor time"):
+    with pytest.raises(NotCompared, match="no processor time") as caught:
         asyncio.run(ask())
+    assert caught.value.cause is InfrastructureCause.NO_PROCESSOR_TIME
 
 
 def test_costly_expressions_are_not_computed() -> None:
