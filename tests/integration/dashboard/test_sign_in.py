@@ -64,6 +64,7 @@ def test_an_expired_session_asks_for_the_key_and_returns_to_the_page_as_it_was(
     assert page.url == f"{locked}/ui/start/rollout"
 
 
+@pytest.mark.drill
 def test_a_live_page_asks_for_the_key_and_goes_on(
     page: Page, locked: str, expected_errors: list[str]
 ) -> None:

@@ -437,6 +437,7 @@ def test_live_views_keep_the_focus(page: Page, gateway: GatewayClient) -> None:
     assert lost == []
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize(
     ("metrics", "findings"),
     [
@@ -469,6 +470,7 @@ def test_a_job_shows_its_health(
     expect(health).to_contain_text("cut_off_rate: a share of the answers were cut off")
 
 
+@pytest.mark.drill
 def test_a_press_during_a_refresh_is_a_click(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("forever")
     gateway.wait_until(job_id, "running")
