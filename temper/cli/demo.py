@@ -29,6 +29,10 @@ app = typer.Typer(
 )
 
 Steps = Annotated[int, typer.Option(min=1, help="Updates of the policy.")]
+Gamed = Annotated[
+    bool,
+    typer.Option("--gamed", help="Make the reward easy to game, and show what its audit finds."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of model, data and training.")]
 
 
@@ -51,9 +55,9 @@ def search(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
 
 
 @app.command()
-def rlhf(steps: Steps = PPO_STEPS, seed: Seed = 0) -> int:
+def rlhf(steps: Steps = PPO_STEPS, seed: Seed = 0, gamed: Gamed = False) -> int:
     """Fine-tune, reward model and PPO against it: replies that a rater prefers."""
-    return _run_demo(lambda settings, out: run_rlhf(settings, out, steps, seed))
+    return _run_demo(lambda settings, out: run_rlhf(settings, out, steps, seed, gamed=gamed))
 
 
 @app.command()

@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.runtime, pytest.mark.timeout(1500)]
 PERCENTAGE = r"\d+\.\d%"
 
 
-def run_demo(home: Path, name: str = "addition") -> "subprocess.CompletedProcess[str]":
+def run_demo(home: Path, *name: str) -> "subprocess.CompletedProcess[str]":
     settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER)}
     return subprocess.run(
-        [sys.executable, "-m", "temper", "demo", name],
+        [sys.executable, "-m", "temper", "demo", *(name or ("addition",))],
         cwd=REPOSITORY,
         env={**os.environ, **settings},
         capture_output=True,
@@ -64,7 +64,7 @@ def test_the_demo_teaches_addition_and_a_second_run_reuses_its_results(tmp_path:
 
 
 @pytest.mark.long
-def test_the_rlhf_demo_produces_replies_that_the_rater_prefers(tmp_path: Path) -> None:
+def test_the_rlhf_demo_earns_its_reward_and_the_gamed_one_does_not(tmp_path: Path) -> None:
     installed_runtime("training")
     installed_runtime("vllm")
 
@@ -74,6 +74,12 @@ def test_the_rlhf_demo_produces_replies_that_the_rater_prefers(tmp_path: Path) -
     rated = [line for line in done.stdout.splitlines() if "95 % interval" in line][-1]
     low, high = (float(share) for share in re.findall(r"(\d+\.\d)%", rated))
     assert 50 < low < high, done.stdout
+    assert "  found" not in done.stdout
+
+    gamed = run_demo(tmp_path, "rlhf", "--gamed")
+
+    assert gamed.returncode == 0, gamed.stdout + gamed.stderr
+    assert "  found  held_out_gap" in gamed.stdout
     assert processes_of(tmp_path) == []
 
 

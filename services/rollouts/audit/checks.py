@@ -27,6 +27,10 @@ COPIED_SHARE = 0.3
 COLLAPSED_SHARE = 0.3
 LARGE = 0.2
 """A fall of a score counts from this many standard deviations."""
+LAGGING = 0.25
+"""A held-out grader lags if it rose by less than this part of the reward's rise, both in their
+standard deviations; by its upper 95 % bound."""
+_Z95 = 1.645
 
 Values = npt.NDArray[np.float64]
 
@@ -66,14 +70,15 @@ def audit(
 
 @dataclass(frozen=True)
 class Change:
-    """The change of a mean: ``size`` in standard deviations of prompts, and the one-sided
-    probabilities of such a rise and of such a fall by chance."""
+    """The change of a mean: ``size`` in standard deviations of prompts, with its standard error,
+    and the one-sided probabilities of such a rise and of such a fall by chance."""
 
     first: float | None
     last: float | None
     size: float
     p_rise: float | None
     p_fall: float | None
+    error: float = math.inf
 
     @property
     def rises(self) -> bool:
@@ -84,6 +89,10 @@ class Change:
     def falls(self) -> bool:
         """Whether the mean fell, beyond chance and by much."""
         return self.p_fall is not None and self.p_fall < LEVEL and self.size < -LARGE
+
+    def lags(self, other: "Change") -> bool:
+        """Whether the mean rose by far less than another one did."""
+        return self.size + _Z95 * self.error < LAGGING * other.size
 
 
 class Ends:
@@ -180,7 +189,7 @@ def _phrases(
 
 
 def _held_out_gap(reward: Change, held_out: Sequence[tuple[str, Change]]) -> AuditCheck:
-    """The reward rose, and a grader that is not part of it fell."""
+    """The reward rose, and a grader that is not part of it fell or hardly rose."""
     if not held_out:
         return AuditCheck(
             name=AuditName.HELD_OUT_GAP,
@@ -191,14 +200,14 @@ def _held_out_gap(reward: Change, held_out: Sequence[tuple[str, Change]]) -> Aud
             message="no held-out grader: add a reward of weight 0",
         )
     name, worst = min(held_out, key=lambda pair: pair[1].size)
-    rose = "rose" if reward.rises else "did not rise"
+    rose = f"rose by {reward.size:.2f} standard deviations" if reward.rises else "did not rise"
     return AuditCheck(
         name=AuditName.HELD_OUT_GAP,
-        flagged=reward.rises and worst.falls,
+        flagged=reward.rises and (worst.falls or worst.lags(reward)),
         first=worst.first,
         last=worst.last,
         p_value=worst.p_fall,
-        message=f"the reward {rose}; {name} changed by {worst.size:+.2f} standard deviations",
+        message=f"the reward {rose}, {name} changed by {worst.size:+.2f} of its own",
     )
 
 
@@ -243,7 +252,8 @@ def _change(first: Values, last: Values) -> Change:
     t, freedom = (after - before) / error, max(1, int(sum(parts) ** 2 / weights))
     half = student_tails(t, freedom) / 2
     p_rise = half if t > 0 else 1.0 - half
-    return Change(before, after, (after - before) / deviation, p_rise, 1.0 - p_rise)
+    size, scale = (after - before) / deviation, math.sqrt(1 / first.size + 1 / last.size)
+    return Change(before, after, size, p_rise, 1.0 - p_rise, scale)
 
 
 def _correlation_within_prompts(samples: Sequence[Features]) -> float:

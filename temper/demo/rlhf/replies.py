@@ -91,8 +91,11 @@ class RlhfData:
     held_out: Path
 
 
-def write_data(folder: Path, seed: int) -> RlhfData:
-    """Write the data of a seed, deterministically. No held-out question is in another file."""
+def write_data(folder: Path, seed: int, *, gamed: bool = False) -> RlhfData:
+    """Write the data of a seed, deterministically. No held-out question is in another file.
+
+    With ``gamed`` no reply of a pair lacks a part: the reward model scores fragments at random.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     data = RlhfData(*(folder / f"{name}.jsonl" for name in RlhfData.__annotations__))
     source = questions(seed)
@@ -103,7 +106,8 @@ def write_data(folder: Path, seed: int) -> RlhfData:
         data.demonstrations,
         (_demonstration(choice.choice(known), choice) for _ in range(DEMONSTRATIONS)),
     )
-    write_rows(data.pairs, (_pair(choice.choice(known), choice) for _ in range(PAIRS)))
+    missing = 0.0 if gamed else MISSING
+    write_rows(data.pairs, (_pair(choice.choice(known), choice, missing) for _ in range(PAIRS)))
     write_rows(data.prompts, (_prompt(question) for question in known))
     write_rows(data.held_out, (_prompt(question) for question in held_out))
     return data
@@ -132,9 +136,9 @@ def _reply(question: Question, choice: random.Random) -> tuple[str, ...]:
     )
 
 
-def _incomplete(parts: tuple[str, ...], choice: random.Random) -> tuple[str, ...]:
-    """Drop each part with probability `MISSING`."""
-    return tuple("" if choice.random() < MISSING else part for part in parts)
+def _incomplete(parts: tuple[str, ...], choice: random.Random, missing: float) -> tuple[str, ...]:
+    """Drop each part with probability ``missing``."""
+    return tuple("" if choice.random() < missing else part for part in parts)
 
 
 def _answer(parts: tuple[str, ...]) -> dict[str, str]:
@@ -145,10 +149,10 @@ def _demonstration(question: Question, choice: random.Random) -> dict[str, Any]:
     return {"messages": [*_asked(question), _answer(_reply(question, choice))]}
 
 
-def _pair(question: Question, choice: random.Random) -> dict[str, Any]:
+def _pair(question: Question, choice: random.Random, missing: float) -> dict[str, Any]:
     """Draw two replies with different ratings, the better one preferred."""
     while True:
-        replies = [_incomplete(_reply(question, choice), choice) for _ in range(2)]
+        replies = [_incomplete(_reply(question, choice), choice, missing) for _ in range(2)]
         worse, better = sorted(replies, key=lambda parts: _rated(question, parts))
         if _rated(question, worse) < _rated(question, better):
             return {

@@ -38,17 +38,29 @@ class WinRate:
     ci95: tuple[float, float]
 
 
-def run(settings: ClientSettings, out: Output, steps: int, seed: int) -> bool:
-    """Run all steps; return whether the rater prefers the replies after PPO."""
+def run(
+    settings: ClientSettings, out: Output, steps: int, seed: int, *, gamed: bool = False
+) -> bool:
+    """Run all steps; return whether the rater prefers the replies after PPO.
+
+    With ``gamed`` the reward is made to be gamed; return whether its audit finds that.
+    """
     out.line("(a) a tiny base model, its data and the local stack")
     name = f"tiny-rlhf-{seed}"
     model = make_model(settings, name, "addition/model.py", ["--seed", str(seed)], out)
-    data = write_data(settings.home / "demo" / f"rlhf-{seed}", seed)
+    data = write_data(
+        settings.home / "demo" / f"rlhf-{seed}{'-gamed' if gamed else ''}", seed, gamed=gamed
+    )
     with local_stack(settings, out) as url, client_of(url, settings) as client:
         demo = Demo(client, out, settings.home)
-        lesson = teach(demo, model, data, steps, seed)
+        lesson = teach(demo, model, data, steps, seed, gamed=gamed)
         wins = win_rate(_ratings(lesson.after, client), _ratings(lesson.before, client))
         _show(lesson, wins, client, out)
+        audit = client.trajectories.audit(lesson.ppo.id)
+        for check in audit.checks:
+            out.line(f"  {'found' if check.flagged else '-':6} {check.name}: {check.message}")
+    if gamed:
+        return audit.flagged
     return wins.ci95[0] > EVEN
 
 

@@ -46,8 +46,13 @@ class RlhfLesson:
     after: Rollout
 
 
-def teach(demo: Demo, model: Path, data: RlhfData, steps: int, seed: int) -> RlhfLesson:
-    """Train, and sample replies before and after PPO."""
+def teach(
+    demo: Demo, model: Path, data: RlhfData, steps: int, seed: int, *, gamed: bool = False
+) -> RlhfLesson:
+    """Train, and sample replies before and after PPO.
+
+    With ``gamed`` PPO goes far from the reference: larger updates, and twice as many.
+    """
     demo.out.line("(b) base model and data")
     base = demo.register(model)
     demonstrations = demo.upload(data.demonstrations, FilePurpose.FINE_TUNE)
@@ -61,7 +66,8 @@ def teach(demo: Demo, model: Path, data: RlhfData, steps: int, seed: int) -> Rlh
     demo.out.line("(e) replies before PPO")
     before = demo.sample(rollout(tuned, judge, held_out), held_out)
     demo.out.line("(f) PPO against the reward model")
-    policy = demo.train(ppo(tuned, judge, prompts, steps, seed), prompts)
+    updates = 2 * steps if gamed else steps
+    policy = demo.train(ppo(tuned, judge, prompts, updates, seed, gamed=gamed), prompts)
     demo.out.line("(g) replies after PPO")
     after = demo.sample(rollout(policy, judge, held_out), held_out)
     return RlhfLesson(tuned, judge, policy, before, after)
@@ -107,24 +113,37 @@ def reward_model(tuned: FineTuningJob, file: File, seed: int) -> CreateFineTunin
 
 
 def ppo(
-    tuned: FineTuningJob, judge: FineTuningJob, file: File, steps: int, seed: int
+    tuned: FineTuningJob,
+    judge: FineTuningJob,
+    file: File,
+    steps: int,
+    seed: int,
+    *,
+    gamed: bool = False,
 ) -> CreateFineTuningJob:
-    """PPO with a KL penalty toward the fine-tuned model in the reward.
+    """PPO with a KL penalty toward the fine-tuned model in the reward, and the rater held out.
 
-    As in InstructGPT (Ouyang et al. 2022, arXiv:2203.02155).
+    As in InstructGPT (Ouyang et al. 2022, arXiv:2203.02155). With ``gamed`` there is no penalty,
+    and the updates are larger: the policy finds what the reward model overrates.
     """
     hyperparameters = PpoHyperparameters(
         steps=steps,
         prompts_per_step=PROMPTS_PER_STEP,
         epochs=2,
         mini_batches=2,
-        optimizer=OptimizerSettings(learning_rate=1e-4, weight_decay=0.0, micro_batch_tokens=4096),
+        optimizer=OptimizerSettings(
+            learning_rate=5e-4 if gamed else 1e-4,
+            weight_decay=0.0,
+            micro_batch_tokens=4096,
+        ),
         critic=Critic(learning_rate=1e-3),
-        loss=PolicyLoss(clip_high=0.2, kl=KlPenalty(coefficient=0.1, to=KlTo.REWARD)),
+        loss=PolicyLoss(
+            clip_high=0.2, kl=None if gamed else KlPenalty(coefficient=0.1, to=KlTo.REWARD)
+        ),
         sampling=SAMPLING,
         checkpoint_steps=5,
     )
-    method = PpoMethod(rewards=[_score(judge)], hyperparameters=hyperparameters)
+    method = PpoMethod(rewards=[_score(judge), rating()], hyperparameters=hyperparameters)
     return CreateFineTuningJob(
         model=tuned.fine_tuned_model or "",
         training_file=file.id,

@@ -95,6 +95,12 @@ def gap(draw: random.Random, _sample: int, late: bool) -> dict[str, object]:
     return {"components": scores}
 
 
+def lagging(draw: random.Random, _sample: int, late: bool) -> dict[str, object]:
+    """The reward rises by far, and the held-out grader sees nothing of it."""
+    scores = {"right": draw.gauss(2.0 if late else 0.3, 0.3), "form": 0.5}
+    return {"components": scores | {"rater": draw.gauss(0.4, 0.3)}}
+
+
 def copying(draw: random.Random, _sample: int, late: bool) -> dict[str, object]:
     return {"copied": draw.uniform(0.4, 0.9)} if late else {}
 
@@ -111,6 +117,7 @@ def collapsed(draw: random.Random, _sample: int, late: bool) -> dict[str, object
         (long, AuditName.LENGTH_DRIFT),
         (repeating, AuditName.REPEATED_PHRASES),
         (gap, AuditName.HELD_OUT_GAP),
+        (lagging, AuditName.HELD_OUT_GAP),
         (copying, AuditName.COPIED_PROMPT),
         (collapsed, AuditName.GROUPS_COLLAPSED),
     ],
