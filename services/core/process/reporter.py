@@ -18,6 +18,7 @@ from typing import Any
 REPORTS = "reports.jsonl"
 METRICS = "metrics.jsonl"
 RESULT = "result.json"
+TICK = ".tick"
 PAUSED = "paused"
 """The status in the result of a child that paused."""
 NEEDS_DEVICE = "needs_device"
@@ -34,6 +35,7 @@ class Reporter:
 
     def __init__(self, job_dir: Path) -> None:
         self.job_dir = job_dir
+        self._ticked_at = -math.inf
         for name in (REPORTS, METRICS):
             _end_last_line(job_dir / name)
 
@@ -60,6 +62,14 @@ class Reporter:
         """Report the metrics of a step; also appended to ``metrics.jsonl``."""
         self._append(METRICS, {"step": step, "time": time.time(), **values})
         self._report({"type": "metrics", "step": step, "metrics": values})
+
+    def tick(self) -> None:
+        """Show that a long step goes on, such as an evaluation within a training; without it, the
+        worker takes a long silence for a hang. Costs nothing: one touch of a file a second."""
+        now = time.monotonic()
+        if now - self._ticked_at >= 1.0:
+            self._ticked_at = now
+            (self.job_dir / TICK).touch()
 
     def checkpoint(self, step: int, path: str) -> None:
         """Report a complete checkpoint; ``path`` is relative to the job directory."""

@@ -20,7 +20,7 @@ from services.core.worker.reports import (
 )
 
 LOG = "log.txt"
-STACKS = "stacks.txt"
+STACKS = ".stacks.txt"
 SCAN_SECONDS = 10.0
 TRACKERS = (".tracking", "tensorboard")
 """Folders that trackers write, also where a child only repeats its reports."""

@@ -84,6 +84,16 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         if time.monotonic() - self._last_progress >= _PROGRESS_SECONDS:
             self._progress(state)
 
+    def on_substep_end(
+        self, _args: TrainingArguments, _state: TrainerState, _control: Any, **_: Any
+    ) -> None:
+        self._context.reporter.tick()
+
+    def on_prediction_step(
+        self, _args: TrainingArguments, _state: TrainerState, _control: Any, **_: Any
+    ) -> None:
+        self._context.reporter.tick()
+
     def on_log(
         self,
         args: TrainingArguments,

@@ -13,6 +13,7 @@ from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.events import events_after
 from services.core.jobs.job import Job
+from services.core.process.reporter import Reporter
 from services.core.process.supervised import lease_clock
 from services.core.worker.handler import Launch
 from services.core.worker.reports import MetricsReport, PhaseReport, ProgressReport
@@ -89,6 +90,17 @@ def test_a_growing_file_is_progress(
     for size in range(1, 5):
         clock.now += 1700.0
         file.write_bytes(b"x" * size)
+
+        assert watch.silent_for() is None
+
+
+def test_a_tick_within_a_long_step_is_progress(
+    watch: ProgressWatch, clock: Clock, tmp_path: Path
+) -> None:
+    watch.note([step(1)])
+    for _ in range(4):
+        clock.now += 1700.0
+        Reporter(tmp_path).tick()
 
         assert watch.silent_for() is None
 
