@@ -77,7 +77,7 @@ def test_an_unreadable_row_has_a_problem_and_others_are_shown(http: httpx.Client
 
 
 def test_a_file_without_rows_has_a_problem(http: httpx.Client) -> None:
-    text = http.get(f"/v1/files/{upload(http, 'name,age')}/rows").json()
+    text = http.get(f"/v1/files/{upload(http, 'no rows at all')}/rows").json()
     cut = http.get(f"/v1/files/{upload(http, '[1, 2, ')}/rows").json()
 
     assert (text["data"], text["has_more"]) == ([], False)

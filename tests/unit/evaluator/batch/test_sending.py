@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from services.contracts.batches import ERROR_FILE, OUTPUT_FILE, BatchEndpoint, B
 from services.contracts.errors import JobFailed
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
+from services.evaluator.batch import server
 from services.evaluator.batch.child import send_batch
 from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serving import RemoteEndpoint
+from services.inference.clients.retries import model_retries
 from tests.unit.evaluator.batch.test_validation import line
 from tests.unit.evaluator.chat_server import ChatServer, Reply, add, error
 
@@ -109,16 +112,19 @@ def test_requests_outlast_a_storm_of_refusals_for_lack_of_capacity(tmp_path: Pat
     "body", [b'{"error": {"message": "overloaded"}}', b'{"choices": []}', b'{"choices": null}']
 )
 def test_an_answer_without_choices_is_retried_and_then_the_error_of_its_row(
-    tmp_path: Path, body: bytes
+    tmp_path: Path, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    without_waits = partial(model_retries, first_wait_seconds=0.0, longest_wait_seconds=0.0)
+    monkeypatch.setattr(server, "model_retries", without_waits)
+
     def odd(prompt: str, times: int) -> Reply:
         broken = prompt.startswith("1+") or times == 1
         return Reply(body=body) if broken else add(prompt, times)
 
-    with ChatServer(odd) as server:
-        result = send(tmp_path, server, range(2))
+    with ChatServer(odd) as chat:
+        result = send(tmp_path, chat, range(2))
 
-        assert server.asked["0+1="] == 2
+        assert chat.asked["0+1="] == 2
     assert result.counts.model_dump() == {"total": 2, "completed": 1, "failed": 1}
     (row,) = lines_of(tmp_path / ERROR_FILE).values()
     assert row["error"]["code"] == "request_failed"
