@@ -1,5 +1,6 @@
 """The application factory of every service."""
 
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -8,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from services.core.web.auth import KeyFirst
 from services.core.web.body_limits import BodyBounds, BodyLimits
@@ -18,6 +20,9 @@ from services.core.web.head_requests import HeadRequests
 from services.core.web.health import Check, health_router
 from services.core.web.metrics import MetricsMiddleware, RequestMetrics
 from services.core.web.request_id import RequestIds
+
+# FastAPI silences it where it builds the models of bodies; ours are built at their first use.
+warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
 
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
 
