@@ -54,7 +54,7 @@ class BatchHandler:
         request = CreateBatch.model_validate(job.request)
         if request.base_url is not None:
             return False
-        model = self._resolved(session, str(result["model"]))
+        model = self._resolved(session, str(result["input_file_id"]["model"]))
         _check_task(model.weights.path, model.id, request.endpoint)
         has_own_settings = request.engine != VllmOptions() or request.gpus is not None
         if has_own_settings or job.devices is not None:

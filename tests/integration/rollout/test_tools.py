@@ -218,7 +218,7 @@ def test_a_full_queue_and_a_killed_sandbox_are_failures_of_the_infrastructure(
     with running_sandbox(tmp_path, **limits) as sandbox:
         environment = OperatorEnvironment(sandbox_url=sandbox.url)
         once = replies(environment, tool, *[busy] * 6, repeat_seconds=0.0)
-        again = replies(environment, tool, *[busy] * 3)
+        again = replies(environment, tool, *[busy] * 6)
 
         async def killed() -> ToolReply:
             async with open_toolbox([tool], environment, 0.0) as toolbox:

@@ -207,7 +207,9 @@ def needs_device(
 ) -> bool:
     """What the handler says of a valid batch for a model."""
     with database.read() as session:
-        return BatchHandler(settings).needs_device(session, job, {"model": model})
+        return BatchHandler(settings).needs_device(
+            session, job, {"input_file_id": {"model": model}}
+        )
 
 
 def serving(database: Database, settings: WorkerSettings, url: str | None) -> Path:
