@@ -63,7 +63,7 @@ finetuning_type: !!python/object/apply:os.system ["touch {home}/executed"]
 
 
 def hostile(code: str) -> str:
-    return f"```python\nimport json, sys\n{code}```\n{SETTINGS}"
+    return f"```python\nimport json, sys\n{code}\n```\n{SETTINGS}"
 
 
 @pytest.mark.drill
