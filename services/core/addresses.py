@@ -14,17 +14,23 @@ def plain(address: Address) -> Address:
     return mapped or address
 
 
+def underlying(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one leads to (mapped, 6to4 or translated), or else itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and address in _TRANSLATED:
+        inner = IPv4Address(int(address) & 0xFFFF_FFFF)
+    return inner or address
+
+
 def is_public(address: Address) -> bool:
     """Whether an address belongs to a single host on the public internet.
 
     Loopback, private, link-local (cloud metadata), multicast and reserved addresses do not, nor do
     their IPv6 forms.
     """
+    address = underlying(address)
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast
-    inner = address.ipv4_mapped or address.sixtofour
-    if inner is None and address in _TRANSLATED:
-        inner = IPv4Address(int(address) & 0xFFFF_FFFF)
-    if inner is not None:
-        return is_public(inner)
     return address in _UNICAST and address.is_global

@@ -1,11 +1,12 @@
 """Resolution of the host names that requests lead to, without those of cloud metadata."""
 
 import socket
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from services.core.addresses import underlying
 from services.inference.clients.retries import FailureKind, ServiceFailed
 
 _REFUSED = [
@@ -20,7 +21,6 @@ _REFUSED = [
         "192.0.0.192/32",  # Oracle
     )
 ]
-_TRANSLATED = ip_network("64:ff9b::/96")
 
 
 class GuardedResolver(AbstractResolver):
@@ -55,14 +55,5 @@ class GuardedResolver(AbstractResolver):
 
 def is_refused(address: str) -> bool:
     """Whether an address, in any of its IPv6 forms, is link-local or of cloud metadata."""
-    parsed = _plain(ip_address(address.partition("%")[0]))
+    parsed = underlying(ip_address(address.partition("%")[0]))
     return any(parsed in network for network in _REFUSED if network.version == parsed.version)
-
-
-def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    if isinstance(address, IPv4Address):
-        return address
-    inner = address.ipv4_mapped or address.sixtofour
-    if inner is None and address in _TRANSLATED:
-        inner = IPv4Address(int(address) & 0xFFFF_FFFF)
-    return inner or address
