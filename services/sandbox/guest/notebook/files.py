@@ -22,26 +22,27 @@ class Folder:
         self._descriptor = descriptor
 
     def write(self, path: str, content: bytes) -> list[dict[str, Any]]:
-        """Create or replace a file and its parent folders, and list it; raises OSError."""
+        """Create or replace a file and its parent folders, and list it; raises OSError.
+
+        A running cell sees the former file, or none, until the new one is whole.
+        """
         self._make_folders(path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK
-        descriptor = self._open(path, flags, 0o644)
+        parent, _, name = path.rpartition("/")
+        folder = syscalls.open_beneath(
+            self._descriptor, parent or ".", os.O_RDONLY | os.O_DIRECTORY
+        )
         try:
-            os.ftruncate(descriptor, 0)
-            view = memoryview(content)
-            while view:
-                view = view[os.write(descriptor, view) :]
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(descriptor, 0)  # a partial file must not be mistaken for the whole
-            raise
+            _replace(folder, name, content)
         finally:
-            os.close(descriptor)
+            os.close(folder)
         return self._entries([path])
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """The content of a file; raises OSError, EFBIG if it is larger than ``max_bytes``."""
-        descriptor = self._open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = syscalls.open_beneath(self._descriptor, path, os.O_RDONLY | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EISDIR, "not a regular file")
         with open(descriptor, "rb") as file:
             content = file.read(max_bytes + 1)
         if len(content) > max_bytes:
@@ -52,13 +53,6 @@ class Folder:
         """The first ``limit`` regular files after ``after`` by path, with size and time."""
         paths = heapq.nsmallest(limit, (path for path in self._paths() if path > after))
         return self._entries(paths)
-
-    def _open(self, path: str, flags: int, mode: int = 0) -> int:
-        descriptor = syscalls.open_beneath(self._descriptor, path, flags, mode)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise OSError(errno.EISDIR, "not a regular file")
-        return descriptor
 
     def _make_folders(self, path: str) -> None:
         parts = path.split("/")
@@ -82,3 +76,27 @@ class Folder:
                     modified = int(status.st_mtime)
                     entries.append({"path": path, "bytes": status.st_size, "modified": modified})
         return entries
+
+
+def _replace(folder: int, name: str, content: bytes) -> None:
+    """Put a whole file where there is none or a regular one."""
+    mode = 0o644
+    with suppress(FileNotFoundError):
+        former = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(former.st_mode):
+            raise OSError(errno.EISDIR, "not a regular file")
+        mode = stat.S_IMODE(former.st_mode)
+    part = f".upload-{os.urandom(8).hex()}"
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fchmod(descriptor, mode)
+        os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(part, dir_fd=folder)
+        raise
+    finally:
+        os.close(descriptor)

@@ -45,6 +45,21 @@ def test_files_are_served_while_a_cell_runs(session: SessionClient) -> None:
             assert data["data"] == {"text/plain": "'went'"}
 
 
+def test_a_cell_never_sees_a_part_of_an_upload(session: SessionClient) -> None:
+    code = (
+        "import os\nprint('begun', flush=True)\nseen = set()\n"
+        "while (32 << 20) not in seen:\n"
+        "    if os.path.exists('go'): seen.add(os.stat('go').st_size)\n"
+        "sorted(seen - {6 << 20, 32 << 20})"
+    )
+    for name, data in session.stream(code):
+        if name == "stdout":
+            assert session.upload("go", bytes(6 << 20)).status_code == 200
+            assert session.upload("go", bytes(32 << 20)).status_code == 200
+        if name == "display":
+            assert data["data"] == {"text/plain": "[]"}
+
+
 @pytest.mark.parametrize(
     "path", ["%2e%2e/etc/passwd", "a/%2e%2e/%2e%2e/b", "%2Fetc/passwd", "a%00b", "a//b", "a/"]
 )
