@@ -72,7 +72,7 @@ def small(submission: Submission) -> Submission:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("retool", marks=pytest.mark.smoke),
+        "retool",
         "search_r1",
         "ppo",
         "distillation",

@@ -35,6 +35,7 @@ DRILLS = (
     "tests/integration/batches/test_batches.py",
     "tests/integration/dashboard/test_curves.py",
     "tests/integration/dashboard/test_data.py",
+    "tests/integration/dashboard/test_every_view.py",
     "tests/integration/dashboard/test_filled_forms.py",
     "tests/integration/dashboard/test_lineage.py",
     "tests/integration/dashboard/test_log_tail.py",
@@ -66,24 +67,31 @@ DRILLS = (
     "tests/integration/sandbox/test_network.py",
     "tests/integration/sandbox/test_python_programs.py",
     "tests/integration/sandbox/test_queue.py",
+    "tests/integration/sandbox/test_script_services.py",
+    "tests/integration/test_campaign_batch.py",
     "tests/integration/test_campaigns.py",
     "tests/integration/test_evaluation_child.py",
+    "tests/integration/test_evaluation_reuse.py",
     "tests/integration/test_full_disk_of_a_job.py",
     "tests/integration/test_stack_retrieval.py",
     "tests/integration/test_stack_sandbox.py",
     "tests/integration/test_worker.py",
     "tests/unit/api/serving/test_lives.py",
     "tests/unit/core/jobs/test_concurrency.py",
+    "tests/unit/core/worker/test_stalls.py",
     "tests/unit/evaluator/serve/test_child.py",
     "tests/unit/retrieval/service/test_catalog.py",
     "tests/unit/retrieval/store/test_concurrency.py",
     "tests/unit/retrieval/store/test_kills.py",
     "tests/unit/retrieval/test_python_documentation.py",
+    "tests/unit/rewards/test_chemistry.py",
+    "tests/unit/rewards/test_chemistry_properties.py",
+    "tests/unit/rewards/test_chemistry_reactions.py",
     "tests/unit/runtimes/test_install.py",
 )
 """Files that fuzz, repeat kills, fill disks, count leaks, start many processes or hundreds of
-programs, start whole stacks for minutes, or drive a browser through one part of the dashboard in
-detail, which `make test` leaves to `make test-rest`."""
+programs, start whole stacks for minutes, load a runtime for one corner of the product, or drive a
+browser through one part of the dashboard in detail: they are left to `make test-rest`."""
 
 SPREAD = ("tests/integration/sandbox/test_python_programs.py",)
 """Files whose tests run in parallel although they share a fixture of the module."""

@@ -316,6 +316,7 @@ def test_paths_cannot_escape_the_dashboard(gateway: GatewayClient, path: str) ->
     assert "GatewayContext" not in answer.text
 
 
+@pytest.mark.drill
 def test_a_page_reconnects_after_an_outage(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("forever")
     open_view(page, gateway, f"/ui/jobs/{job_id}")

@@ -49,6 +49,7 @@ def test_values_of_functions_are_compared_outside_of_the_program(
     assert [each.reward for each in judged] == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.drill
 def test_an_endless_program_scores_zero(environment: OperatorEnvironment) -> None:
     def attempt() -> float | None:
         limited = CODE | {"run_timeout": 1}

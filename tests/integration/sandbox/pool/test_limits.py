@@ -153,6 +153,7 @@ print('all have died')
 """
 
 
+@pytest.mark.drill
 def test_a_fork_bomb_is_ended_early_without_control_groups(tier: Tier) -> None:
     with running_pool(tier=tier, groups=False, programs=2) as sandbox:
         bomb = start(sandbox, python(FORK_BOMB, seconds=200.0, memory_bytes=8 << 30))
@@ -165,6 +166,7 @@ def test_a_fork_bomb_is_ended_early_without_control_groups(tier: Tier) -> None:
     assert (sleepers.return_code, sleepers.stdout) == (0, b"all sleep\n")
 
 
+@pytest.mark.drill
 def test_many_processes_that_are_killed_are_no_fork_bomb(tier: Tier) -> None:
     with running_pool(tier=tier, groups=False, programs=2) as sandbox:
         outcome = run(sandbox, python(KILLED, seconds=200.0, memory_bytes=8 << 30))
