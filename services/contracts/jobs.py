@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Request, Resource
+from services.contracts.kinds import JobKind as JobKind  # noqa: PLC0414 - read with the jobs
 
 
 class JobStatus(StrEnum):
@@ -23,21 +24,6 @@ class JobStatus(StrEnum):
     def is_final(self) -> bool:
         """Whether the status can never change."""
         return self in {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
-
-
-class JobKind(StrEnum):
-    """The kinds of job."""
-
-    FINE_TUNING = "fine_tuning"
-    EVALUATION = "evaluation"
-    ROLLOUT = "rollout"
-    INDEXING = "indexing"
-    BATCH = "batch"
-    CHECK = "check"
-    MERGE = "merge"
-    EXPORT = "export"
-    CAMPAIGN = "campaign"
-    SERVE = "serve"
 
 
 class RowProblem(Resource):

@@ -18,7 +18,6 @@ from services.contracts.batches import (
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models import RemoteModel
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.queues import BATCH
 from services.core.jobs.store import create_job
 from services.core.registry import require_file
 
@@ -45,7 +44,7 @@ def create_batch(session: Session, body: CreateBatch, settings: ApiSettings) -> 
         remote = RemoteModel(base_url=body.base_url, model="any")
         check_endpoint(remote, settings.allowed_endpoints, param="base_url")
         gpus = REMOTE_SLOT
-    return create_job(session, NewJob.of(JobKind.BATCH, "batch", BATCH, body, gpus))
+    return create_job(session, NewJob.of(JobKind.BATCH, body, gpus))
 
 
 def batch_view(job: Job) -> Batch:

@@ -17,10 +17,8 @@ from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
 from services.contracts.models import RemoteModel
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
-from services.core.ids import new_id
 from services.core.jobs.campaign_steps import REWOUND
 from services.core.jobs.job import NO_DEVICE, Job, NewJob
-from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import create_job, get_job
 from services.core.registry import require_file
 from services.metrics.missing_scores import mean_score
@@ -48,20 +46,7 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
     if isinstance(body.judge, RemoteModel):
         check_endpoint(body.judge, settings.allowed_endpoints, "judge.base_url")
     check_grader(body.grader, settings)
-    return create_job(
-        session,
-        NewJob(
-            id=new_id("campaign"),
-            kind=JobKind.CAMPAIGN,
-            queue=CAMPAIGN.work,
-            validation_queue=CAMPAIGN.validation,
-            request=body.model_dump(mode="json"),
-            gpus=NO_DEVICE,
-            priority=body.priority,
-            metadata=body.metadata,
-            deadline_seconds=body.deadline_seconds,
-        ),
-    )
+    return create_job(session, NewJob.of(JobKind.CAMPAIGN, body, NO_DEVICE))
 
 
 def _require_campaign(session: Session, campaign_id: str, param: str) -> None:

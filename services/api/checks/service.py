@@ -10,7 +10,6 @@ from services.contracts.checks import Check, CreateCheck, ValidationReport
 from services.contracts.fine_tuning import Method
 from services.contracts.jobs import JobKind
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.queues import CHECK
 from services.core.jobs.store import create_job
 
 
@@ -23,7 +22,7 @@ def create_check(session: Session, body: CreateCheck, settings: ApiSettings) -> 
     # A check ignores arguments of evaluations during training.
     check_hyperparameters(_method(request), has_validation=True)
     # A check needs no device after validation, and must not wait for training jobs.
-    return create_job(session, NewJob.of(JobKind.CHECK, "check", CHECK, request, REMOTE_SLOT))
+    return create_job(session, NewJob.of(JobKind.CHECK, request, REMOTE_SLOT))
 
 
 def check_view(job: Job) -> Check:

@@ -14,7 +14,6 @@ from services.contracts.evaluation_results import EvaluationMetrics
 from services.contracts.evaluations import BenchmarkOutcome, CreateEvaluation, Evaluation
 from services.contracts.jobs import JobKind
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
 from services.core.registry import require_file
 from services.metrics.macro_average import macro_average
@@ -40,7 +39,7 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
             check_grader(judge_of_wrong(each.judge), settings, "judge")
     check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
-    return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, gpus))
+    return create_job(session, NewJob.of(JobKind.EVALUATION, body, gpus))
 
 
 def evaluation_view(job: Job) -> Evaluation:

@@ -10,7 +10,6 @@ from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.jobs import JobKind
 from services.core.artifacts import Artifacts
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import EXPORT
 from services.core.jobs.store import create_job
 from services.core.registry import locate_model
 
@@ -45,7 +44,7 @@ def create_export(session: Session, request: CreateExport, settings: ApiSettings
             param="id",
             code="nothing_to_export",
         )
-    return create_job(session, NewJob.of(JobKind.EXPORT, "export", EXPORT, request, request.gpus))
+    return create_job(session, NewJob.of(JobKind.EXPORT, request, request.gpus))
 
 
 def export_view(job: Job) -> Export:

@@ -35,7 +35,6 @@ from services.contracts.offline import (
 )
 from services.core.db.tables import CheckpointRow, FileRow
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.core.registry import checkpoint_name, require_file
 from services.rewards.check import Permissions, check_reward
@@ -58,7 +57,7 @@ def create_fine_tuning_job(
     check_online(session, request, settings)
     memory = estimate_memory(session, request, settings)
     warnings = online_warnings(request)
-    new = NewJob.of(JobKind.FINE_TUNING, "ftjob", TRAINING, request, request.gpus, warnings)
+    new = NewJob.of(JobKind.FINE_TUNING, request, request.gpus, warnings)
     shown = None if memory is None else memory.model_dump()
     return create_job(session, replace(new, memory_estimate=shown))
 

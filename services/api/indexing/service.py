@@ -8,7 +8,6 @@ from services.contracts.indexes import CreateIndexingJob, IndexBuildMetrics, Ind
 from services.contracts.jobs import JobKind
 from services.contracts.models import ModelKind
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import INDEXING
 from services.core.jobs.store import create_job
 from services.core.registry import require_file, require_model
 
@@ -23,7 +22,7 @@ def create_indexing_job(session: Session, body: CreateIndexingJob) -> Job:
         _check_encoder(session, body.encoder)
     # BM25 needs no device.
     gpus = 0 if body.mode is IndexMode.BM25 else body.gpus
-    return create_job(session, NewJob.of(JobKind.INDEXING, "idxjob", INDEXING, body, gpus))
+    return create_job(session, NewJob.of(JobKind.INDEXING, body, gpus))
 
 
 def _check_encoder(session: Session, name: str) -> None:

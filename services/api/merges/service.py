@@ -9,7 +9,6 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
 from services.contracts.merges import CreateMerge, Merge, MergeModel
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import MERGE
 from services.core.jobs.store import create_job
 
 
@@ -33,7 +32,7 @@ def create_merge(session: Session, request: CreateMerge, settings: ApiSettings) 
             param="id",
             code="nothing_to_merge",
         )
-    return create_job(session, NewJob.of(JobKind.MERGE, "merge", MERGE, request, request.gpus))
+    return create_job(session, NewJob.of(JobKind.MERGE, request, request.gpus))
 
 
 def merge_view(job: Job) -> Merge:

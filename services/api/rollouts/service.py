@@ -16,7 +16,6 @@ from services.contracts.online import OnlineSettings
 from services.contracts.rewards import WeightedReward
 from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout, RolloutStatistics
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
 from services.core.registry import require_file
 from services.datasets.decoding import StrictDecoder
@@ -42,7 +41,7 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
         # Reward models run on this host.
         gpus = 0 if named_reward_models(body.rewards) else REMOTE_SLOT
     warnings = conversation_warnings(body.multi_turn, body.tools, body.prompt_type)
-    return create_job(session, NewJob.of(JobKind.ROLLOUT, "rollout", ROLLOUT, body, gpus, warnings))
+    return create_job(session, NewJob.of(JobKind.ROLLOUT, body, gpus, warnings))
 
 
 def _check_models(session: Session, body: CreateRollout, settings: ApiSettings) -> None:

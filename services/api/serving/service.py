@@ -41,7 +41,7 @@ def start_serving(session: Session, model: ResolvedModel, body: DeployModel) -> 
         adapter=model.id if model.id != loaded else None,
     )
     check_devices(session, request.gpus)
-    return create_job(session, NewJob.of(JobKind.SERVE, "serve", SERVE, request, request.gpus))
+    return create_job(session, NewJob.of(JobKind.SERVE, request, request.gpus))
 
 
 def start_on_request(session: Session, model: ResolvedModel, settings: ApiSettings) -> Job:

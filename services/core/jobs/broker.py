@@ -15,7 +15,7 @@ from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps, loads
 
 from services.core.jobs.doorbell import Doorbell, ring
-from services.core.jobs.queues import ALL_QUEUES
+from services.core.jobs.queues import all_queues
 from services.core.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def create_celery_app(settings: Settings) -> Celery:
         worker_enable_remote_control=False,
         worker_send_task_events=False,
         worker_hijack_root_logger=False,
-        task_queues=[Queue(name, routing_key=name) for name in ALL_QUEUES],
+        task_queues=[Queue(name, routing_key=name) for name in all_queues()],
         task_create_missing_queues=False,
     )
     return app

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.errors import InvalidRequest, TemperError
-from services.contracts.jobs import JobError, JobKind, JobRequest, JobStatus
+from services.contracts.jobs import JobError, JobRequest, JobStatus
+from services.contracts.kinds import kind_of
 from services.core.db.tables import JobRow
 from services.core.ids import new_id
-from services.core.jobs.queues import QueueNames
+from services.core.jobs.queues import queues_of
 
 EDGES: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.VALIDATING_FILES: frozenset(
@@ -85,22 +86,22 @@ class NewJob:
     @classmethod
     def of(
         cls,
-        kind: JobKind,
-        prefix: str,
-        queues: QueueNames,
+        kind: str,
         body: JobRequest,
         gpus: int | None,
         warnings: Sequence[str] = (),
     ) -> "NewJob":
-        """A job for a checked request, with an id that begins with ``prefix``.
+        """A job of a kind for a checked request.
 
         Raises `InvalidRequest` when the request names devices and the job runs on none.
         """
-        if body.devices is not None and gpus != len(body.devices):
+        # The devices of a job that never holds one are those of the jobs it creates.
+        if body.devices is not None and gpus not in {len(body.devices), NO_DEVICE}:
             message = "devices: this job runs on no GPU of a worker; leave devices out"
             raise InvalidRequest(message, param="devices")
+        queues = queues_of(kind)
         return cls(
-            id=new_id(prefix),
+            id=new_id(kind_of(kind).id_prefix),
             kind=kind,
             queue=queues.work,
             validation_queue=queues.validation,

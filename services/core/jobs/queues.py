@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
+from services.contracts.kinds import KINDS, JobKind, kind_of
 from services.core.db.changes import announce_change
 from services.core.db.tables import OutboxRow
 
@@ -28,19 +29,27 @@ class QueueNames:
         return self.validation, self.work
 
 
-TRAINING = QueueNames(validation="training.validation", work="training")
-EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")
-ROLLOUT = QueueNames(validation="rollout.validation", work="rollout")
-INDEXING = QueueNames(validation="index.validation", work="index")
-BATCH = QueueNames(validation="batch.validation", work="batch")
-CHECK = QueueNames(validation="check.validation", work="check")
-MERGE = QueueNames(validation="merge.validation", work="merge")
-EXPORT = QueueNames(validation="export.validation", work="export")
-CAMPAIGN = QueueNames(validation="campaign.validation", work="campaign")
-SERVE = QueueNames(validation="serve.validation", work="serve")
+def queues_of(kind: str) -> QueueNames:
+    """The queues of a kind of job."""
+    work = kind_of(kind).queue
+    return QueueNames(validation=f"{work}.validation", work=work)
 
-_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, CHECK, MERGE, EXPORT, CAMPAIGN, SERVE)
-ALL_QUEUES = tuple(name for pair in _PAIRS for name in pair.both)
+
+def all_queues() -> list[str]:
+    """The queues of all kinds."""
+    return [name for kind in KINDS for name in queues_of(kind).both]
+
+
+TRAINING = queues_of(JobKind.FINE_TUNING)
+EVALUATION = queues_of(JobKind.EVALUATION)
+ROLLOUT = queues_of(JobKind.ROLLOUT)
+INDEXING = queues_of(JobKind.INDEXING)
+BATCH = queues_of(JobKind.BATCH)
+CHECK = queues_of(JobKind.CHECK)
+MERGE = queues_of(JobKind.MERGE)
+EXPORT = queues_of(JobKind.EXPORT)
+CAMPAIGN = queues_of(JobKind.CAMPAIGN)
+SERVE = queues_of(JobKind.SERVE)
 
 WAKE_UPS_AT_ONCE = 500
 

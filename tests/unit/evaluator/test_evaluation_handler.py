@@ -16,7 +16,6 @@ from services.core.db.engine import Database
 from services.core.db.tables import FileRow
 from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
 from services.core.process.runtimes import RuntimeMissing
 from services.core.worker.settings import WorkerSettings
@@ -50,7 +49,7 @@ def settings(tmp_path: Path, database: Database) -> WorkerSettings:
 def job_of(database: Database, request: dict[str, Any]) -> Job:
     body = CreateEvaluation.model_validate(request)
     with database.write() as session:
-        return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, None))
+        return create_job(session, NewJob.of(JobKind.EVALUATION, body, None))
 
 
 def test_every_benchmark_has_a_file_to_validate(

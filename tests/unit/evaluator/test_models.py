@@ -23,7 +23,6 @@ from services.core.db.engine import Database
 from services.core.db.tables import FileRow, JobRow, ModelRow
 from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.queues import EVALUATION, SERVE
 from services.core.jobs.store import create_job
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import NEEDS_DEVICE, Reporter
@@ -120,7 +119,7 @@ def specification_of(
 ) -> dict[str, Any]:
     """What the handler tells the job's child."""
     with database.write() as session:
-        job = create_job(session, NewJob.of(kind, "job", EVALUATION, request, 0))
+        job = create_job(session, NewJob.of(kind, request, 0))
     folder = settings.home / "jobs" / job.id
     folder.mkdir(parents=True)
     handler.work(database, Claim(job, ClaimStage.WORK, ("cpu-host-0",)), folder)
@@ -199,7 +198,7 @@ def test_a_batch_asks_a_model_for_what_it_does(
 def batch_job(database: Database, **fields: Any) -> Job:
     request = CreateBatch.model_validate({**JOBS[JobKind.BATCH][2], **fields})
     with database.write() as session:
-        return create_job(session, NewJob.of(JobKind.BATCH, "job", EVALUATION, request, None))
+        return create_job(session, NewJob.of(JobKind.BATCH, request, None))
 
 
 def needs_device(
@@ -216,7 +215,7 @@ def serving(database: Database, settings: WorkerSettings, url: str | None) -> Pa
     """The folder of a serving of the base that runs, with the address of its relay."""
     request = CreateServing(model="base")
     with database.write() as session:
-        job = create_job(session, NewJob.of(JobKind.SERVE, "serve", SERVE, request, None))
+        job = create_job(session, NewJob.of(JobKind.SERVE, request, None))
         row = session.scalars(select(JobRow).where(JobRow.id == job.id)).one()
         row.status = JobStatus.RUNNING.value
     folder = settings.home / "jobs" / job.id

@@ -15,7 +15,6 @@ from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
 from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job, get_job, move_job
 from services.core.process.reporter import METRICS, NEEDS_DEVICE, Reporter
 from services.core.worker.settings import WorkerSettings
@@ -77,7 +76,7 @@ class Evaluations:
     def validated(self, **fields: Any) -> tuple[Job, bool]:
         """A created and validated evaluation, and whether it needs a device."""
         body = CreateEvaluation.model_validate({"model": "base", "file": "file-1", **fields})
-        new = NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, body.gpus)
+        new = NewJob.of(JobKind.EVALUATION, body, body.gpus)
         with self._database.write() as session:
             job = create_job(session, new)
         folder = self.job_dir(job.id) / "validation"

@@ -14,7 +14,6 @@ from services.core.db.migrate import migrate
 from services.core.db.tables import ModelRow
 from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import NewJob
-from services.core.jobs.queues import EXPORT
 from services.core.jobs.store import create_job
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
@@ -71,7 +70,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 def launch(database: Database, settings: WorkerSettings, destination: str) -> Launch:
     request = CreateExport(model=ADAPTER, destination=destination, gpus=0)
     with database.write() as session:
-        new = NewJob.of(JobKind.EXPORT, "export", EXPORT, request, 0)
+        new = NewJob.of(JobKind.EXPORT, request, 0)
         job = create_job(session, new)
     claim = Claim(job, ClaimStage.WORK, ("cpu-host-0",))
     return ExportHandler(settings).work(database, claim, settings.home)

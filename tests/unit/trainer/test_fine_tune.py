@@ -14,7 +14,6 @@ from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import FileRow, ModelRow
 from services.core.jobs.job import NewJob
-from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.offline.build_spec import training_spec, validation_spec
@@ -48,7 +47,7 @@ def looked_up(database: Database, home: Path, **fields: Any) -> FineTune:
         {"model": "base", "method": {"type": "supervised"}, **fields}
     )
     with database.write() as session:
-        new = NewJob.of(JobKind.FINE_TUNING, "ftjob", TRAINING, body, 0)
+        new = NewJob.of(JobKind.FINE_TUNING, body, 0)
         job = create_job(session, new)
     with database.read() as session:
         return look_up(session, job, home / "models", Artifacts(home))

@@ -15,7 +15,7 @@ from services.core.db.migrate import migrate
 from services.core.db.tables import CheckpointRow, ModelRow
 from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import MERGE, TRAINING
+from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.core.registry import get_model_row
 from services.core.worker.settings import WorkerSettings
@@ -82,7 +82,7 @@ def add_training(database: Database, job_id: str, method: str) -> None:
 def merge_job(database: Database, model: str) -> Job:
     request = CreateMerge(model=model, gpus=0)
     with database.write() as session:
-        return create_job(session, NewJob.of(JobKind.MERGE, "merge", MERGE, request, 0))
+        return create_job(session, NewJob.of(JobKind.MERGE, request, 0))
 
 
 def spec_of(database: Database, settings: WorkerSettings, job: Job) -> MergeSpec:

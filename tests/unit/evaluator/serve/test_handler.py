@@ -13,7 +13,6 @@ from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
 from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import NewJob
-from services.core.jobs.queues import SERVE
 from services.core.jobs.store import create_job
 from services.core.worker.settings import WorkerSettings
 from services.evaluator.serve.handler import ServeHandler
@@ -53,7 +52,7 @@ def add(
 def spec_of(database: Database, settings: WorkerSettings, **fields: Any) -> ServeSpec:
     request = CreateServing(**{"model": "base", **fields})
     with database.write() as session:
-        job = create_job(session, NewJob.of(JobKind.SERVE, "serve", SERVE, request, 0))
+        job = create_job(session, NewJob.of(JobKind.SERVE, request, 0))
     folder = settings.home / "jobs" / job.id
     folder.mkdir(parents=True)
     launch = ServeHandler(settings).work(

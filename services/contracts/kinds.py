@@ -1,0 +1,186 @@
+"""The kinds of job, each described once.
+
+Queues, routes, the Python client, the command line and the dashboard read this table. Types are
+named as "module:class" and loaded when they are needed: the table itself imports nothing.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pkgutil import resolve_name
+from typing import Any
+
+
+class JobKind(StrEnum):
+    """The kinds of job."""
+
+    FINE_TUNING = "fine_tuning"
+    EVALUATION = "evaluation"
+    ROLLOUT = "rollout"
+    INDEXING = "indexing"
+    BATCH = "batch"
+    CHECK = "check"
+    MERGE = "merge"
+    EXPORT = "export"
+    CAMPAIGN = "campaign"
+    SERVE = "serve"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The description of a kind of job. Jobs of every kind can be listed, shown, followed,
+    cancelled, paused, resumed, retried and deleted."""
+
+    name: str
+    noun: str
+    """The kind in a sentence, as in "List fine-tuning jobs"."""
+
+    id_prefix: str
+    path: str
+    """The collection of the jobs in the REST API."""
+
+    queue: str
+    """The queue of validated jobs; that of jobs to validate is named after it."""
+
+    request_type: str
+    resource_type: str
+    is_posted: bool = True
+    """Whether a POST to `path` creates a job; other kinds are created at a model."""
+
+    purpose: str | None = None
+    """The purpose with which the local files of a job file are uploaded; None: no job file creates
+    a job of this kind."""
+
+    has_trajectories: bool = False
+
+    @property
+    def request(self) -> type[Any]:
+        """The type of the request, a `JobRequest`."""
+        return _load(self.request_type)
+
+    @property
+    def resource(self) -> type[Any]:
+        """The type of the job as the API shows it."""
+        return _load(self.resource_type)
+
+    @property
+    def tag(self) -> str:
+        """The section of the API's description that holds the routes of this kind."""
+        return self.path.split("/")[2].replace("_", "-")
+
+
+def kind_of(name: str) -> Kind:
+    """The description of a kind; raises `KeyError`."""
+    return KINDS[name]
+
+
+def _load(name: str) -> type[Any]:
+    loaded: type[Any] = resolve_name(name)
+    return loaded
+
+
+_DESCRIBED = (
+    Kind(
+        name=JobKind.FINE_TUNING,
+        noun="fine-tuning job",
+        id_prefix="ftjob",
+        path="/v1/fine_tuning/jobs",
+        queue="training",
+        request_type="services.contracts.fine_tuning:CreateFineTuningJob",
+        resource_type="services.contracts.fine_tuning:FineTuningJob",
+        purpose="fine-tune",
+        has_trajectories=True,
+    ),
+    Kind(
+        name=JobKind.EVALUATION,
+        noun="evaluation",
+        id_prefix="eval",
+        path="/v1/evaluations",
+        queue="evaluation",
+        request_type="services.contracts.evaluations:CreateEvaluation",
+        resource_type="services.contracts.evaluations:Evaluation",
+        purpose="evals",
+        has_trajectories=True,
+    ),
+    Kind(
+        name=JobKind.ROLLOUT,
+        noun="rollout job",
+        id_prefix="rollout",
+        path="/v1/rollouts",
+        queue="rollout",
+        request_type="services.contracts.rollouts:CreateRollout",
+        resource_type="services.contracts.rollouts:Rollout",
+        purpose="evals",
+        has_trajectories=True,
+    ),
+    Kind(
+        name=JobKind.INDEXING,
+        noun="indexing job",
+        id_prefix="idxjob",
+        path="/v1/indexing/jobs",
+        queue="index",
+        request_type="services.contracts.indexes:CreateIndexingJob",
+        resource_type="services.contracts.indexes:IndexingJob",
+        purpose="user_data",
+    ),
+    Kind(
+        name=JobKind.BATCH,
+        noun="batch",
+        id_prefix="batch",
+        path="/v1/batches",
+        queue="batch",
+        request_type="services.contracts.batches:CreateBatch",
+        resource_type="services.contracts.batches:Batch",
+        purpose="batch",
+    ),
+    Kind(
+        name=JobKind.CHECK,
+        noun="check",
+        id_prefix="check",
+        path="/v1/checks",
+        queue="check",
+        request_type="services.contracts.checks:CreateCheck",
+        resource_type="services.contracts.checks:Check",
+        purpose="fine-tune",
+    ),
+    Kind(
+        name=JobKind.MERGE,
+        noun="merge",
+        id_prefix="merge",
+        path="/v1/merges",
+        queue="merge",
+        request_type="services.contracts.merges:CreateMerge",
+        resource_type="services.contracts.merges:Merge",
+        is_posted=False,
+    ),
+    Kind(
+        name=JobKind.EXPORT,
+        noun="export",
+        id_prefix="export",
+        path="/v1/exports",
+        queue="export",
+        request_type="services.contracts.exports:CreateExport",
+        resource_type="services.contracts.exports:Export",
+        is_posted=False,
+    ),
+    Kind(
+        name=JobKind.CAMPAIGN,
+        noun="campaign",
+        id_prefix="campaign",
+        path="/v1/campaigns",
+        queue="campaign",
+        request_type="services.contracts.campaigns:CreateCampaign",
+        resource_type="services.contracts.campaigns:Campaign",
+    ),
+    Kind(
+        name=JobKind.SERVE,
+        noun="serving",
+        id_prefix="serve",
+        path="/v1/servings",
+        queue="serve",
+        request_type="services.contracts.serving:CreateServing",
+        resource_type="services.contracts.serving:Serving",
+        is_posted=False,
+    ),
+)
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _DESCRIBED}
+"""Every kind by its name."""
