@@ -1,7 +1,7 @@
 """Batches, as in the OpenAI API: a file of requests to one endpoint, and a file of responses."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AnyHttpUrl, Field, StrictInt, StringConstraints
 
@@ -44,6 +44,8 @@ CustomId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 class CreateBatch(JobRequest):
     """The body of POST /v1/batches; the last four fields are Temper's."""
+
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = ("input_file_id",)
 
     input_file_id: str = Field(
         min_length=1,

@@ -1,6 +1,6 @@
 """Checks: the validation of a training file, without training."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StrictInt, StringConstraints
 
@@ -16,6 +16,8 @@ class CreateCheck(JobRequest):
 
     ``method``, an offline one, determines what a row must be, as in a fine-tuning job.
     """
+
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = ("training_file",)
 
     training_file: Annotated[str, StringConstraints(min_length=1, max_length=300)] = Field(
         description="A file id.", examples=["file-abc123"]

@@ -231,9 +231,9 @@ class CreateFineTuningJob(JobRequest):
             references[f"validation_files.{name}"] = file
         return references
 
-    def with_file_references(self, changed: Mapping[str, str]) -> Self:
+    def with_file_references(self, ids: Mapping[str, str]) -> Self:
         """The request with some of its `file_references` replaced, by field."""
-        files = {**self.file_references, **changed}
+        files = {**self.file_references, **ids}
         several = [
             part.model_copy(update={"file": files[f"training_files.{number}.file"]})
             for number, part in enumerate(self.training_files or [])

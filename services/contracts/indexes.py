@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
@@ -101,6 +101,8 @@ class IndexSummary(Resource):
 
 class CreateIndexingJob(IndexSpecification, JobRequest):
     """The body of POST /v1/indexing/jobs."""
+
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = ("file",)
 
     index: IndexName = Field(
         description="Name of the index; one of that name answers until this one is complete.",

@@ -1,7 +1,8 @@
 """Common to jobs of every kind: status, progress, events, checkpoints."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
@@ -197,6 +198,10 @@ GpuUuid = Annotated[str, StringConstraints(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{1,
 class JobRequest(Request):
     """Fields of a request for a job of any kind."""
 
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = ()
+    """Names of the fields that name a file. Kinds whose files are named deeper in the request
+    override `file_references` and `with_file_references`."""
+
     gpus: StrictInt | None = Field(
         default=None, ge=0, le=64, description="GPUs; null: one if a worker has any."
     )
@@ -216,6 +221,16 @@ class JobRequest(Request):
         "deadline_exceeded; its checkpoints are kept. Null: no deadline.",
     )
     metadata: Metadata | None = None
+
+    @property
+    def file_references(self) -> dict[str, str]:
+        """The files that the request names, by field."""
+        given = {name: getattr(self, name) for name in self.FILE_FIELDS}
+        return {name: file for name, file in given.items() if file is not None}
+
+    def with_file_references(self, ids: Mapping[str, str]) -> Self:
+        """The request with other files in some of the fields of `file_references`."""
+        return self.model_copy(update=dict(ids))
 
     @model_validator(mode="after")
     def _count_devices(self) -> Self:

@@ -73,6 +73,12 @@ def kind_of(name: str) -> Kind:
     return KINDS[name]
 
 
+def kind_of_request(request: object) -> Kind:
+    """The description of the kind that a request creates a job of; raises `StopIteration`."""
+    name = f"{type(request).__module__}:{type(request).__qualname__}"
+    return next(kind for kind in KINDS.values() if kind.request_type == name)
+
+
 def _load(name: str) -> type[Any]:
     loaded: type[Any] = resolve_name(name)
     return loaded

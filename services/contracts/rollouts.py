@@ -1,7 +1,7 @@
 """Rollouts: scored conversations of a model with tools, several for each prompt."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
@@ -24,6 +24,8 @@ ModelName = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 
 class CreateRollout(JobRequest):
     """The body of POST /v1/rollouts. Prompts are rows of a file, or inline."""
+
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = ("file",)
 
     model: ModelName | RemoteModel = Field(examples=["tiny-base"])
     tokenizer: ModelName | None = Field(

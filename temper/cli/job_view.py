@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
+from services.contracts.batches import Batch
+from services.contracts.campaigns import Campaign
 from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate, ToolUseMetrics
 from services.contracts.evaluations import BenchmarkOutcome, Evaluation
 from services.contracts.exports import Export
@@ -11,7 +13,6 @@ from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
-from services.contracts.jobs import JobKind as Kind
 from services.contracts.merges import Merge
 from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
 from services.contracts.serving import Serving
@@ -19,6 +20,7 @@ from services.metrics.evaluation_report import in_training_files
 from services.metrics.main_metric import ACCURACY, main_metric
 from temper.cli.outcomes import macro_text, main_text
 from temper.cli.units import age, clock, duration, number, size
+from temper.client.jobs import BatchJob
 
 STATUS_STYLES = {
     JobStatus.RUNNING: "cyan",
@@ -29,19 +31,6 @@ STATUS_STYLES = {
 LEVEL_STYLES = {"info": "", "warn": "yellow", "error": "red"}
 SHORT_NAMES = {"learning_rate": "lr", "tokens_per_second": "tokens/s"}
 FIRST_METRICS = ("loss", "reward", "learning_rate", "lr", "tokens_per_second")
-
-RESOURCES = {
-    Kind.FINE_TUNING.value: "/v1/fine_tuning/jobs",
-    Kind.EVALUATION.value: "/v1/evaluations",
-    Kind.ROLLOUT.value: "/v1/rollouts",
-    Kind.INDEXING.value: "/v1/indexing/jobs",
-    Kind.BATCH.value: "/v1/batches",
-    Kind.CHECK.value: "/v1/checks",
-    Kind.MERGE.value: "/v1/merges",
-    Kind.EXPORT.value: "/v1/exports",
-    Kind.CAMPAIGN.value: "/v1/campaigns",
-    Kind.SERVE.value: "/v1/servings",
-}
 
 
 def status_text(job: JobState) -> Text:
@@ -151,12 +140,41 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
                 "version": job.version,
                 **build,
             }
-        case Merge() | Export() | Serving():
+        case Merge() | Export() | Serving() | Campaign():
             return _model_fields(job)
-    return {}
+    return _batch_fields(job.batch) if isinstance(job, BatchJob) else _plain_fields(job)
 
 
-def _model_fields(job: Merge | Export | Serving) -> dict[str, str | None]:
+def _plain_fields(job: JobState) -> dict[str, str | None]:
+    """The texts and numbers of a job of a kind without a view of its own."""
+    own = ((name, value) for name, value in job if name not in {*Job.model_fields, "object"})
+    return {
+        name.replace("_", " "): str(value)
+        for name, value in own
+        if isinstance(value, str | int | float)
+    }
+
+
+def _batch_fields(batch: Batch) -> dict[str, str | None]:
+    counts, usage = batch.request_counts, batch.usage
+    return {
+        "model": batch.model,
+        "endpoint": batch.endpoint.value,
+        "input file": batch.input_file_id,
+        "requests": f"{counts.completed:,} of {counts.total:,} completed, {counts.failed:,} failed",
+        "output file": batch.output_file_id,
+        "error file": batch.error_file_id,
+        "tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out" if usage else None,
+    }
+
+
+def _model_fields(job: Merge | Export | Serving | Campaign) -> dict[str, str | None]:
+    if isinstance(job, Campaign):
+        return {
+            "base model": job.base_model,
+            "best model": job.result.best_model if job.result else None,
+            "LLM tokens": f"{job.result.llm_tokens:,}" if job.result else None,
+        }
     if isinstance(job, Merge):
         return {"model": job.model, "merged model": job.merged_model}
     if isinstance(job, Serving):

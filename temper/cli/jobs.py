@@ -1,18 +1,18 @@
 """``temper ps``, ``show``, ``logs``, ``wait``, and the commands that change a job."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from services.contracts.jobs import JobKind, JobState, JobStatus
+from services.contracts.kinds import KINDS
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
-from temper.cli.job_view import JOB_COLUMNS, RESOURCES, event_line, job_fields, job_row
+from temper.cli.job_view import JOB_COLUMNS, event_line, job_fields, job_row
 from temper.cli.output import JsonOption, Output
 from temper.cli.services import local_services, note_disturbed
-from temper.client import Temper, Unreachable
-from temper.client.jobs import JobResource, Jobs
+from temper.client import Unreachable
 
 JobId = Annotated[str, typer.Argument(metavar="ID")]
 KindFilter = Annotated[JobKind | None, typer.Option(help="Only jobs of this kind.")]
@@ -74,12 +74,13 @@ def show(job_id: JobId, as_json: JsonOption = False) -> None:
     """Show a job: status, progress, results."""
     out = Output(as_json)
     with connect() as client:
-        kind = client.jobs.get(job_id).kind
-        job = full_job(client, kind, job_id)
+        listed = client.jobs.get(job_id)
+        job = client.detailed(listed)
     print_job(out, job)
     if not as_json:
+        path = KINDS[listed.kind].path if listed.kind in KINDS else client.jobs.path
         out.note(f"events:  temper logs {job_id}", "dim")
-        out.note(f"REST:    curl {client.base_url}{RESOURCES[kind]}/{job_id}", "dim")
+        out.note(f"REST:    curl {client.base_url}{path}/{job_id}", "dim")
         out.note(f"files:   curl {client.base_url}/v1/jobs/{job_id}/artifacts", "dim")
 
 
@@ -165,24 +166,8 @@ def wait(job_id: JobId, timeout: TimeLimit = None, as_json: JsonOption = False) 
     out = Output(as_json)
     with connect() as client:
         done = client.jobs.wait(job_id, timeout=timeout)
-        print_job(out, full_job(client, done.kind, job_id))
+        print_job(out, client.detailed(done))
     raise typer.Exit(of_job(done.status))
-
-
-def full_job(client: Temper, kind: str, job_id: str) -> JobState:
-    """Return a job with the fields of its kind."""
-    resources: dict[str, Jobs | JobResource[Any, Any]] = {
-        JobKind.FINE_TUNING: client.fine_tuning,
-        JobKind.EVALUATION: client.evaluations,
-        JobKind.ROLLOUT: client.rollouts,
-        JobKind.INDEXING: client.indexing,
-        JobKind.CHECK: client.checks,
-        JobKind.MERGE: client.merges,
-        JobKind.EXPORT: client.exports,
-        JobKind.SERVE: client.servings,
-    }
-    job: JobState = resources.get(kind, client.jobs).get(job_id)
-    return job
 
 
 def print_job(out: Output, job: JobState) -> None:

@@ -11,7 +11,7 @@ from services.contracts.jobs import JobState
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
-from temper.cli.jobs import MetadataOption, full_job, parse_metadata, print_job
+from temper.cli.jobs import MetadataOption, parse_metadata, print_job
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.client import Temper
 from temper.submission.job_file import read_job_file
@@ -34,10 +34,10 @@ def submit(
 ) -> None:
     """Submit a job file (YAML or JSON): Temper's own, or a LLaMA-Factory training file.
 
-    A Temper job file has "kind: fine_tuning", "evaluation", "rollout", "batch" or "indexing" and
-    the fields of the request. With "published", a rollout or fine-tune takes its settings from a
-    run file of MindSpeed-RL or verl. Local data files are uploaded first, unless the gateway has
-    them.
+    A Temper job file has "kind: fine_tuning", "evaluation", "rollout", "indexing", "batch" or
+    "check" and the fields of the request. With "published", a rollout or fine-tune takes its
+    settings from a run file of MindSpeed-RL or verl. Local data files are uploaded first, unless
+    the gateway has them.
     """
     out = Output(as_json)
     labels = parse_metadata(metadata)
@@ -68,7 +68,7 @@ def _follow(client: Temper, out: Output, job: JobState) -> JobState:
         out.line(job.id)
     with detachable(out, job.id):
         done = Follower(client, out).follow(job.id)
-    result = full_job(client, done.kind, job.id)
+    result = client.detailed(done)
     if out.as_json:
         out.json_line(result)
     else:

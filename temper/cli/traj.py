@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from services.contracts.kinds import KINDS
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason
 from services.contracts.trajectory_tokens import TrajectoryToken
@@ -16,7 +17,7 @@ from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.trajectory_text import render
 from temper.cli.units import duration, number
 from temper.client import ClientError, Temper
-from temper.client.trajectories import PATHS, TrajectoryFilter
+from temper.client.trajectories import TrajectoryFilter
 
 TrajectoryId = Annotated[
     str | None, typer.Argument(metavar="[TRAJECTORY]", help="Show this trajectory in full.")
@@ -123,7 +124,7 @@ class TrajectoryPrinter:
         self._job_id = job_id
         self._masks = masks
         self._kind = client.jobs.get(job_id).kind
-        if self._kind not in PATHS:
+        if self._kind not in KINDS or not KINDS[self._kind].has_trajectories:
             raise NoTrajectories(f"{job_id} has kind {self._kind}: it has no trajectories")
 
     def one(self, trajectory_id: str) -> None:

@@ -6,50 +6,41 @@ from services.contracts.base import Page
 from services.contracts.campaign_loops import CampaignLoop
 from services.contracts.campaign_reports import CampaignReport
 from services.contracts.campaigns import Campaign, CreateCampaign, ForkCampaign, RewindCampaign
-from temper.client.transport import TRANSFER_TIME_LIMIT, Transport
-
-PATH = "/v1/campaigns"
+from services.contracts.kinds import JobKind
+from temper.client.jobs import JobResource
+from temper.client.transport import TRANSFER_TIME_LIMIT
 
 PageFormat = Literal["markdown", "html"]
 
 
-class Campaigns:
-    """Campaigns; follow, pause and cancel them through `Jobs`."""
+class Campaigns(JobResource[CreateCampaign, Campaign]):
+    """``/v1/campaigns``."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def create(self, request: CreateCampaign) -> Campaign:
-        """Start a campaign."""
-        return self._transport.post(PATH, Campaign, request)
-
-    def get(self, campaign_id: str) -> Campaign:
-        """Return a campaign, with its result once it has succeeded."""
-        return self._transport.get(f"{PATH}/{campaign_id}", Campaign)
+    kind = JobKind.CAMPAIGN
 
     def loops(self, campaign_id: str) -> list[CampaignLoop]:
         """Return all attempts so far, the base model as loop 0 first."""
-        return self._transport.get(f"{PATH}/{campaign_id}/loops", Page[CampaignLoop]).data
+        return self._transport.get(f"{self.path}/{campaign_id}/loops", Page[CampaignLoop]).data
 
     def fork(self, campaign_id: str, request: ForkCampaign) -> Campaign:
         """Start a campaign from a step of another one."""
-        return self._transport.post(f"{PATH}/{campaign_id}/fork", Campaign, request)
+        return self._transport.post(f"{self.path}/{campaign_id}/fork", Campaign, request)
 
     def rewind(self, campaign_id: str, request: RewindCampaign) -> Campaign:
         """Rerun a step and all later ones of a waiting or paused campaign."""
-        return self._transport.post(f"{PATH}/{campaign_id}/rewind", Campaign, request)
+        return self._transport.post(f"{self.path}/{campaign_id}/rewind", Campaign, request)
 
     def best(self, campaign_id: str) -> CampaignLoop:
         """Return the best attempt so far."""
-        return self._transport.get(f"{PATH}/{campaign_id}/best", CampaignLoop)
+        return self._transport.get(f"{self.path}/{campaign_id}/best", CampaignLoop)
 
     def report(self, campaign_id: str) -> CampaignReport:
         """Return a campaign's report so far."""
-        return self._transport.get(f"{PATH}/{campaign_id}/report", CampaignReport)
+        return self._transport.get(f"{self.path}/{campaign_id}/report", CampaignReport)
 
     def report_page(self, campaign_id: str, page_format: PageFormat) -> str:
         """Return the report as a page."""
-        path, query = f"{PATH}/{campaign_id}/report", {"format": page_format}
+        path, query = f"{self.path}/{campaign_id}/report", {"format": page_format}
         with self._transport.stream(path, query, {}, TRANSFER_TIME_LIMIT) as response:
             response.read()
             return response.text

@@ -1,9 +1,10 @@
 """The Python client, by resource."""
 
-from typing import Self
+from typing import Any, Self
 
 from services.contracts.base import Page
-from services.contracts.jobs import Worker
+from services.contracts.jobs import Job, JobState, Worker
+from services.contracts.kinds import KINDS, kind_of
 from services.contracts.stack import StackService
 from temper.client import pages
 from temper.client.alerts import Alerts, Webhooks
@@ -13,11 +14,13 @@ from temper.client.datasets import Datasets
 from temper.client.files import Files
 from temper.client.jobs import (
     Batches,
+    BatchJob,
     Checks,
     Evaluations,
     Exports,
     FineTuning,
     Indexing,
+    JobResource,
     Jobs,
     Merges,
     Rollouts,
@@ -59,6 +62,20 @@ class Temper:
         self.notes = Notes(self._transport)
         self.alerts = Alerts(self._transport)
         self.webhooks = Webhooks(self._transport)
+
+    def of_kind(self, kind: str) -> JobResource[Any, Any]:
+        """Return the jobs of a kind; raises `KeyError` if this client does not know it."""
+        named = (each for each in vars(self).values() if isinstance(each, JobResource))
+        found = next((each for each in named if each.kind == kind), None)
+        return found or JobResource(self._transport, kind_of(kind).name)
+
+    def detailed(self, job: Job) -> JobState:
+        """Return a job with the fields of its kind; the job itself if this client is older than
+        the kind."""
+        if job.kind not in KINDS:
+            return job
+        own = self.of_kind(job.kind).get(job.id)
+        return own if isinstance(own, JobState) else BatchJob(batch=own, **dict(job))
 
     @property
     def base_url(self) -> str:

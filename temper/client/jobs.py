@@ -17,6 +17,7 @@ from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexingJob
 from services.contracts.jobs import Artifact, Attempt, Event, Job, JobKind, JobState, JobStatus
+from services.contracts.kinds import kind_of
 from services.contracts.merges import CreateMerge, Merge, MergeModel
 from services.contracts.rollouts import CreateRollout, Rollout
 from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
@@ -137,14 +138,23 @@ class Jobs:
 
 
 class JobResource(Generic[CreateT, JobT]):
-    """Jobs of one kind at ``path``; follow and wait for them through `Jobs`."""
+    """Jobs of one kind; follow and wait for them through `Jobs`."""
 
-    path: str
-    resource: type[JobT]
-    page_type: type[Page[JobT]]
+    kind: str
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, kind: str | None = None) -> None:
         self._transport = transport
+        self.kind = kind or self.kind
+
+    @property
+    def path(self) -> str:
+        """The collection of the jobs."""
+        return kind_of(self.kind).path
+
+    @property
+    def resource(self) -> type[JobT]:
+        """The type of the jobs."""
+        return kind_of(self.kind).resource
 
     def create(self, request: CreateT) -> JobT:
         """Submit a job."""
@@ -156,7 +166,8 @@ class JobResource(Generic[CreateT, JobT]):
 
     def page(self, *, most: int = 20) -> Page[JobT]:
         """Return up to ``most`` jobs, newest first."""
-        return pages.page(self._transport, self.path, self.page_type, {}, most)
+        page_type: type[Page[JobT]] = Page[self.resource]  # type: ignore[name-defined]
+        return pages.page(self._transport, self.path, page_type, {}, most)
 
     def cancel(self, job_id: str) -> JobT:
         """Request cancellation; the status becomes final once the job's processes have exited."""
@@ -178,9 +189,7 @@ class JobResource(Generic[CreateT, JobT]):
 class FineTuning(JobResource[CreateFineTuningJob, FineTuningJob]):
     """``/v1/fine_tuning/jobs``."""
 
-    path = "/v1/fine_tuning/jobs"
-    resource = FineTuningJob
-    page_type = Page[FineTuningJob]
+    kind = JobKind.FINE_TUNING
 
     def checkpoints(self, job_id: str, *, most: int = 20) -> Page[Checkpoint]:
         """Return up to ``most`` checkpoints of a job, newest first."""
@@ -191,9 +200,7 @@ class FineTuning(JobResource[CreateFineTuningJob, FineTuningJob]):
 class Evaluations(JobResource[CreateEvaluation, Evaluation]):
     """``/v1/evaluations``."""
 
-    path = "/v1/evaluations"
-    resource = Evaluation
-    page_type = Page[Evaluation]
+    kind = JobKind.EVALUATION
 
     def results(
         self,
@@ -224,45 +231,41 @@ class Evaluations(JobResource[CreateEvaluation, Evaluation]):
 class Rollouts(JobResource[CreateRollout, Rollout]):
     """``/v1/rollouts``; `Trajectories` returns the conversations."""
 
-    path = "/v1/rollouts"
-    resource = Rollout
-    page_type = Page[Rollout]
+    kind = JobKind.ROLLOUT
 
     def download(self, job_id: str, target: Path, progress: Progress | None = None) -> None:
         """Write the trajectories of a succeeded job to ``target``, as Parquet."""
         download(self._transport, _path(self.path, job_id, "content"), target, progress)
 
 
+class BatchJob(Job):
+    """A batch with the fields that jobs of every kind share, which OpenAI's shape lacks."""
+
+    batch: Batch
+
+
 class Batches(JobResource[CreateBatch, Batch]):
     """``/v1/batches``."""
 
-    path = "/v1/batches"
-    resource = Batch
-    page_type = Page[Batch]
+    kind = JobKind.BATCH
 
 
 class Indexing(JobResource[CreateIndexingJob, IndexingJob]):
     """``/v1/indexing/jobs``."""
 
-    path = "/v1/indexing/jobs"
-    resource = IndexingJob
-    page_type = Page[IndexingJob]
+    kind = JobKind.INDEXING
 
 
 class Checks(JobResource[CreateCheck, Check]):
     """``/v1/checks``."""
 
-    path = "/v1/checks"
-    resource = Check
-    page_type = Page[Check]
+    kind = JobKind.CHECK
 
 
 class Merges(JobResource[CreateMerge, Merge]):
     """``/v1/merges``."""
 
-    path = "/v1/merges"
-    resource = Merge
-    page_type = Page[Merge]
+    kind = JobKind.MERGE
 
     def create(self, request: CreateMerge) -> Merge:
         body = MergeModel(
@@ -274,9 +277,7 @@ class Merges(JobResource[CreateMerge, Merge]):
 class Exports(JobResource[CreateExport, Export]):
     """``/v1/exports``."""
 
-    path = "/v1/exports"
-    resource = Export
-    page_type = Page[Export]
+    kind = JobKind.EXPORT
 
     def create(self, request: CreateExport) -> Export:
         body = ExportModel(
@@ -288,9 +289,7 @@ class Exports(JobResource[CreateExport, Export]):
 class Servings(JobResource[CreateServing, Serving]):
     """``/v1/servings``."""
 
-    path = "/v1/servings"
-    resource = Serving
-    page_type = Page[Serving]
+    kind = JobKind.SERVE
 
     def deploy(self, model: str, request: DeployModel) -> Serving:
         """Start a model's engine, or change whether a running one is kept warm."""

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from services.contracts.audits import RewardAudit
 from services.contracts.base import Page
-from services.contracts.jobs import JobKind
+from services.contracts.kinds import JobKind, kind_of
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.contracts.trajectory_tokens import (
@@ -15,15 +15,7 @@ from services.contracts.trajectory_tokens import (
     TrajectoryTokens,
 )
 from temper.client import pages
-from temper.client.jobs import Evaluations, FineTuning, Rollouts
 from temper.client.transport import Transport
-
-PATHS = {
-    JobKind.ROLLOUT.value: Rollouts.path,
-    JobKind.FINE_TUNING.value: FineTuning.path,
-    JobKind.EVALUATION.value: Evaluations.path,
-}
-"""Collections of the job kinds that record trajectories."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ class Trajectories:
 
 
 def _path(kind: str, job_id: str) -> str:
-    return f"{PATHS[kind]}/{quote(job_id, safe='')}/trajectories"
+    return f"{kind_of(kind).path}/{quote(job_id, safe='')}/trajectories"
 
 
 def _one(kind: str, job_id: str, trajectory_id: str) -> str:

@@ -7,14 +7,13 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from services.contracts.batches import CreateBatch
 from services.contracts.dataset_scripts import SCRIPT_PREFIX
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
-from services.contracts.indexes import CreateIndexingJob
-from services.contracts.jobs import JobKind
+from services.contracts.jobs import JobRequest
+from services.contracts.kinds import KINDS, JobKind, kind_of, kind_of_request
 from services.contracts.multi_turn import conversation_warnings
 from services.contracts.offline import OfflineHyperparameters
 from services.contracts.rollouts import CreateRollout
@@ -24,7 +23,6 @@ from temper.submission.hub import fetch_hub_file
 from temper.submission.llamafactory import read_llamafactory
 from temper.submission.published import with_published, with_published_training
 from temper.submission.submission import (
-    JobRequest,
     LocalFile,
     Submission,
     SubmissionError,
@@ -34,21 +32,13 @@ from temper.submission.submission import (
 MAX_BYTES = 1 << 20
 FILE_ID_PREFIX = "file-"
 
-REQUESTS: dict[str, type[JobRequest]] = {
-    JobKind.FINE_TUNING: CreateFineTuningJob,
-    JobKind.EVALUATION: CreateEvaluation,
-    JobKind.ROLLOUT: CreateRollout,
-    JobKind.BATCH: CreateBatch,
-    JobKind.INDEXING: CreateIndexingJob,
-}
-
 
 def read_job_file(path: Path, scratch: Path) -> Submission:
     """Return the job that a YAML or JSON file describes.
 
-    A file with ``kind: fine_tuning``, ``evaluation``, ``rollout``, ``batch`` or ``indexing``
-    holds the fields of the request; one with ``model_name_or_path`` is LLaMA-Factory's. Prepared
-    data go to ``scratch``, which must exist until they are uploaded. Raises `SubmissionError`.
+    A file with ``kind``, one of `submitted_kinds`, holds the fields of the request; one with
+    ``model_name_or_path`` is LLaMA-Factory's. Prepared data go to ``scratch``, which must exist
+    until they are uploaded. Raises `SubmissionError`.
     """
     text = _read(path)
     content = _parse(path, text)
@@ -62,9 +52,14 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
             "rollout, model and file to it, or reference it as published in a job file"
         )
     raise SubmissionError(
-        f"{path}: neither a Temper job file (kind: fine_tuning, evaluation, rollout, "
-        "batch or indexing) nor a LLaMA-Factory training file (model_name_or_path)"
+        f"{path}: neither a Temper job file (kind: {', '.join(submitted_kinds())}) nor a "
+        "LLaMA-Factory training file (model_name_or_path)"
     )
+
+
+def submitted_kinds() -> list[str]:
+    """The kinds of job that a job file can describe."""
+    return [kind.name for kind in KINDS.values() if kind.purpose is not None]
 
 
 def read_evaluation_file(path: Path, given: Mapping[str, Any]) -> Submission:
@@ -88,12 +83,13 @@ def read_request(kind: str, body: Mapping[str, Any], place: str) -> JobRequest:
     Raises `SubmissionError` with ``place`` and the invalid field.
     """
     try:
-        return REQUESTS[kind].model_validate(body)
+        request: JobRequest = kind_of(kind).request.model_validate(body)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in fault["loc"])
         where = f"{place}: {field}" if field else place
         raise SubmissionError(f"{where}: {fault['msg']}") from error
+    return request
 
 
 def _read(path: Path) -> str:
@@ -117,8 +113,8 @@ def _parse(path: Path, text: str) -> Mapping[str, Any]:
 
 def _own(path: Path, content: Mapping[str, Any]) -> Submission:
     kind = str(content["kind"])
-    if kind not in REQUESTS:
-        raise SubmissionError(f"{path}: kind is {kind!r}, not one of {', '.join(REQUESTS)}")
+    if kind not in (known := submitted_kinds()):
+        raise SubmissionError(f"{path}: kind is {kind!r}, not one of {', '.join(known)}")
     body = {name: value for name, value in content.items() if name != "kind"}
     notes: tuple[str, ...] = ()
     if kind == JobKind.ROLLOUT:
@@ -160,7 +156,8 @@ def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
 
 
 def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
-    for field, reference, purpose in _references(request):
+    purpose = FilePurpose(str(kind_of_request(request).purpose))
+    for field, reference in request.file_references.items():
         if isinstance(request, CreateEvaluation) and reference.startswith(HUB_DATASET_PREFIX):
             yield LocalFile(field, fetch_hub_file(reference), purpose)
             continue
@@ -172,19 +169,3 @@ def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
                 f"{job_file}: {field}: {reference!r} is not a file id, and {path} does not exist"
             )
         yield LocalFile(field, path, purpose)
-
-
-def _references(request: JobRequest) -> Iterator[tuple[str, str, FilePurpose]]:
-    match request:
-        case CreateFineTuningJob():
-            for field, reference in request.file_references.items():
-                yield field, reference, FilePurpose.FINE_TUNE
-        case CreateEvaluation():
-            for field, reference in request.file_references.items():
-                yield field, reference, FilePurpose.EVALS
-        case CreateRollout() if request.file is not None:
-            yield "file", request.file, FilePurpose.EVALS
-        case CreateBatch():
-            yield "input_file_id", request.input_file_id, FilePurpose.BATCH
-        case CreateIndexingJob():
-            yield "file", request.file, FilePurpose.USER_DATA

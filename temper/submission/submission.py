@@ -5,17 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from services.contracts.batches import CreateBatch
-from services.contracts.evaluations import CreateEvaluation
 from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.indexes import CreateIndexingJob
-from services.contracts.rollouts import CreateRollout
+from services.contracts.jobs import JobRequest
 from temper.client.errors import ClientError
-
-JobRequest = (
-    CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateBatch | CreateIndexingJob
-)
 
 
 def user_path(text: str) -> Path:

@@ -7,13 +7,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.batches import CreateBatch
-from services.contracts.evaluations import CreateEvaluation
 from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.indexes import CreateIndexingJob
 from services.contracts.jobs import JobState
+from services.contracts.kinds import kind_of_request
 from services.contracts.models import HubName, RegisterModel
-from services.contracts.rollouts import CreateRollout
 from temper.client import Temper
 from temper.client.files import Progress
 from temper.submission.submission import LocalFile, Submission, SubmissionError
@@ -37,18 +34,9 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
     if submission.model_may_be_of_hub and isinstance(request, CreateFineTuningJob):
         ensure_model(client, request.model, report)
     ids = {file.field: stored(client, file, report) for file in submission.files}
-    match request:
-        case CreateFineTuningJob():
-            return client.fine_tuning.create(request.with_file_references(ids))
-        case CreateEvaluation():
-            return client.evaluations.create(request.with_file_references(ids))
-        case CreateRollout():
-            return client.rollouts.create(request.model_copy(update=ids))
-        case CreateBatch():
-            batch = client.batches.create(request.model_copy(update=ids))
-            return client.jobs.get(batch.id)
-        case CreateIndexingJob():
-            return client.indexing.create(request.model_copy(update=ids))
+    kind = kind_of_request(request).name
+    created = client.of_kind(kind).create(request.with_file_references(ids))
+    return created if isinstance(created, JobState) else client.jobs.get(created.id)
 
 
 def ensure_model(client: Temper, name: str, report: Reporting) -> None:

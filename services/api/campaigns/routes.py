@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Path, Request, Response
+from fastapi import Path, Request, Response
 from sqlalchemy.orm import Session
 
 from services.api.campaigns.history import clear_log, fork_campaign, rewind_campaign
@@ -19,13 +19,12 @@ from services.api.campaigns.service import (
 from services.api.context import Gateway
 from services.api.examples import CAMPAIGN
 from services.api.idempotency import Creation
-from services.api.jobs.kind_routes import KindRoutes
+from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.contracts.base import Page
 from services.contracts.campaign_loops import CampaignLoop, CampaignStep, StepName
 from services.contracts.campaign_reports import CampaignReport
-from services.contracts.campaigns import Campaign, CreateCampaign, ForkCampaign, RewindCampaign
+from services.contracts.campaigns import Campaign, ForkCampaign, RewindCampaign
 from services.contracts.errors import (
-    AuthenticationFailed,
     Conflict,
     InvalidRequest,
     NotFound,
@@ -36,28 +35,18 @@ from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 
-router = APIRouter(
-    prefix="/v1/campaigns", tags=["campaigns"], responses=documented_errors(AuthenticationFailed)
-)
+router = kind_router(JobKind.CAMPAIGN)
 
-
-@router.post(
-    "",
+add_create_route(
+    router,
+    JobKind.CAMPAIGN,
+    create_campaign,
+    campaign_view,
     summary="Create a campaign",
-    responses=documented_errors(InvalidRequest, PermissionDenied, Conflict),
+    description="Start a campaign: an LLM that the operator allows proposes fine-tunes of a model.",
+    examples=CAMPAIGN,
+    errors=(InvalidRequest, PermissionDenied, Conflict),
 )
-def create(
-    gateway: Gateway,
-    creation: Creation,
-    body: Annotated[CreateCampaign, Body(openapi_examples=CAMPAIGN)],
-) -> Campaign:
-    """Start a campaign: an LLM that the operator allows proposes fine-tunes of a model."""
-    return creation.create(
-        "campaigns",
-        body,
-        Campaign,
-        lambda session: campaign_view(create_campaign(session, body, gateway.settings)),
-    )
 
 
 @router.get(
@@ -178,4 +167,4 @@ def report(
     return Response(page, media_type=media_type, headers=PAGE_HEADERS)
 
 
-KindRoutes(JobKind.CAMPAIGN, "campaign", Campaign, campaign_view).add_to(router)
+KindRoutes.of(JobKind.CAMPAIGN, campaign_view).add_to(router)

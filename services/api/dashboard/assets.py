@@ -1,15 +1,20 @@
 """The dashboard's page, its scripts and its icon, built once at the start of the gateway."""
 
 import gzip
+import json
 from base64 import b64encode
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from services.api.dashboard.bundle import bundle
+from services.contracts.kinds import KINDS
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"
+KINDS_MODULE = "kinds.js"
+"""The one module that is no file: it is made of the descriptions of the kinds."""
+
 SCRIPTS = "scripts/"
 """The folder of the scripts' names, which change with their content."""
 
@@ -44,6 +49,7 @@ def build_assets() -> Assets:
         path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(STATIC.rglob("*.js"))
     }
+    sources[KINDS_MODULE] = _kinds_module()
     script = bundle(sources, "main.js").encode()
     name = f"{SCRIPTS}dashboard-{_digest(script)}.js"
     worker = bundle(sources, "event_worker.js").encode()
@@ -68,6 +74,16 @@ def build_assets() -> Assets:
     )
     compressed = {path: compress(asset) for path, asset in assets.items()}
     return Assets(assets, compressed, policy)
+
+
+def _kinds_module() -> str:
+    """The kinds of job for the dashboard's modules: the path of each, and whether its jobs have
+    trajectories."""
+    kinds = {
+        kind.name: {"path": kind.path, "hasTrajectories": kind.has_trajectories}
+        for kind in KINDS.values()
+    }
+    return f"export const KINDS = {json.dumps(kinds)};\n"
 
 
 def make_asset(content: bytes, media_type: str, caching: str = REVALIDATED) -> Asset:

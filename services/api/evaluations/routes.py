@@ -2,61 +2,46 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query
+from fastapi import Query
 
 from services.api.context import Gateway
 from services.api.evaluations.comparison import compare_evaluations, pair_benchmarks
 from services.api.evaluations.results import ResultFilter, list_results
 from services.api.evaluations.service import create_evaluation, evaluation_view
 from services.api.examples import EVALUATION
-from services.api.idempotency import Creation
-from services.api.jobs.kind_routes import KindRoutes
+from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
 from services.contracts.errors import (
-    AuthenticationFailed,
     Conflict,
     InvalidRequest,
     NotFound,
     PermissionDenied,
 )
 from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
-from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.jobs import JobKind
 from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit
 
-router = APIRouter(
-    prefix="/v1/evaluations",
-    tags=["evaluations"],
-    responses=documented_errors(AuthenticationFailed),
-)
+router = kind_router(JobKind.EVALUATION)
 
 KIND = JobKind.EVALUATION
 
 
-@router.post(
-    "",
+add_create_route(
+    router,
+    JobKind.EVALUATION,
+    create_evaluation,
+    evaluation_view,
     summary="Create an evaluation",
-    responses=documented_errors(InvalidRequest, PermissionDenied, Conflict),
+    description="Queue an evaluation of a registered model, or of a remote one the operator "
+    "allows.",
+    examples=EVALUATION,
+    errors=(InvalidRequest, PermissionDenied, Conflict),
 )
-def create(
-    gateway: Gateway,
-    creation: Creation,
-    body: Annotated[CreateEvaluation, Body(openapi_examples=EVALUATION)],
-) -> Evaluation:
-    """Queue an evaluation of a registered model, or of a remote one the operator allows."""
-    return creation.create(
-        "evaluations",
-        body,
-        Evaluation,
-        lambda session: evaluation_view(create_evaluation(session, body, gateway.settings)),
-    )
-
-
-KindRoutes(KIND, "evaluation", Evaluation, evaluation_view).add_to(router)
+KindRoutes.of(JobKind.EVALUATION, evaluation_view).add_to(router)
 
 
 @router.get(

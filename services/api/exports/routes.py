@@ -8,7 +8,7 @@ from services.api.context import Gateway
 from services.api.examples import EXPORT
 from services.api.exports.service import create_export, export_request, export_view
 from services.api.idempotency import Creation
-from services.api.jobs.kind_routes import KindRoutes
+from services.api.jobs.kind_routes import KindRoutes, kind_router
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -20,10 +20,8 @@ from services.contracts.exports import Export, ExportModel
 from services.contracts.jobs import JobKind
 from services.core.web.errors import documented_errors
 
-router = APIRouter(
-    prefix="/v1/exports", tags=["exports"], responses=documented_errors(AuthenticationFailed)
-)
-KindRoutes(JobKind.EXPORT, "export", Export, export_view).add_to(router)
+router = kind_router(JobKind.EXPORT)
+KindRoutes.of(JobKind.EXPORT, export_view).add_to(router)
 
 models = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)

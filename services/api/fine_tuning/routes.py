@@ -1,9 +1,5 @@
 """/v1/fine_tuning/jobs."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Body
-
 from services.api.context import Gateway
 from services.api.examples import FINE_TUNING
 from services.api.fine_tuning.service import (
@@ -11,52 +7,37 @@ from services.api.fine_tuning.service import (
     create_fine_tuning_job,
     fine_tuning_view,
 )
-from services.api.idempotency import Creation
-from services.api.jobs.kind_routes import KindRoutes
+from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import (
-    AuthenticationFailed,
     Conflict,
     InvalidRequest,
     NotFound,
     PermissionDenied,
 )
-from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
+from services.contracts.fine_tuning import Checkpoint
 from services.contracts.jobs import JobKind
 from services.core.jobs.store import get_job, list_checkpoints
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
 
-router = APIRouter(
-    prefix="/v1/fine_tuning/jobs",
-    tags=["fine-tuning"],
-    responses=documented_errors(AuthenticationFailed),
-)
+router = kind_router(JobKind.FINE_TUNING)
 
 KIND = JobKind.FINE_TUNING
 
 
-@router.post(
-    "",
+add_create_route(
+    router,
+    JobKind.FINE_TUNING,
+    create_fine_tuning_job,
+    fine_tuning_view,
     summary="Create a fine-tuning job",
-    responses=documented_errors(InvalidRequest, PermissionDenied, Conflict),
+    description="Queue a fine-tune; its files are validated before it waits for a device.",
+    examples=FINE_TUNING,
+    errors=(InvalidRequest, PermissionDenied, Conflict),
 )
-def create(
-    gateway: Gateway,
-    creation: Creation,
-    body: Annotated[CreateFineTuningJob, Body(openapi_examples=FINE_TUNING)],
-) -> FineTuningJob:
-    """Queue a fine-tune; its files are validated before it waits for a device."""
-    return creation.create(
-        "fine_tuning/jobs",
-        body,
-        FineTuningJob,
-        lambda session: fine_tuning_view(create_fine_tuning_job(session, body, gateway.settings)),
-    )
-
-
-KindRoutes(KIND, "fine-tuning job", FineTuningJob, fine_tuning_view).add_to(router)
+KindRoutes.of(JobKind.FINE_TUNING, fine_tuning_view).add_to(router)
 
 
 @router.get(

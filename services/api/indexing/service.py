@@ -3,6 +3,7 @@
 from sqlalchemy.orm import Session
 
 from services.api.jobs.view import state_fields
+from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.indexes import CreateIndexingJob, IndexBuildMetrics, IndexingJob, IndexMode
 from services.contracts.jobs import JobKind
@@ -12,7 +13,7 @@ from services.core.jobs.store import create_job
 from services.core.registry import require_file, require_model
 
 
-def create_indexing_job(session: Session, body: CreateIndexingJob) -> Job:
+def create_indexing_job(session: Session, body: CreateIndexingJob, _settings: ApiSettings) -> Job:
     """Check everything that needs no file content, and queue the job.
 
     Raises `InvalidRequest` with the field at fault.

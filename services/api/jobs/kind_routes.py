@@ -1,19 +1,31 @@
-"""Routes common to all kinds of jobs: list, show, cancel, pause, resume, retry, events, delete."""
+"""Routes common to all kinds of jobs: create, list, show, cancel, pause, resume, retry, events,
+delete."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Body
+from fastapi.openapi.models import Example
+from sqlalchemy.orm import Session
 
 from services.api.context import Gateway
+from services.api.idempotency import Creation
 from services.api.jobs.events import EVENTS_RESPONSES, Events, EventsResponse
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.removal import remove_folder, remove_job
+from services.api.settings import ApiSettings
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.batches import Batch
-from services.contracts.errors import Conflict, InvalidRequest, NotFound
-from services.contracts.jobs import Event, JobKind, JobState, JobStatus
+from services.contracts.errors import (
+    AuthenticationFailed,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    TemperError,
+)
+from services.contracts.jobs import Event, JobState, JobStatus
+from services.contracts.kinds import kind_of
 from services.core.jobs.job import Job
 from services.core.jobs.pause import request_pause, resume_job
 from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel, retry_job
@@ -24,6 +36,52 @@ from services.core.web.paging import After, Limit, page_of
 View = TypeVar("View", bound=JobState | Batch)
 
 
+def kind_router(kind: str) -> APIRouter:
+    """A router for the jobs of one kind, at the path of its description."""
+    described = kind_of(kind)
+    return APIRouter(
+        prefix=described.path,
+        tags=[described.tag],
+        responses=documented_errors(AuthenticationFailed),
+    )
+
+
+def add_create_route(
+    router: APIRouter,
+    kind: str,
+    queue_job: Callable[[Session, Any, ApiSettings], Job],
+    view: Callable[[Job], View],
+    *,
+    summary: str,
+    description: str,
+    examples: Mapping[str, Example],
+    errors: tuple[type[TemperError], ...] = (InvalidRequest, Conflict),
+) -> None:
+    """Add the route that creates a job of a kind. ``queue_job`` checks the request, raising one of
+    ``errors``, and queues the job; everything happens in one transaction."""
+    described = kind_of(kind)
+    request, resource = described.request, described.resource
+
+    @router.post(
+        "",
+        summary=summary,
+        description=description,
+        response_model=resource,
+        responses=documented_errors(*errors),
+    )
+    def create(
+        gateway: Gateway,
+        creation: Creation,
+        body: Annotated[request, Body(openapi_examples=dict(examples))],  # type: ignore[valid-type]
+    ) -> Any:
+        return creation.create(
+            described.path.removeprefix("/v1/"),
+            body,
+            resource,
+            lambda session: view(queue_job(session, body, gateway.settings)),
+        )
+
+
 @dataclass(frozen=True)
 class KindRoutes(Generic[View]):
     """Routes of the jobs of one kind, or of any kind where ``kind`` is None.
@@ -31,10 +89,16 @@ class KindRoutes(Generic[View]):
     ``view`` converts a job to its response, of type ``shown_as``; summaries use ``noun``.
     """
 
-    kind: JobKind | None
+    kind: str | None
     noun: str
     shown_as: type[View]
     view: Callable[[Job], View]
+
+    @classmethod
+    def of(cls, kind: str, view: Callable[[Job], View]) -> Self:
+        """The routes of a kind, from its description."""
+        described = kind_of(kind)
+        return cls(kind, described.noun, described.resource, view)
 
     def add_to(self, router: APIRouter) -> None:
         """Add all routes to the router; jobs of other kinds are not found by them."""

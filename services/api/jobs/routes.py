@@ -12,23 +12,13 @@ from services.api.notes.service import count_job_notes
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
 from services.contracts.jobs import Job, JobKind, JobStatus, SubmittedRequest, Worker
+from services.contracts.kinds import kind_of
 from services.core.jobs.attempts import run_seconds
 from services.core.jobs.store import JobFilter, get_job, list_jobs
 from services.core.jobs.workers import live_workers
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
-
-CREATED_AT = {
-    JobKind.FINE_TUNING: "/v1/fine_tuning/jobs",
-    JobKind.EVALUATION: "/v1/evaluations",
-    JobKind.ROLLOUT: "/v1/rollouts",
-    JobKind.INDEXING: "/v1/indexing/jobs",
-    JobKind.BATCH: "/v1/batches",
-    JobKind.CHECK: "/v1/checks",
-    JobKind.CAMPAIGN: "/v1/campaigns",
-}
-"""Creation endpoint of each kind of job."""
 
 NamedFile = Annotated[
     str | None,
@@ -101,7 +91,8 @@ def submitted(gateway: Gateway, _principal: Principal, job_id: str) -> Submitted
     """Show the request that created a job, as a template for another."""
     with gateway.database.read() as session:
         job = get_job(session, job_id)
-    return SubmittedRequest(path=CREATED_AT.get(JobKind(job.kind)), body=job.request)
+    kind = kind_of(job.kind)
+    return SubmittedRequest(path=kind.path if kind.is_posted else None, body=job.request)
 
 
 KindRoutes(None, "job", Job, job_view).add_actions_to(router)

@@ -7,17 +7,15 @@ from fastapi import APIRouter, Body
 from services.api.context import Gateway
 from services.api.examples import MERGE
 from services.api.idempotency import Creation
-from services.api.jobs.kind_routes import KindRoutes
+from services.api.jobs.kind_routes import KindRoutes, kind_router
 from services.api.merges.service import create_merge, merge_request, merge_view
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
 from services.contracts.merges import Merge, MergeModel
 from services.core.web.errors import documented_errors
 
-router = APIRouter(
-    prefix="/v1/merges", tags=["merges"], responses=documented_errors(AuthenticationFailed)
-)
-KindRoutes(JobKind.MERGE, "merge", Merge, merge_view).add_to(router)
+router = kind_router(JobKind.MERGE)
+KindRoutes.of(JobKind.MERGE, merge_view).add_to(router)
 
 models = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)

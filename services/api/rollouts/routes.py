@@ -1,58 +1,40 @@
 """/v1/rollouts."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Body
 from fastapi.responses import FileResponse
 
 from services.api.context import Gateway
 from services.api.downloads import DOWNLOAD, download
 from services.api.examples import ROLLOUT
-from services.api.idempotency import Creation
-from services.api.jobs.kind_routes import KindRoutes
+from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.api.rollouts.service import create_rollout, rollout_view
 from services.contracts.errors import (
-    AuthenticationFailed,
     Conflict,
     InvalidRequest,
     NotFound,
     PermissionDenied,
 )
 from services.contracts.jobs import JobKind
-from services.contracts.rollouts import CreateRollout, Rollout
 from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 
-router = APIRouter(
-    prefix="/v1/rollouts",
-    tags=["rollouts"],
-    responses=documented_errors(AuthenticationFailed),
-)
+router = kind_router(JobKind.ROLLOUT)
 
 PARQUET = "trajectories.parquet"
 
 
-@router.post(
-    "",
+add_create_route(
+    router,
+    JobKind.ROLLOUT,
+    create_rollout,
+    rollout_view,
     summary="Create a rollout job",
-    responses=documented_errors(InvalidRequest, PermissionDenied, Conflict),
+    description="Queue rollouts of a model with tools: several per prompt, each with its "
+    "reward.\n\n"
+    "The model is a registered one, or one behind a vLLM server that the operator allows.",
+    examples=ROLLOUT,
+    errors=(InvalidRequest, PermissionDenied, Conflict),
 )
-def create(
-    gateway: Gateway,
-    creation: Creation,
-    body: Annotated[CreateRollout, Body(openapi_examples=ROLLOUT)],
-) -> Rollout:
-    """Queue rollouts of a model with tools: several per prompt, each with its reward.
-
-    The model is a registered one, or one behind a vLLM server that the operator allows.
-    """
-    return creation.create(
-        "rollouts",
-        body,
-        Rollout,
-        lambda session: rollout_view(create_rollout(session, body, gateway.settings)),
-    )
 
 
 @router.get(
@@ -71,4 +53,4 @@ def content(gateway: Gateway, _principal: Principal, job_id: str) -> FileRespons
     return download(path, f"{job_id}.parquet")
 
 
-KindRoutes(JobKind.ROLLOUT, "rollout job", Rollout, rollout_view).add_to(router)
+KindRoutes.of(JobKind.ROLLOUT, rollout_view).add_to(router)

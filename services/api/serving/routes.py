@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query, Request, Response
 from services.api.context import Gateway
 from services.api.examples import CHAT, COMPLETION, DEPLOYMENT, EMBEDDING
 from services.api.idempotency import Creation
-from services.api.jobs.kind_routes import KindRoutes
+from services.api.jobs.kind_routes import KindRoutes, kind_router
 from services.api.serving.request_body import InferenceBody
 from services.api.serving.service import deploy_model, serving_view, undeploy_model
 from services.api.serving.usage import RETENTION_DAYS, usage_of
@@ -43,9 +43,7 @@ INFERENCE_RESPONSES: dict[int | str, dict[str, Any]] = {
 inference = APIRouter(
     prefix="/v1", tags=["inference"], responses=INFERENCE_RESPONSES, route_class=DirectRoute
 )
-router = APIRouter(
-    prefix="/v1/servings", tags=["servings"], responses=documented_errors(AuthenticationFailed)
-)
+router = kind_router(JobKind.SERVE)
 usage = APIRouter(
     prefix="/v1/usage", tags=["inference"], responses=documented_errors(AuthenticationFailed)
 )
@@ -53,7 +51,7 @@ models = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)
 )
 
-KindRoutes(JobKind.SERVE, "serving", Serving, serving_view).add_to(router)
+KindRoutes.of(JobKind.SERVE, serving_view).add_to(router)
 
 
 @inference.post(

@@ -19,7 +19,7 @@ from services.contracts.audits import RewardAudit
 from services.contracts.base import Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
 from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.jobs import JobKind
+from services.contracts.kinds import KINDS, JobKind, kind_of
 from services.contracts.reward_histogram import MAX_BINS, RewardHistogram
 from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import Trajectory
@@ -36,11 +36,12 @@ Start = Annotated[int, Query(ge=0, description="Position of the first token.")]
 Count = Annotated[int, Query(ge=1, le=MAX_TOKENS_PER_PAGE, description="Tokens at most.")]
 
 
-def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
+def trajectory_routes(kind: str) -> APIRouter:
     """The routes of jobs of one kind."""
+    described = kind_of(kind)
     router = APIRouter(
-        prefix=prefix + "/{job_id}/trajectories",
-        tags=[tag],
+        prefix=described.path + "/{job_id}/trajectories",
+        tags=[described.tag],
         responses=documented_errors(AuthenticationFailed),
     )
 
@@ -78,7 +79,7 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
         _job(gateway, job_id, kind)
         return reward_histogram(gateway.artifacts.job(job_id), where, bins)
 
-    if kind is JobKind.FINE_TUNING:
+    if kind == JobKind.FINE_TUNING:
 
         @router.get(
             "/audit",
@@ -138,13 +139,9 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
     return router
 
 
-def _job(gateway: GatewayContext, job_id: str, kind: JobKind) -> Job:
+def _job(gateway: GatewayContext, job_id: str, kind: str) -> Job:
     with gateway.database.read() as session:
         return get_job(session, job_id, kind)
 
 
-ROUTERS = (
-    trajectory_routes("/v1/rollouts", "rollouts", JobKind.ROLLOUT),
-    trajectory_routes("/v1/fine_tuning/jobs", "fine-tuning", JobKind.FINE_TUNING),
-    trajectory_routes("/v1/evaluations", "evaluations", JobKind.EVALUATION),
-)
+ROUTERS = tuple(trajectory_routes(kind.name) for kind in KINDS.values() if kind.has_trajectories)

@@ -9,6 +9,7 @@ import { Health } from "../health.js";
 import { JobActions } from "../job_actions.js";
 import { JobDetails } from "../job_details.js";
 import { jobLineage } from "../job_lineage.js";
+import { KINDS } from "../kinds.js";
 import { followEvents } from "../live.js";
 import { LOG, LogTail } from "../log_tail.js";
 import { Metrics, metricsPath } from "../metrics.js";
@@ -21,17 +22,6 @@ const REFRESH_SECONDS = 1;
 const MOST_EVENTS = 500;
 const LATEST = 100;
 const FILES_SHOWN = 100;
-const ROUTES = {
-  fine_tuning: "/v1/fine_tuning/jobs",
-  evaluation: "/v1/evaluations",
-  rollout: "/v1/rollouts",
-  indexing: "/v1/indexing/jobs",
-  batch: "/v1/batches",
-  check: "/v1/checks",
-  merge: "/v1/merges",
-  export: "/v1/exports",
-  campaign: "/v1/campaigns",
-};
 export async function jobView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   const state = h("div");
@@ -135,7 +125,7 @@ async function refresh(id, parts, kind, signal) {
   await showAttempts(parts, job, signal);
   parts.phases.job = job;
   parts.phases.draw();
-  const whole = kind in ROUTES ? await request(`${ROUTES[kind]}/${id}`, { signal }) : job;
+  const whole = kind in KINDS ? await request(`${KINDS[kind].path}/${id}`, { signal }) : job;
   const origins = jobLineage(whole);
   parts.lineage.hidden = origins === null;
   show(parts.lineage, ...(origins ? [h("h2", {}, "Lineage"), origins] : []));

@@ -3,9 +3,9 @@
 import { latestOf, poll, request, withQuery } from "../api.js";
 import { excerpt, field, h, sameBy, select, setInvalid, show, table } from "../dom.js";
 import { duration, shellQuoted, time, took, words } from "../format.js";
+import { KINDS } from "../kinds.js";
 import { startLinks } from "./start.js";
 
-const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "check", "merge", "export", "serve", "campaign"];
 const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
 const REFRESH_SECONDS = 2;
 const PAGE = 50;
@@ -62,7 +62,7 @@ export function jobsView({ place, signal, query, setQuery }) {
     h("h1", {}, "Jobs"),
     startLinks(),
     h("div", { class: "row", role: "search" },
-      field("Kind", select(options(KINDS), filter.kind, change("kind"))),
+      field("Kind", select(options(["", ...Object.keys(KINDS)]), filter.kind, change("kind"))),
       field("Status", select(options(STATUSES), filter.status, change("status"))),
       field("Metadata (exact match)", metadata),
       field("Search id, model, reason, or metadata", text)),

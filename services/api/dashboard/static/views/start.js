@@ -4,19 +4,20 @@ import { request, withQuery } from "../api.js";
 import { field, h, select } from "../dom.js";
 import { pointOut } from "../field_problems.js";
 import { bytes, json, oneDirection, time } from "../format.js";
+import { KINDS } from "../kinds.js";
 import { bodyOf } from "../schema.js";
 import { objectForm } from "../schema_form.js";
 import { USES } from "./data.js";
 
 const SUGGESTED = 100;
-const FINE_TUNE = { path: "/v1/fine_tuning/jobs", kind: "fine_tuning", file: "training_file", begin: {} };
+const FINE_TUNE = { kind: "fine_tuning", file: "training_file", begin: {} };
 
 /** The forms; `file` is the name of the data field, and `begin` the initial request. */
 const STARTS = {
   "fine-tune": { ...FINE_TUNE, title: "Start a fine-tune" },
-  evaluation: { path: "/v1/evaluations", kind: "evaluation", file: "file", begin: {}, title: "Start an evaluation" },
-  rollout: { path: "/v1/rollouts", kind: "rollout", file: "file", begin: {}, title: "Start a rollout" },
-  batch: { path: "/v1/batches", kind: "batch", file: "input_file_id", begin: {}, title: "Start a batch" },
+  evaluation: { kind: "evaluation", file: "file", begin: {}, title: "Start an evaluation" },
+  rollout: { kind: "rollout", file: "file", begin: {}, title: "Start a rollout" },
+  batch: { kind: "batch", file: "input_file_id", begin: {}, title: "Start a batch" },
   training: { ...FINE_TUNE, begin: { method: { type: "reinforcement", reinforcement: {} } }, title: "Start online training" },
 };
 
@@ -29,7 +30,7 @@ export function startLinks() {
 export async function startView({ place, signal, query, go }, name) {
   const start = STARTS[name];
   const description = await request("/ui/openapi.json", { signal });
-  const { schema, examples } = bodyOf(description, start.path);
+  const { schema, examples } = bodyOf(description, KINDS[start.kind].path);
   const problem = h("p", { class: "error", role: "alert" });
   const area = h("div");
   const curl = h("pre", { tabindex: "0", role: "region", "aria-label": "Request as curl" });
@@ -50,7 +51,7 @@ export async function startView({ place, signal, query, go }, name) {
     submit.disabled = problems.length > 0;
     if (problems.length) return null;
     // JSON escapes line breaks, so no text in the body can end the here-document.
-    curl.textContent = `curl ${location.origin}${start.path} --json @- <<'END'\n${json(body, 2)}\nEND`;
+    curl.textContent = `curl ${location.origin}${KINDS[start.kind].path} --json @- <<'END'\n${json(body, 2)}\nEND`;
     command.textContent = `cat > job.json <<'END'\n${json({ kind: start.kind, ...body }, 2)}\nEND\ntemper submit job.json`;
     return body;
   }
@@ -76,7 +77,7 @@ export async function startView({ place, signal, query, go }, name) {
     if (body === null) return;
     submit.disabled = true;
     try {
-      const job = await request(start.path, { method: "POST", body, signal });
+      const job = await request(KINDS[start.kind].path, { method: "POST", body, signal });
       go(`/ui/jobs/${job.id}`);
     } catch (error) {
       if (signal.aborted) return;

@@ -3,9 +3,8 @@
 import { latestOf, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
 import { duration, number, shellQuoted } from "../format.js";
+import { KINDS } from "../kinds.js";
 import { rewardHistogram } from "../reward_histogram.js";
-
-export const TRAJECTORY_ROUTES = { rollout: "/v1/rollouts", fine_tuning: "/v1/fine_tuning/jobs", evaluation: "/v1/evaluations" };
 
 const PAGE = 100;
 const SORTS = { finished: "finish time", reward: "reward", length: "length", errors: "errors" };
@@ -14,7 +13,7 @@ const FILTERS = ["sort", "order", "min_reward", "max_reward", "min_length", "max
 
 export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
-  const route = `${TRAJECTORY_ROUTES[job.kind]}/${id}/trajectories`;
+  const route = `${KINDS[job.kind].path}/${id}/trajectories`;
   const filter = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
   const list = h("div");
   const histogram = h("div");

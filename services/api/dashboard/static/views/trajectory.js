@@ -3,15 +3,15 @@
 import { request } from "../api.js";
 import { facts, h, inline, sameBy, whole } from "../dom.js";
 import { duration, json, number, signed, words } from "../format.js";
+import { KINDS } from "../kinds.js";
 import { notesSection } from "../notes.js";
 import { plot, tickLabels } from "../plot.js";
 import { TokenText } from "../token_text.js";
 import { toolRun } from "../tool_run.js";
-import { TRAJECTORY_ROUTES } from "./trajectories.js";
 
 export async function trajectoryView({ place, signal, query, setQuery }, jobId, id) {
   const job = await request(`/v1/jobs/${jobId}`, { signal });
-  const path = `${TRAJECTORY_ROUTES[job.kind]}/${jobId}/trajectories`;
+  const path = `${KINDS[job.kind].path}/${jobId}/trajectories`;
   const one = await request(`${path}/${id}`, { signal });
   const beside = query.get("beside");
   const other = beside ? await request(`${path}/${encodeURIComponent(beside)}`, { signal }) : null;

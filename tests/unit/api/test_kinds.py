@@ -1,0 +1,240 @@
+"""Every reader of the kinds of job knows all of them, and one more as soon as it is described."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy.orm import Session
+
+from services.api import examples
+from services.api.app import create_api
+from services.api.dashboard.assets import build_assets
+from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
+from services.api.jobs.view import state_fields
+from services.api.settings import ApiSettings
+from services.contracts.files import FilePurpose
+from services.contracts.jobs import JobRequest, JobState, JobStatus
+from services.contracts.kinds import KINDS, JobKind, Kind, kind_of_request
+from services.core.jobs.claims import Claimant, claim_validation, claim_work
+from services.core.jobs.devices import HostDevices
+from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
+from services.core.jobs.queues import all_queues, queues_of
+from services.core.jobs.store import create_job, move_job
+from temper.cli.main import main
+from temper.client import Temper
+
+URL = "http://127.0.0.1:8080"
+DOCS = Path(__file__).parents[3] / "docs"
+EXAMPLES = {
+    JobKind.FINE_TUNING: examples.FINE_TUNING,
+    JobKind.EVALUATION: examples.EVALUATION,
+    JobKind.ROLLOUT: examples.ROLLOUT,
+    JobKind.INDEXING: examples.INDEXING,
+    JobKind.BATCH: examples.BATCH,
+    JobKind.CHECK: examples.CHECK,
+}
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: str(kind.name))
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
+    """A gateway that has not started: it only tells which routes it has."""
+    return TestClient(
+        create_api(ApiSettings(home=tmp_path_factory.mktemp("home"))).app, base_url=URL
+    )
+
+
+def allowed(routes: TestClient, path: str) -> set[str]:
+    """The methods of a path; none without such a path."""
+    answer = routes.request("PROPFIND", path)
+    return set(answer.headers.get("allow", "").split(", ")) - {""}
+
+
+@each_kind
+def test_the_gateway_has_every_route_of_a_kind(kind: Kind, routes: TestClient) -> None:
+    job = f"{kind.path}/{kind.id_prefix}-1"
+    posted, recorded = {"POST"} if kind.is_posted else set(), kind.has_trajectories
+
+    assert allowed(routes, kind.path) - {"HEAD"} == {"GET"} | posted
+    assert allowed(routes, job) >= {"GET", "DELETE"}
+    for action in ("cancel", "pause", "resume", "retry"):
+        assert "POST" in allowed(routes, f"{job}/{action}")
+    assert "GET" in allowed(routes, f"{job}/events")
+    assert ("GET" in allowed(routes, f"{job}/trajectories")) == recorded
+
+
+@each_kind
+def test_the_client_and_the_dashboard_know_a_kind(kind: Kind) -> None:
+    with Temper(URL) as client:
+        resource = client.of_kind(kind.name)
+    pages = b"".join(asset.content for asset in build_assets().plain.values()).decode()
+
+    assert resource in vars(client).values()  # an attribute of its own
+    assert (resource.path, resource.resource) == (kind.path, kind.resource)
+    assert f'"{kind.name}": {{"path": "{kind.path}"' in pages
+
+
+def test_the_table_and_the_glossary_name_every_kind() -> None:
+    row = next(
+        line for line in (DOCS / "glossary.md").read_text().splitlines() if "| kind |" in line
+    )
+
+    assert set(KINDS) == {kind.value for kind in JobKind}
+    assert set(re.findall(r"`([a-z_]+)`", row)) == set(KINDS)
+    assert len(set(all_queues())) == 2 * len(KINDS)
+    assert len({kind.id_prefix for kind in KINDS.values()}) == len(KINDS)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.purpose is not None])
+def test_file_references_of_a_request_are_all_the_files_it_names(kind: Kind) -> None:
+    for example in EXAMPLES[JobKind(kind.name)].values():
+        request = kind.request.model_validate({**_required(kind), **example.get("value", {})})
+        named = set(re.findall(r'"(file-\w+)"', request.model_dump_json()))
+        renamed = request.with_file_references(dict.fromkeys(request.file_references, "file-new"))
+
+        assert set(request.file_references.values()) == named
+        assert set(re.findall(r'"(file-\w+)"', renamed.model_dump_json())) <= {"file-new"}
+        assert kind_of_request(request) is kind
+        assert kind.purpose in {purpose.value for purpose in FilePurpose}
+
+
+def _required(kind: Kind) -> dict[str, str]:
+    """The examples' fields that every user has to fill in."""
+    required = [name for name, field in kind.request.model_fields.items() if field.is_required()]
+    given = {"model": "tiny-base", "training_file": "file-abc123", "input_file_id": "file-abc123"}
+    return {name: value for name, value in given.items() if name in required}
+
+
+def test_adding_a_kind_takes_at_most_eight_files() -> None:
+    text = (DOCS / "architecture/extending.md").read_text()
+    steps = re.findall(r"^\d+\. `([^`]+)`:", text.split("## A reward")[0], re.MULTILINE)
+
+    assert 1 <= len(steps) <= 8
+    assert "services/contracts/kinds.py" in steps
+
+
+class CreateEcho(JobRequest):
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = ("file",)
+
+    text: str
+    file: str | None = None
+
+
+class Echo(JobState):
+    object: Literal["echo"] = "echo"
+    text: str
+    answer: str | None = None
+
+
+def queue_echo(session: Session, body: CreateEcho, _settings: ApiSettings) -> Job:
+    return create_job(session, NewJob.of("echo", body, REMOTE_SLOT))
+
+
+def echo_view(job: Job) -> Echo:
+    request = CreateEcho.model_validate(job.request)
+    answer = (job.result or {}).get("answer")
+    return Echo(text=request.text, answer=answer, **state_fields(job))
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """A gateway to which a kind was added as docs/architecture/extending.md says."""
+    described = Kind(
+        name="echo",
+        noun="echo",
+        id_prefix="echo",
+        path="/v1/echoes",
+        queue="echo",
+        request_type=f"{__name__}:CreateEcho",
+        resource_type=f"{__name__}:Echo",
+        purpose="user_data",
+    )
+    monkeypatch.setitem(KINDS, "echo", described)
+    router = kind_router("echo")
+    added: dict[str, Any] = {"summary": "Echo", "description": "Echo a text.", "examples": {}}
+    add_create_route(router, "echo", queue_echo, echo_view, **added)
+    KindRoutes.of("echo", echo_view).add_to(router)
+    app = create_api(ApiSettings(home=tmp_path)).app
+    assert isinstance(app, FastAPI)
+    app.include_router(router)
+    with TestClient(app, base_url=URL) as client:
+        yield client
+
+
+def work(gateway: TestClient) -> None:
+    """What a worker of the kind does: validate, then work."""
+    app = gateway.app
+    assert isinstance(app, FastAPI)
+    database, queues = app.state.context.database, queues_of("echo")
+    worker = Claimant("host:1", HostDevices("host", (), 1, (), 1), 60.0)
+    with database.write() as session:
+        claim = claim_validation(session, [queues.validation], worker)
+        assert claim is not None
+        move_job(session, claim.job, JobStatus.QUEUED, "Files are valid")
+    with database.write() as session:
+        claim = claim_work(session, [queues.work], worker, ())
+        assert claim is not None
+        result = {"answer": claim.job.request["text"].upper()}
+        move_job(session, claim.job, JobStatus.SUCCEEDED, "Job succeeded", result=result)
+
+
+def test_an_added_kind_runs_and_is_shown(
+    gateway: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(httpx, "Client", lambda **_: TestClient(gateway.app, base_url=URL))
+    with Temper(URL) as client:
+        echoes = client.of_kind("echo")
+        created = echoes.create(CreateEcho(text="hello"))
+        work(gateway)
+        done, [listed] = client.jobs.wait(created.id), echoes.page().data
+
+    assert created.id.startswith("echo-")
+    assert (done.kind, done.status, listed.answer) == ("echo", JobStatus.SUCCEEDED, "HELLO")
+    assert main(["show", created.id]) == 0
+    assert re.search(r"answer +HELLO", capsys.readouterr().out)
+    assert main(["show", created.id, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["object"] == "echo"
+
+
+def test_a_batch_is_shown_with_its_counts_and_output(
+    gateway: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(httpx, "Client", lambda **_: TestClient(gateway.app, base_url=URL))
+    app = gateway.app
+    assert isinstance(app, FastAPI)
+    body = KINDS[JobKind.BATCH].request.model_validate(
+        {
+            "input_file_id": "file-abc123",
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+        }
+    )
+    worker = Claimant("host:1", HostDevices("host", (), 1, (), 1), 60.0)
+    result = {
+        "model": "m",
+        "counts": {"total": 3, "completed": 2, "failed": 1},
+        "usage": {"input_tokens": 1200, "output_tokens": 34, "total_tokens": 1234},
+    }
+    with app.state.context.database.write() as session:
+        job = create_job(session, NewJob.of(JobKind.BATCH, body, REMOTE_SLOT))
+        move_job(session, job, JobStatus.QUEUED, "Files are valid")
+        claim = claim_work(session, ["batch"], worker, ())
+        assert claim is not None
+        move_job(session, claim.job, JobStatus.SUCCEEDED, "Job succeeded", result=result)
+
+    assert main(["show", job.id]) == 0
+    shown = capsys.readouterr().out
+    assert main(["show", job.id, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    assert "2 of 3 completed, 1 failed" in shown
+    assert f"file-{job.id}-output" in shown
+    assert f"file-{job.id}-errors" in shown
+    assert (document["kind"], document["status"]) == ("batch", "succeeded")
+    assert document["batch"]["request_counts"] == {"total": 3, "completed": 2, "failed": 1}
