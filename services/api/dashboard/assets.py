@@ -13,7 +13,7 @@ from services.contracts.kinds import KINDS
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"
 KINDS_MODULE = "kinds.js"
-"""The one module that is no file: it is made of the descriptions of the kinds."""
+"""The module that is generated, from the descriptions of the kinds of job."""
 
 SCRIPTS = "scripts/"
 """The folder of the scripts' names, which change with their content."""
