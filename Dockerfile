@@ -212,7 +212,7 @@ COPY services/contracts/__init__.py services/contracts/base.py services/contract
     services/contracts/sandbox.py \
     services/contracts/sandbox_cases.py services/contracts/sandbox_host.py \
     services/contracts/sandbox_jupyter.py services/contracts/sandbox_scripts.py \
-    services/contracts/sandbox_sessions.py services/contracts/
+    services/contracts/sandbox_sessions.py services/contracts/version.py services/contracts/
 COPY services/core/__init__.py services/core/addresses.py services/core/ids.py services/core/logging.py \
     services/core/settings.py services/core/
 COPY services/core/process/__init__.py services/core/process/runtimes.py services/core/process/tree.py \

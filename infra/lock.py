@@ -34,16 +34,21 @@ LEFT_OUT = {"vllm/cpu": ("torchvision", "torchaudio", "torchcodec", "triton")}
 def sources() -> dict[str, Path]:
     """Files of direct requirements by name: core, dev, docs, training/cpu, ...
 
-    The order matters: dev.in and sandbox.in are constrained by the lock of core.in.
+    The order matters: dev.in and sandbox.in are constrained by the lock of the core environment.
     """
     runtimes = INFRA / "runtimes"
     return {
-        "core": INFRA / "requirements" / "core.in",
+        "core": INFRA.parent / "pyproject.toml",
         "dev": INFRA / "requirements" / "dev.in",
         "sandbox": INFRA / "requirements" / "sandbox.in",
         "docs": INFRA / "requirements" / "docs.in",
         **{f"{path.parent.name}/{path.stem}": path for path in sorted(runtimes.glob("*/*.in"))},
     }
+
+
+def lock_of(name: str, source: Path) -> Path:
+    """The lock of the direct requirements ``source``: beside it, but for the project's own."""
+    return INFRA / "requirements" / "core.txt" if name == "core" else source.with_suffix(".txt")
 
 
 def compile_command(name: str, source: Path, *, upgrade: bool) -> list[str]:
@@ -55,8 +60,10 @@ def compile_command(name: str, source: Path, *, upgrade: bool) -> list[str]:
     options += [f"--no-emit-package={package}" for package in LEFT_OUT.get(name, ())]
     if upgrade:
         options.append("--upgrade")
-    target = source.with_suffix(".txt").name
-    return [str(UV), "pip", "compile", "--quiet", *options, source.name, "-o", target]
+    if name == "core":
+        options.append("--all-extras")
+    target = lock_of(name, source).relative_to(source.parent)
+    return [str(UV), "pip", "compile", "--quiet", *options, source.name, "-o", str(target)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no such lock: {', '.join(sorted(unknown))}")
     for name in options.names or known:
         source = known[name]
-        print(f"{source.with_suffix('.txt').relative_to(INFRA.parent)}", flush=True)
+        print(f"{lock_of(name, source).relative_to(INFRA.parent)}", flush=True)
         command = compile_command(name, source, upgrade=options.upgrade)
         try:
             subprocess.run(command, cwd=source.parent, timeout=COMPILE_SECONDS, check=True)

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from services.contracts.index_messages import MESSAGE_FILE, MODULE, IndexMessage
 from temper.client.errors import ClientError, UnexpectedAnswer
 from temper.settings import ClientSettings
+from temper.stack.server_code import server_command, server_environment
 from temper.stack.signals import stop_requested
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -81,8 +81,8 @@ def _process(folder: Path, settings: ClientSettings) -> Iterator["subprocess.Pop
     variables = {name: value for name, value in os.environ.items() if name != "TEMPER_API_KEY"}
     with open(folder / LOG, "wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", MODULE, str(folder), str(os.getpid())],
-            env={**variables, "TEMPER_HOME": str(settings.home)},
+            server_command(MODULE, str(folder), str(os.getpid())),
+            env=server_environment({**variables, "TEMPER_HOME": str(settings.home)}),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

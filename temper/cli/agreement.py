@@ -1,15 +1,19 @@
 """``temper metrics agreement``: how far a judge's labels match human ones."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.metrics.agreement import Agreement, agreement
 from temper.cli.json_values import InvalidInput, read_values
 from temper.cli.output import Output
+
+if TYPE_CHECKING:
+    from services.metrics.agreement import Agreement
 
 SHOWN_PAIRS = 20
 MAX_LABEL = 100
@@ -34,6 +38,8 @@ def measure_agreement(
     as_json: AsJson = False,
 ) -> None:
     """Compute Cohen's kappa of two label files, and list the pairs that disagree."""
+    from services.metrics.agreement import agreement
+
     first, second = _labels(labels, field), _labels(predictions, field)
     if len(first) != len(second):
         raise InvalidInput(f"there are {len(first)} labels but {len(second)} predictions")

@@ -1,15 +1,19 @@
 """``temper attempts``: which workers ran a job, on which devices, and how each run ended."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.jobs import Attempt
 from temper.cli.gateway import connect
 from temper.cli.jobs import JobId
 from temper.cli.output import JsonOption, Output
 from temper.cli.trajectory_text import escaped
 from temper.cli.units import age, duration
+
+if TYPE_CHECKING:
+    from services.contracts.jobs import Attempt
 
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Maximum number to list.")]
 

@@ -1,36 +1,31 @@
 """``temper batch``: run a prompt template over the records of a file."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
 
-from services.contracts.base import JsonObject
-from services.contracts.offline_engine import OfflineOptions, OfflineSampling
 from services.contracts.prompt_batches import (
     CONCURRENCY,
     FORMATS,
     MAX_TOKENS,
-    MODULE,
     PATIENCE_SECONDS,
-    REQUEST,
-    REQUESTED,
     SYSTEM_TEXT,
     TEMPERATURE,
     TIMEOUT_SECONDS,
-    OwnEngine,
-    Parsing,
-    PromptBatch,
-    PromptEndpoint,
-    Prompting,
-    rows_folder,
 )
-from temper.settings import load_settings
+from temper.stack.server_code import server_command, server_environment
+
+if TYPE_CHECKING:
+    from services.contracts.base import JsonObject
+    from services.contracts.prompt_batches import OwnEngine, PromptEndpoint
 
 app = typer.Typer(help="Prompt a model once for every record of a file.")
 
@@ -143,6 +138,14 @@ def batch(
     Runs in this process. Answers are saved next to the output as they arrive; run the same command
     again to resume an interrupted batch.
     """
+    from services.contracts.prompt_batches import (
+        REQUESTED,
+        Parsing,
+        PromptBatch,
+        Prompting,
+        rows_folder,
+    )
+
     if context.invoked_subcommand is not None:
         return
     if prompts is None or template is None or output is None:
@@ -199,6 +202,8 @@ def batch(
 @app.command()
 def retry(output: Annotated[Path, typer.Argument(metavar="OUTPUT")]) -> None:
     """Retry the records of a batch that have no answer, and rewrite its output."""
+    from services.contracts.prompt_batches import REQUEST, rows_folder
+
     folder = rows_folder(output.absolute())
     if not (folder / REQUEST).exists():
         raise typer.BadParameter(f"{folder} holds no batch")
@@ -213,10 +218,12 @@ def compare(first: ExistingFile, second: ExistingFile) -> None:
 
 def _exec_runner(*arguments: str) -> NoReturn:
     """Replace this process, so that signals reach the one that does the work."""
+    from services.contracts.prompt_batches import MODULE
+
     sys.stdout.flush()
     sys.stderr.flush()
-    # -P: do not import a folder named services from the working directory.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", MODULE, *arguments])  # noqa: S606
+    line = server_command(MODULE, *arguments)
+    os.execve(line[0], line, server_environment(os.environ))  # noqa: S606
 
 
 def _endpoints(
@@ -234,6 +241,8 @@ def _endpoints(
 
 
 def _endpoint(text: str, model: str | None, variable: str | None) -> PromptEndpoint:
+    from services.contracts.prompt_batches import PromptEndpoint
+
     url, _, rest = text.partition(",")
     name, _, weight = rest.partition(",")
     try:
@@ -270,6 +279,10 @@ def _field(text: str, option: str) -> tuple[str, Any]:
 
 
 def _engine(model: str | None, options: Sequence[str], devices: str | None) -> OwnEngine:
+    from services.contracts.offline_engine import OfflineOptions
+    from services.contracts.prompt_batches import OwnEngine
+    from temper.settings import load_settings
+
     if not model:
         raise typer.BadParameter("--local needs --model")
     wanted = [each.strip() for each in devices.split(",")] if devices else []
@@ -286,6 +299,8 @@ def _engine(model: str | None, options: Sequence[str], devices: str | None) -> O
 
 
 def _check_sampling(body: JsonObject) -> None:
+    from services.contracts.offline_engine import OfflineSampling
+
     try:
         OfflineSampling.model_validate(body)
     except ValidationError as error:

@@ -4,11 +4,12 @@ import webbrowser
 
 from temper.cli.gateway import gateway_url
 from temper.cli.output import Output
-from temper.settings import load_settings
 
 
 def open_dashboard() -> None:
     """Open the gateway's dashboard in a browser, and print its URL."""
+    from temper.settings import load_settings
+
     out = Output(as_json=False)
     address = f"{gateway_url(load_settings()).rstrip('/')}/ui"
     out.line(address)

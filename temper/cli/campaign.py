@@ -1,12 +1,13 @@
 """``temper campaign``: an LLM looks for a better fine-tune of a model."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from services.contracts.campaign_loops import CampaignLoop
 from temper.cli import campaign_sync
 from temper.cli.campaign_batch import batch
 from temper.cli.campaign_history import fork, rewind
@@ -15,6 +16,9 @@ from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
 from temper.cli.jobs import logs
 from temper.cli.output import JsonOption, Output
+
+if TYPE_CHECKING:
+    from services.contracts.campaign_loops import CampaignLoop
 
 app = typer.Typer(help="Campaigns: an LLM proposes fine-tunes, measurements decide.")
 

@@ -1,29 +1,26 @@
 """``temper campaign batch``: the campaigns of a task file."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.campaign_llms import ScriptLlms
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import HUB_DATASET_PREFIX
 from temper.cli.campaign_sync import open_store, send_logs
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import duration
-from temper.client import Temper
 from temper.client.errors import WaitTimedOut
-from temper.formats.campaign_environment import CampaignEnvironment, working_environment
-from temper.formats.campaign_tasks import read_tasks
-from temper.settings import load_settings
-from temper.submission.campaign_batch import PlannedCampaign, plan_campaigns, predecessors
-from temper.submission.hub import fetch_hub_file
-from temper.submission.submission import LocalFile
-from temper.submission.submit import Reporting, ensure_model, stored
-from temper.sync.sas_token import RIGHTS_UP
-from temper.sync.store import LogStore
+
+if TYPE_CHECKING:
+    from services.contracts.campaign_llms import ScriptLlms
+    from temper.client import Temper
+    from temper.formats.campaign_environment import CampaignEnvironment
+    from temper.submission.campaign_batch import PlannedCampaign
+    from temper.submission.submit import Reporting
+    from temper.sync.store import LogStore
 
 SYNC_SECONDS = 300.0
 """How often logs are sent while campaigns run."""
@@ -47,6 +44,12 @@ def batch(
     Nothing is created unless every task is valid. With TEMPER_CAMPAIGN_STORE it stays and sends
     their logs there until all have ended.
     """
+    from temper.formats.campaign_environment import working_environment
+    from temper.formats.campaign_tasks import read_tasks
+    from temper.settings import load_settings
+    from temper.submission.campaign_batch import plan_campaigns, predecessors
+    from temper.sync.sas_token import RIGHTS_UP
+
     out = Output(as_json)
     environment = working_environment(env_file)
     planned = plan_campaigns(read_tasks(tasks), environment)
@@ -79,6 +82,9 @@ def _send_until_ended(client: Temper, store: LogStore, ids: list[str]) -> None:
 
 
 def _create(client: Temper, out: Output, planned: list[PlannedCampaign]) -> list[str]:
+    from temper.submission.campaign_batch import predecessors
+    from temper.submission.submit import Reporting, ensure_model
+
     report = Reporting(out.note, lambda label: transfer_bar(out, label))
     # All files are there before the first campaign is.
     files = [_files(client, task, report) for task in planned]
@@ -96,6 +102,12 @@ def _create(client: Temper, out: Output, planned: list[PlannedCampaign]) -> list
 
 
 def _files(client: Temper, task: PlannedCampaign, report: Reporting) -> tuple[str, dict[str, str]]:
+    from services.contracts.files import FilePurpose
+    from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+    from temper.submission.hub import fetch_hub_file
+    from temper.submission.submission import LocalFile
+    from temper.submission.submit import stored
+
     is_of_hub = task.rows.startswith(HUB_DATASET_PREFIX)
     rows = fetch_hub_file(task.rows) if is_of_hub else Path(task.rows)
     datasets = {

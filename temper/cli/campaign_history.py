@@ -1,13 +1,17 @@
 """``temper campaign fork`` and ``rewind``: going back to a step of a campaign."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import Campaign, ForkCampaign, RewindCampaign
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output
+
+if TYPE_CHECKING:
+    from services.contracts.campaigns import Campaign
 
 CampaignId = Annotated[str, typer.Argument(metavar="ID")]
 LoopOption = Annotated[int, typer.Option(min=1, max=1000, help="The loop to go back to.")]
@@ -24,6 +28,8 @@ def fork(
     as_json: JsonOption = False,
 ) -> None:
     """Start a campaign that shares all but a step and what follows from it; this one stays."""
+    from services.contracts.campaigns import ForkCampaign
+
     with connect() as client:
         budget = client.campaigns.get(campaign_id).budget
         if loops is not None:
@@ -39,6 +45,8 @@ def rewind(
     as_json: JsonOption = False,
 ) -> None:
     """Clear a step of a waiting or paused campaign, and what follows from it, to take it again."""
+    from services.contracts.campaigns import RewindCampaign
+
     with connect() as client:
         request = RewindCampaign(loop=loop, step=step)
         _show(client.campaigns.rewind(campaign_id, request), as_json)

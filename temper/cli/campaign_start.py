@@ -1,47 +1,27 @@
 """``temper campaign start``: one campaign, also with the flags that RD-Agent publishes."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand
 
-from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.campaign_acceptance import AcceptBy
-from services.contracts.campaign_llms import LlmRole
-from services.contracts.campaign_loops import StepName
 from services.contracts.campaign_seeds import MAX_SEEDS
-from services.contracts.campaigns import (
-    Campaign,
-    CreateCampaign,
-    ForkCampaign,
-    ParentPolicy,
-    RewindCampaign,
-)
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+from services.contracts.campaigns import ParentPolicy
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
-from temper.client import Temper
-from temper.formats.campaign_environment import (
-    THINKING,
-    CampaignEnvironment,
-    judge_of,
-    working_environment,
-)
-from temper.formats.campaign_tasks import first_problem, read_cards, read_duration
-from temper.submission.campaign_batch import (
-    ANSWER_TOKENS,
-    datasets_of,
-    describe_target,
-    rows_of,
-    script_llms,
-)
-from temper.submission.hub import fetch_hub_file
-from temper.submission.submit import Reporting, ensure_model
+
+if TYPE_CHECKING:
+    from services.contracts.campaigns import Campaign, CreateCampaign
+    from services.contracts.files import FilePurpose
+    from temper.client import Temper
+    from temper.formats.campaign_environment import CampaignEnvironment
 
 HOUR_SECONDS = 3600.0
 CARDS = "CUDA_VISIBLE_DEVICES"
@@ -207,6 +187,10 @@ def start(
     as_json: JsonOption = False,
 ) -> None:
     """Start a campaign; files are uploaded first."""
+    from temper.formats.campaign_environment import THINKING, judge_of, working_environment
+    from temper.submission.campaign_batch import ANSWER_TOKENS, script_llms
+    from temper.submission.submit import Reporting, ensure_model
+
     out = Output(as_json)
     if (prompt_price is None) != (completion_price is None):
         raise typer.BadParameter("--prompt-price and --completion-price go together")
@@ -284,6 +268,8 @@ def _llm(
 
 def _named(environment: CampaignEnvironment) -> list[str]:
     """The data sets of the environment, as options name them."""
+    from temper.submission.campaign_batch import datasets_of
+
     found = datasets_of(environment)
     return [name if path is None else f"{name}={path}" for name, path in found.items()]
 
@@ -297,6 +283,9 @@ def _show(out: Output, campaign: Campaign) -> None:
 
 
 def _checked(body: dict[str, Any]) -> CreateCampaign:
+    from services.contracts.campaigns import CreateCampaign
+    from temper.formats.campaign_tasks import first_problem
+
     try:
         return CreateCampaign.model_validate(body)
     except ValidationError as error:
@@ -304,6 +293,8 @@ def _checked(body: dict[str, Any]) -> CreateCampaign:
 
 
 def _hours(hours: float | None, timeout: str | None) -> float | None:
+    from temper.formats.campaign_tasks import read_duration
+
     if timeout is None:
         return hours
     if hours is not None:
@@ -315,6 +306,8 @@ def _hours(hours: float | None, timeout: str | None) -> float | None:
 
 
 def _devices(given: str | None) -> list[int | str] | None:
+    from temper.formats.campaign_tasks import read_cards
+
     try:
         return read_cards(given or "") or None
     except ValueError as error:
@@ -322,6 +315,9 @@ def _devices(given: str | None) -> list[int | str] | None:
 
 
 def _scenario(scenario: str | None, benchmark: str | None, description: str | None) -> str:
+    from services.contracts.benchmarks import BENCHMARKS
+    from temper.submission.campaign_batch import describe_target
+
     if benchmark is not None:
         if benchmark not in BENCHMARKS:
             known = ", ".join(sorted(BENCHMARKS))
@@ -359,6 +355,8 @@ def _script_llms(given: list[str], llm_url: str) -> dict[str, list[dict[str, str
 
 def _llm_by_role(given: list[str], llm_url: str, strip_reasoning: bool) -> dict[str, Any]:
     """The LLMs of single roles, of ``ROLE=MODEL`` or ``ROLE=MODEL@URL``."""
+    from services.contracts.campaign_llms import LlmRole
+
     named = (_named_llm(each, llm_url, list(LlmRole), "--llm-for") for each in given)
     return {role: {**llm, "strip_reasoning": strip_reasoning} for role, llm in named}
 
@@ -378,6 +376,11 @@ def _named_llm(
 
 def _rows(client: Temper, given: str | None, benchmark: str | None, folder: Path | None) -> str:
     """The id of the items' file."""
+    from services.contracts.files import FilePurpose
+    from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+    from temper.submission.campaign_batch import rows_of
+    from temper.submission.hub import fetch_hub_file
+
     if given is not None:
         return _file_id(client, given, FilePurpose.EVALS)
     if benchmark is None:
@@ -392,6 +395,8 @@ def _rows(client: Temper, given: str | None, benchmark: str | None, folder: Path
 
 
 def _dataset(client: Temper, given: str) -> dict[str, Any]:
+    from services.contracts.files import FilePurpose
+
     name, equals, file = given.partition("=")
     if not name or bool(equals) != bool(file):
         raise typer.BadParameter(f"{given!r} is not NAME or NAME=FILE", param_hint="--dataset")
@@ -412,6 +417,9 @@ def _gone_back(
     client: Temper, base_model: str, path: str, checkout: bool, budget: dict[str, Any]
 ) -> Campaign:
     """The campaign that is rewound to a step, or the fork that begins there."""
+    from services.contracts.campaigns import ForkCampaign, RewindCampaign
+    from temper.formats.campaign_tasks import first_problem
+
     campaign, loop, step = _place(path)
     found = client.campaigns.get(campaign)
     if found.base_model != base_model:
@@ -429,6 +437,8 @@ def _gone_back(
 
 
 def _place(path: str) -> tuple[str, int, str]:
+    from services.contracts.campaign_loops import StepName
+
     campaign, _, rest = path.partition("/")
     loop, _, step = rest.partition("/")
     if not campaign or not loop.isascii() or not loop.isdigit():

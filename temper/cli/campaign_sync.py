@@ -1,31 +1,23 @@
 """``temper campaign sync``: the logs of campaigns in a store."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.contracts.jobs import JobKind
 from temper.cli.gateway import connect
 from temper.cli.output import Output
 from temper.cli.units import size
-from temper.client import Temper
-from temper.formats.campaign_tasks import read_duration
-from temper.settings import load_settings
-from temper.submission.submission import SubmissionError
-from temper.sync.sas_token import (
-    RIGHTS_DOWN,
-    RIGHTS_UP,
-    check_token,
-    make_token,
-    read_token,
-    write_token,
-)
-from temper.sync.store import LogStore, scheme_of
-from temper.sync.transfer import LogFile, Transferred, fetch, send
+
+if TYPE_CHECKING:
+    from temper.client import Temper
+    from temper.sync.store import LogStore
+    from temper.sync.transfer import LogFile, Transferred
 
 app = typer.Typer(help="Copy the logs of campaigns to a store and back.")
 
@@ -57,6 +49,8 @@ def up(
     token_file: TokenFile = None,
 ) -> None:
     """Send what has changed in the logs of campaigns."""
+    from temper.sync.sas_token import RIGHTS_UP
+
     out = Output(as_json=False)
     target = open_store(store, token_file, RIGHTS_UP)
     with connect() as client:
@@ -71,6 +65,9 @@ def down(
     token_file: TokenFile = None,
 ) -> None:
     """Fetch what has changed in the store."""
+    from temper.sync.sas_token import RIGHTS_DOWN
+    from temper.sync.transfer import fetch
+
     out = Output(as_json=False)
     _say(out, fetch(open_store(store, token_file, RIGHTS_DOWN), folder), "fetched")
 
@@ -88,6 +85,11 @@ def token(
     ] = None,
 ) -> None:
     """Make a SAS token of Azure Blob that lists, reads, writes and deletes."""
+    from temper.formats.campaign_tasks import read_duration
+    from temper.settings import load_settings
+    from temper.submission.submission import SubmissionError
+    from temper.sync.sas_token import make_token, write_token
+
     path = output or load_settings().campaign_store_token_file
     if path is None:
         raise SubmissionError("no file: give -o, or set TEMPER_CAMPAIGN_STORE_TOKEN_FILE")
@@ -103,6 +105,11 @@ def token(
 
 def open_store(url: str | None, token_file: Path | None, rights: str) -> LogStore:
     """The store, once its token and the store itself have been tried; raises `SubmissionError`."""
+    from temper.settings import load_settings
+    from temper.submission.submission import SubmissionError
+    from temper.sync.sas_token import check_token, read_token
+    from temper.sync.store import LogStore, scheme_of
+
     settings = load_settings()
     place = url or settings.campaign_store
     if not place:
@@ -122,14 +129,20 @@ def open_store(url: str | None, token_file: Path | None, rights: str) -> LogStor
 
 def send_logs(client: Temper, store: LogStore, campaigns: Sequence[str]) -> Transferred:
     """Send what has changed in the logs of campaigns."""
+    from temper.sync.transfer import send
+
     return send(store, _files(client, campaigns))
 
 
 def _all(client: Temper) -> list[str]:
+    from services.contracts.jobs import JobKind
+
     return [job.id for job in client.jobs.page(kind=JobKind.CAMPAIGN, most=MOST_CAMPAIGNS).data]
 
 
 def _files(client: Temper, campaigns: Sequence[str]) -> Iterator[LogFile]:
+    from temper.sync.transfer import LogFile
+
     for campaign in campaigns:
         for artifact in client.jobs.artifacts(campaign):
             is_whole = not artifact.id.endswith(".partial")

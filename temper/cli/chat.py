@@ -1,17 +1,21 @@
 """``temper chat``: a conversation with a model, in the terminal."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.base import JsonObject
 from temper.cli.exit_codes import ExitCode
 from temper.cli.gateway import connect
 from temper.cli.output import Output
-from temper.client import ClientError, Temper
+
+if TYPE_CHECKING:
+    from services.contracts.base import JsonObject
+    from temper.client import Temper
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL")]
 Prompt = Annotated[
@@ -120,6 +124,8 @@ def chat(
 
 def _converse(conversation: ChatHistory, out: Output) -> None:
     """Chat line by line; a rejected request does not end the conversation."""
+    from temper.client import ClientError
+
     for line in _lines():
         if line == "/reset":
             conversation.reset()
@@ -135,7 +141,7 @@ def _converse(conversation: ChatHistory, out: Output) -> None:
 def _lines() -> Iterator[str]:
     """Yield typed lines, with line editing and history where Python has readline."""
     with suppress(ImportError):
-        import readline  # noqa: F401, PLC0415 - importing it changes what input() does
+        import readline  # noqa: F401 - importing it changes what input() does
     while True:
         try:
             line = input("> ").strip()

@@ -1,21 +1,24 @@
 """``temper check``: what training would make of a file's rows, without training."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.checks import Check, CreateCheck, ValidationReport
-from services.contracts.fidelity import FidelityReport, SampleRow
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import Method, MethodType
+from services.contracts.fine_tuning import MethodType
 from temper.cli.exit_codes import ExitCode, of_job
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.trajectory_text import escaped
-from temper.client.client import Temper
+
+if TYPE_CHECKING:
+    from services.contracts.checks import Check, ValidationReport
+    from services.contracts.fidelity import FidelityReport, SampleRow
+    from temper.client.client import Temper
 
 LEARNED = ("\u27e6", "\u27e7")
 """Brackets around text whose tokens have a loss."""
@@ -39,6 +42,9 @@ def check(
 ) -> None:
     """Validate a file as a fine-tune would: name the rows that cannot be used and, with a model,
     show what is trained and what of the rows is not in it."""
+    from services.contracts.checks import CreateCheck
+    from services.contracts.fine_tuning import Method
+
     out = Output(as_json)
     try:
         given = {"hyperparameters": json.loads(hyperparameters)}
@@ -64,6 +70,8 @@ def check(
 
 
 def _uploaded(client: Temper, out: Output, file: str) -> str:
+    from services.contracts.files import FilePurpose
+
     path = Path(file)
     if not path.is_file():
         return file

@@ -1,17 +1,21 @@
 """``temper metrics contamination``: benchmark items that occur in a training file."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.metrics.contamination import ContaminationReport, N, find_contamination, said_by_users
 from temper.cli.json_values import InvalidInput, read_values
 from temper.cli.output import Output
+
+if TYPE_CHECKING:
+    from services.metrics.contamination import ContaminationReport
 
 QUESTION_KEYS = ("messages", "prompt", "question", "problem")
 """Fields that may hold a row's question; the first one present is used."""
@@ -44,6 +48,8 @@ def contamination(
     as_json: AsJson = False,
 ) -> None:
     """List benchmark items found in a training file: verbatim, or by a run of 13 words."""
+    from services.metrics.contamination import N, find_contamination
+
     questions = list(_questions(benchmark, (field,) if field else QUESTION_KEYS))
     if not questions:
         raise InvalidInput(f"{benchmark}: no rows")
@@ -99,6 +105,8 @@ def _questions(file: Path, keys: tuple[str, ...]) -> Iterator[str]:
 
 def _text(question: Any) -> str | None:
     """Return a string as is, the users' text of a message list, or None for anything else."""
+    from services.metrics.contamination import said_by_users
+
     if isinstance(question, str):
         return question
     if not isinstance(question, list) or not all(isinstance(each, dict) for each in question):

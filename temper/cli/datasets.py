@@ -1,23 +1,23 @@
 """``temper datasets``: rows that campaigns turn into training data."""
 
+from __future__ import annotations
+
 import json
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.datasets import Dataset, DatasetName, RegisterDataset, TokenStatistics
-from services.contracts.files import FilePurpose
+from services.contracts.datasets import DatasetName
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import age, size
 from temper.datasets.published import PUBLISHED_DATASETS
-from temper.datasets.rows import write_rows
-from temper.datasets.sources import open_source
-from temper.submission.submission import LocalFile, SubmissionError
-from temper.submission.submit import Reporting, stored
+
+if TYPE_CHECKING:
+    from services.contracts.datasets import Dataset, TokenStatistics
 
 app = typer.Typer(help="Datasets that campaigns may use.")
 
@@ -47,6 +47,13 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Register rows (JSON Lines, JSON, Parquet, CSV) under a name; test files are skipped."""
+    from services.contracts.datasets import RegisterDataset
+    from services.contracts.files import FilePurpose
+    from temper.datasets.rows import write_rows
+    from temper.datasets.sources import open_source
+    from temper.submission.submission import LocalFile, SubmissionError
+    from temper.submission.submit import Reporting, stored
+
     out = Output(as_json)
     try:
         _NAME.validate_python(name)

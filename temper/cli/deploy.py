@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from services.contracts.serving import DeployModel
 from temper.cli.gateway import connect
 from temper.cli.jobs import print_job
 from temper.cli.output import JsonOption, Output
@@ -30,6 +29,8 @@ def deploy(
     as_json: JsonOption = False,
 ) -> None:
     """Start the engine of a model before its first request."""
+    from services.contracts.serving import DeployModel
+
     out = Output(as_json)
     request = DeployModel(
         keep_warm=keep_warm, idle_seconds=idle_seconds, gpus=gpus, priority=priority

@@ -1,21 +1,14 @@
 """``temper compare`` and ``temper evals``: results, comparisons and sample sizes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.comparisons import (
-    ComparedValue,
-    CompareEvaluations,
-    EvaluationComparison,
-    PairedComparison,
-)
-from services.contracts.evaluation_results import ResultOutcome, SampleResult
-from services.contracts.jobs import JobKind
-from services.contracts.tool_call_scores import CallScore, CallTable
-from services.metrics.sample_size import independent_discordance, items_needed
+from services.contracts.evaluation_results import ResultOutcome
 from temper.cli.evaluation_report import report
 from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
@@ -24,7 +17,12 @@ from temper.cli.leaderboard import table
 from temper.cli.outcomes import MEASURE_COLUMNS, measure_rows, show_outcomes
 from temper.cli.output import JsonOption, Output
 from temper.cli.trajectory_text import render
-from temper.client import Temper
+
+if TYPE_CHECKING:
+    from services.contracts.comparisons import ComparedValue, EvaluationComparison, PairedComparison
+    from services.contracts.evaluation_results import SampleResult
+    from services.contracts.tool_call_scores import CallScore, CallTable
+    from temper.client import Temper
 
 app = typer.Typer(help="Results of evaluations, and the sample size they need.")
 app.command("table")(table)
@@ -84,6 +82,8 @@ def compare(
     baseline: Baseline, candidates: Candidates, score: Score = None, as_json: JsonOption = False
 ) -> None:
     """Test evaluations of the same items against the first: difference, interval, p-value."""
+    from services.contracts.comparisons import CompareEvaluations
+
     out = Output(as_json)
     value: ComparedValue | None = None
     if score is not None:
@@ -217,6 +217,8 @@ def _show_conversations(
     client: Temper, out: Output, job_id: str, rows: Sequence[SampleResult]
 ) -> None:
     """Print the conversations of rows in full; rows without tools have none."""
+    from services.contracts.jobs import JobKind
+
     for row in rows:
         if row.tools is None:
             out.note(f"row {_result_row(row)[0]} was answered without tools")
@@ -251,6 +253,8 @@ def plan(
     alpha: Alpha = 0.05,
 ) -> None:
     """Print how many items a paired comparison needs to detect a difference."""
+    from services.metrics.sample_size import independent_discordance, items_needed
+
     try:
         if discordant is None and accuracy is not None:
             discordant = independent_discordance(accuracy, difference)

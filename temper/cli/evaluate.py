@@ -1,21 +1,24 @@
 """``temper eval``: evaluate a model on benchmarks, and print a table of results."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from services.contracts.benchmarks import SplitName
-from services.contracts.evaluations import Evaluation
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
 from temper.cli.outcomes import show_outcomes
 from temper.cli.output import Output, transfer_bar
-from temper.client import Temper
-from temper.submission.benchmark import BenchmarkSubmission, read_benchmarks, read_tools
-from temper.submission.submit import Reporting, submit
+
+if TYPE_CHECKING:
+    from services.contracts.evaluations import Evaluation
+    from temper.client import Temper
+    from temper.submission.benchmark import BenchmarkSubmission
 
 Model = Annotated[str, typer.Argument(help="A registered model, or one behind --base-url.")]
 Benchmarks = Annotated[
@@ -73,6 +76,8 @@ def evaluate(
     Nothing is submitted unless every benchmark is valid. The exit code is that of the evaluation.
     Ctrl-C detaches; the evaluation keeps running.
     """
+    from temper.submission.benchmark import read_benchmarks, read_tools
+
     given = {
         "model": model if base_url is None else {"base_url": base_url, "model": model},
         **_set(samples_per_item=samples, max_samples=limit, split=split, fresh=fresh or None),
@@ -96,6 +101,8 @@ def _set(**settings: float | str | None) -> dict[str, Any]:
 
 
 def _start(client: Temper, out: Output, benchmark: BenchmarkSubmission) -> str:
+    from temper.submission.submit import Reporting, submit
+
     report = Reporting(note=out.note, transfer=partial(transfer_bar, out))
     job = submit(client, benchmark.submission, report)
     out.note(f"{benchmark.name}: {job.id}")

@@ -1,32 +1,30 @@
 """``temper evals report``: write the results of evaluations to a file."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.base import Page
-from services.contracts.comparisons import CompareEvaluations
-from services.contracts.evaluation_results import SampleResult
-from services.contracts.evaluations import Evaluation
-from services.contracts.jobs import JobKind, JobStatus
-from services.metrics.conversations import Conversation, without_tokens
-from services.metrics.evaluation_report import (
-    WRITERS,
-    EvaluationReport,
-    write_evaluation_report,
-)
 from temper.cli.gateway import connect
 from temper.cli.output import Output
-from temper.client import Temper
+
+if TYPE_CHECKING:
+    from services.contracts.base import Page
+    from services.contracts.evaluation_results import SampleResult
+    from services.contracts.evaluations import Evaluation
+    from services.metrics.conversations import Conversation
+    from services.metrics.evaluation_report import EvaluationReport
+    from temper.client import Temper
 
 Evaluations = Annotated[
     list[str],
     typer.Argument(metavar="A [B ...]", help="Evaluations; B and later are compared with A."),
 ]
 Target = Annotated[
-    Path, typer.Option("-o", "--output", dir_okay=False, help=f"A file: {', '.join(WRITERS)}.")
+    Path, typer.Option("-o", "--output", dir_okay=False, help="A file: .html, .xlsx, .md, .json.")
 ]
 Rows = Annotated[
     int, typer.Option("--rows", min=0, max=100_000, help="Rows of each benchmark in the report.")
@@ -46,6 +44,8 @@ def report(
     evaluations: Evaluations, output: Target, rows: Rows = 1000, conversations: Conversations = 100
 ) -> None:
     """Write a report: accuracies, comparison with the first, changed rows, and all rows."""
+    from services.metrics.evaluation_report import WRITERS, write_evaluation_report
+
     if output.suffix not in WRITERS:
         raise typer.BadParameter(
             f"{output.name} is not one of {', '.join(WRITERS)}", param_hint="--output"
@@ -66,6 +66,10 @@ def load_report(
 
     Raises `typer.BadParameter` unless all have succeeded.
     """
+    from services.contracts.comparisons import CompareEvaluations
+    from services.contracts.jobs import JobStatus
+    from services.metrics.evaluation_report import EvaluationReport
+
     evaluations = [client.evaluations.get(name) for name in names]
     for each in evaluations:
         if each.status is not JobStatus.SUCCEEDED:
@@ -102,6 +106,9 @@ def _conversations(
     client: Temper, evaluation: str, rows: Sequence[SampleResult], most: int
 ) -> Iterator[Conversation]:
     """Yield the first conversations of a benchmark's rows, without their tokens."""
+    from services.contracts.jobs import JobKind
+    from services.metrics.conversations import Conversation, without_tokens
+
     with_tools = [(row, row.tools.trajectory) for row in rows if row.tools is not None]
     for row, name in with_tools[:most]:
         trajectory = client.trajectories.get(evaluation, name, JobKind.EVALUATION)

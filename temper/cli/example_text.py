@@ -1,10 +1,15 @@
 """Rows as training reads them, as text for a terminal."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from services.contracts.file_rows import ExampleRow, TrainingExample
 from temper.cli.trajectory_text import escaped
+
+if TYPE_CHECKING:
+    from services.contracts.file_rows import ExampleRow, TrainingExample
 
 
 def example_lines(row: ExampleRow) -> Iterator[str]:

@@ -1,8 +1,12 @@
 """Exit codes of the command line."""
 
-from enum import IntEnum
+from __future__ import annotations
 
-from services.contracts.jobs import JobStatus
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from services.contracts.jobs import JobStatus
 
 
 class ExitCode(IntEnum):
@@ -18,6 +22,8 @@ class ExitCode(IntEnum):
 
 def of_job(status: JobStatus) -> ExitCode:
     """Return the exit code of a job that has ended."""
+    from services.contracts.jobs import JobStatus
+
     return {
         JobStatus.SUCCEEDED: ExitCode.OK,
         JobStatus.CANCELLED: ExitCode.CANCELLED,

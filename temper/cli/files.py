@@ -1,19 +1,24 @@
 """``temper files``: uploaded files."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.file_rows import MAX_EXAMPLE_ROWS, ShowExamples
-from services.contracts.files import File, FilePurpose
-from services.contracts.fine_tuning import Method, MethodType
+from services.contracts.file_rows import MAX_EXAMPLE_ROWS
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import MethodType
 from temper.cli.check import check
 from temper.cli.example_text import example_lines
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import age, size
+
+if TYPE_CHECKING:
+    from services.contracts.files import File
 
 app = typer.Typer(help="Uploaded files.")
 
@@ -134,6 +139,9 @@ def examples(
     as_json: JsonOption = False,
 ) -> None:
     """Show rows as training reads them, one token per line; 1 marks tokens with a loss."""
+    from services.contracts.file_rows import ShowExamples
+    from services.contracts.fine_tuning import Method
+
     out = Output(as_json)
     try:
         given = {"hyperparameters": json.loads(hyperparameters)}

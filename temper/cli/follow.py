@@ -1,20 +1,25 @@
 """Following a job live: its events, and a progress bar on a terminal."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from services.contracts.jobs import Event, Job, JobState
 from temper.cli.exit_codes import ExitCode
 from temper.cli.job_view import event_line, metrics_text
 from temper.cli.output import Output
 from temper.cli.units import duration
-from temper.client import ClientError, Temper
+
+if TYPE_CHECKING:
+    from services.contracts.jobs import Event, Job, JobState
+    from temper.client import Temper
 
 POLL_SECONDS = 1.0
 STATUS_SECONDS = 60.0
@@ -102,7 +107,7 @@ class JobBar:
             transient=True,
         )
 
-    def __enter__(self) -> "JobBar":
+    def __enter__(self) -> JobBar:
         self._live.start()
         self._poller.start()
         return self
@@ -120,6 +125,8 @@ class JobBar:
             self._live.console.print(event_line(event))
 
     def _poll(self) -> None:
+        from temper.client import ClientError
+
         while True:
             # The event stream, in the main thread, decides when to give up.
             with suppress(ClientError):

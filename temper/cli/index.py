@@ -1,44 +1,28 @@
 """``temper index``: search indexes on this machine, with or without a running stack."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from services.contracts.base import JsonObject
-from services.contracts.index_messages import (
-    BuildIndex,
-    DeletePassages,
-    DropIndex,
-    IndexBuilt,
-    IndexDropped,
-    Indexes,
-    IndexMessage,
-    ListIndexes,
-    PassagesChanged,
-    PassagesFound,
-    PutCorpus,
-    SearchIndex,
-)
-from services.contracts.indexes import (
-    DenseKind,
-    IndexMode,
-    IndexName,
-    IndexSpecification,
-    IndexSummary,
-)
+from services.contracts.indexes import DenseKind, IndexMode, IndexName
 from services.contracts.retrieval import MAX_TOPK
 from temper.cli.exit_codes import ExitCode
 from temper.cli.output import JsonOption, Output
 from temper.cli.units import age, duration, number, size
-from temper.indexing import Answer, IndexCommandFailed, IndexCommandInterrupted, run_order
-from temper.settings import load_settings
-from temper.submission.submission import user_path
+
+if TYPE_CHECKING:
+    from services.contracts.base import JsonObject
+    from services.contracts.index_messages import IndexMessage, PassagesChanged
+    from services.contracts.indexes import IndexSummary
+    from temper.indexing import Answer
 
 app = typer.Typer(help="Search indexes on this machine; needs no running stack.")
 
@@ -106,6 +90,9 @@ def create(
 
     Running the command again resumes an interrupted build.
     """
+    from services.contracts.index_messages import BuildIndex, IndexBuilt
+    from services.contracts.indexes import IndexSpecification
+
     out = Output(as_json)
     if mode is IndexMode.BM25 and encoder is not None:
         raise typer.BadParameter("an encoder needs --mode dense or hybrid")
@@ -140,6 +127,8 @@ def create(
 @app.command("list")
 def list_indexes(as_json: JsonOption = False) -> None:
     """List the indexes."""
+    from services.contracts.index_messages import Indexes, ListIndexes
+
     out = Output(as_json)
     indexes = _run(out, ListIndexes(), Indexes)
     if as_json:
@@ -151,6 +140,8 @@ def list_indexes(as_json: JsonOption = False) -> None:
 @app.command()
 def show(name: Name, as_json: JsonOption = False) -> None:
     """Show one index."""
+    from services.contracts.index_messages import Indexes, ListIndexes
+
     out = Output(as_json)
     (index,) = _run(out, ListIndexes(index=name), Indexes).indexes
     if as_json:
@@ -170,6 +161,8 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Search an index; dense and hybrid search starts the encoder first."""
+    from services.contracts.index_messages import PassagesFound, SearchIndex
+
     out = Output(as_json)
     request = SearchIndex(index=name, query=query, topk=topk, mode=mode)
     found = _run(out, request, PassagesFound)
@@ -187,6 +180,8 @@ def _one_line(document: JsonObject) -> str:
 @app.command()
 def drop(name: Name, as_json: JsonOption = False) -> None:
     """Delete an index."""
+    from services.contracts.index_messages import DropIndex, IndexDropped
+
     out = Output(as_json)
     dropped = _run(out, DropIndex(index=name), IndexDropped)
     if as_json:
@@ -198,6 +193,8 @@ def drop(name: Name, as_json: JsonOption = False) -> None:
 @app.command()
 def add(name: Name, corpus: CorpusOption, as_json: JsonOption = False) -> None:
     """Add the passages of a corpus to an index; existing ids are replaced."""
+    from services.contracts.index_messages import PassagesChanged, PutCorpus
+
     out = Output(as_json)
     order = PutCorpus(index=name, corpus=corpus, corpus_name=corpus.name)
     _print_changed(out, _run(out, order, PassagesChanged), "added or replaced")
@@ -210,6 +207,8 @@ def delete(
     as_json: JsonOption = False,
 ) -> None:
     """Delete passages of an index by their ids."""
+    from services.contracts.index_messages import DeletePassages, PassagesChanged
+
     out = Output(as_json)
     order = DeletePassages(index=name, ids=ids)
     _print_changed(out, _run(out, order, PassagesChanged), "deleted")
@@ -217,12 +216,17 @@ def delete(
 
 def _folder_or_hub_name(encoder: str | None) -> str | None:
     """Make a folder's path absolute: the build runs in another working directory."""
+    from temper.submission.submission import user_path
+
     if encoder is not None and (folder := user_path(encoder)).is_dir():
         return str(folder.resolve())
     return encoder
 
 
 def _run(out: Output, order: IndexMessage, into: type[Answer]) -> Answer:
+    from temper.indexing import IndexCommandFailed, IndexCommandInterrupted, run_order
+    from temper.settings import load_settings
+
     try:
         with IndexProgress(out).shown() as progress:
             return run_order(order, into, load_settings(), progress)
@@ -291,7 +295,7 @@ class IndexProgress:
         self._task = self._bar.add_task("starting", total=None)
 
     @contextmanager
-    def shown(self) -> Iterator["IndexProgress"]:
+    def shown(self) -> Iterator[IndexProgress]:
         """Show progress while the block runs."""
         with self._bar:
             yield self

@@ -1,26 +1,33 @@
 """Jobs and events as text for people."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from services.contracts.batches import Batch
-from services.contracts.campaigns import Campaign
-from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate, ToolUseMetrics
-from services.contracts.evaluations import BenchmarkOutcome, Evaluation
-from services.contracts.exports import Export
-from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
-from services.contracts.indexes import IndexBuildMetrics, IndexingJob
-from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
-from services.contracts.merges import Merge
-from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
-from services.contracts.serving import Serving
-from services.metrics.evaluation_report import in_training_files
-from services.metrics.main_metric import ACCURACY, main_metric
+from services.contracts.jobs import JobStatus
 from temper.cli.outcomes import macro_text, main_text
 from temper.cli.units import age, clock, duration, number, size
-from temper.client.jobs import BatchJob
+
+if TYPE_CHECKING:
+    from services.contracts.batches import Batch
+    from services.contracts.campaigns import Campaign
+    from services.contracts.evaluation_results import (
+        EvaluationMetrics,
+        ItemEstimate,
+        ToolUseMetrics,
+    )
+    from services.contracts.evaluations import BenchmarkOutcome, Evaluation
+    from services.contracts.exports import Export
+    from services.contracts.fine_tuning import MemoryEstimate
+    from services.contracts.indexes import IndexBuildMetrics
+    from services.contracts.infrastructure import InfrastructureCause
+    from services.contracts.jobs import Event, Job, JobState, Progress
+    from services.contracts.merges import Merge
+    from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
+    from services.contracts.serving import Serving
 
 STATUS_STYLES = {
     JobStatus.RUNNING: "cyan",
@@ -62,6 +69,8 @@ def reason(job: JobState) -> str:
 
 def took(job: JobState) -> str:
     """Return a job's run time so far, or in total; without pauses where it is known."""
+    from services.contracts.jobs import Job
+
     if isinstance(job, Job) and job.run_seconds is not None:
         return duration(job.run_seconds)
     if job.started_at is None or (job.status.is_final and job.finished_at is None):
@@ -109,6 +118,16 @@ def _files_text(files: list[str]) -> str | None:
 
 
 def _own_fields(job: JobState) -> dict[str, str | None]:
+    from services.contracts.campaigns import Campaign
+    from services.contracts.evaluations import Evaluation
+    from services.contracts.exports import Export
+    from services.contracts.fine_tuning import FineTuningJob
+    from services.contracts.indexes import IndexingJob
+    from services.contracts.merges import Merge
+    from services.contracts.rollouts import Rollout
+    from services.contracts.serving import Serving
+    from temper.client.jobs import BatchJob
+
     match job:
         case FineTuningJob():
             tokens = job.trained_tokens
@@ -147,6 +166,8 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
 
 def _plain_fields(job: JobState) -> dict[str, str | None]:
     """The texts and numbers of a job of a kind without a view of its own."""
+    from services.contracts.jobs import Job
+
     own = ((name, value) for name, value in job if name not in {*Job.model_fields, "object"})
     return {
         name.replace("_", " "): str(value)
@@ -169,6 +190,10 @@ def _batch_fields(batch: Batch) -> dict[str, str | None]:
 
 
 def _model_fields(job: Merge | Export | Serving | Campaign) -> dict[str, str | None]:
+    from services.contracts.campaigns import Campaign
+    from services.contracts.merges import Merge
+    from services.contracts.serving import Serving
+
     if isinstance(job, Campaign):
         return {
             "base model": job.base_model,
@@ -218,6 +243,8 @@ def _evaluation_fields(job: Evaluation) -> dict[str, str | None]:
 
 
 def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
+    from services.metrics.evaluation_report import in_training_files
+
     low, high = metrics.ci95
     return {
         "accuracy": f"{metrics.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f})",
@@ -261,6 +288,8 @@ def _accuracies(benchmarks: list[BenchmarkOutcome]) -> dict[str, str | None]:
 
 def _main_text(outcome: BenchmarkOutcome) -> str | None:
     """Return the main metric, or None if it is the accuracy."""
+    from services.metrics.main_metric import ACCURACY, main_metric
+
     main = main_metric(outcome)
     return main_text(main) if main is not None and main.name != ACCURACY else None
 

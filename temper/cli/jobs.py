@@ -1,18 +1,21 @@
 """``temper ps``, ``show``, ``logs``, ``wait``, and the commands that change a job."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.jobs import JobKind, JobState, JobStatus
-from services.contracts.kinds import KINDS
+from services.contracts.jobs import JobKind, JobStatus
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
 from temper.cli.job_view import JOB_COLUMNS, event_line, job_fields, job_row
 from temper.cli.output import JsonOption, Output
 from temper.cli.services import local_services, note_disturbed
-from temper.client import Unreachable
+
+if TYPE_CHECKING:
+    from services.contracts.jobs import JobState
 
 JobId = Annotated[str, typer.Argument(metavar="ID")]
 KindFilter = Annotated[JobKind | None, typer.Option(help="Only jobs of this kind.")]
@@ -52,6 +55,8 @@ def ps(
     as_json: JsonOption = False,
 ) -> None:
     """List jobs of all kinds, newest first, and services of the stack that do not run."""
+    from temper.client.errors import Unreachable
+
     out = Output(as_json)
     labels = parse_metadata(metadata)
     try:
@@ -72,6 +77,8 @@ def ps(
 
 def show(job_id: JobId, as_json: JsonOption = False) -> None:
     """Show a job: status, progress, results."""
+    from services.contracts.kinds import KINDS
+
     out = Output(as_json)
     with connect() as client:
         listed = client.jobs.get(job_id)

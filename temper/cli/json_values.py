@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from temper.client import ClientError
+from temper.client.errors import ClientError
 
 
 class InvalidInput(ClientError):

@@ -1,24 +1,26 @@
 """``temper evals table``: a leaderboard of models over benchmarks."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.contracts.evaluations import Evaluation
-from services.metrics.leaderboard import (
-    BenchmarkKey,
-    Leaderboard,
-    LeaderboardCell,
-    LeaderboardRow,
-    leaderboard,
-)
-from services.metrics.main_metric import ACCURACY
 from temper.cli.gateway import connect
 from temper.cli.output import Output
-from temper.client import ApiError, Temper
+
+if TYPE_CHECKING:
+    from services.contracts.evaluations import Evaluation
+    from services.metrics.leaderboard import (
+        BenchmarkKey,
+        Leaderboard,
+        LeaderboardCell,
+        LeaderboardRow,
+    )
+    from temper.client import Temper
 
 Model = Annotated[list[str] | None, typer.Option("--model", help="Only this model; repeatable.")]
 File = Annotated[
@@ -42,6 +44,8 @@ def table(
 
     An asterisk marks the best model of a benchmark.
     """
+    from services.metrics.leaderboard import leaderboard
+
     if markdown and as_json:
         raise typer.BadParameter("give either --markdown or --json")
     with connect() as client:
@@ -72,6 +76,8 @@ def _wanted(evaluation: Evaluation, models: list[str] | None, files: list[str] |
 
 def filenames(client: Temper, board: Leaderboard) -> dict[str, str]:
     """Return file names by id; a deleted file is named by its id."""
+    from temper.client import ApiError
+
     names = {}
     for file in {benchmark.file for benchmark in board.benchmarks}:
         try:
@@ -102,6 +108,8 @@ def _headings(board: Leaderboard, names: dict[str, str]) -> list[str]:
 
 
 def _heading(benchmark: BenchmarkKey, filename: str) -> str:
+    from services.metrics.main_metric import ACCURACY
+
     repeats = f" avg@{benchmark.samples_per_item}" if benchmark.samples_per_item > 1 else ""
     split = f"{benchmark.split}, " if benchmark.split else ""
     graded = benchmark.benchmark or benchmark.grader

@@ -2,40 +2,15 @@
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
-from temper.cli import (
-    alerts,
-    attempts,
-    audit,
-    batch,
-    browser,
-    campaign,
-    chat,
-    check,
-    datasets,
-    demo,
-    deploy,
-    evals,
-    evaluate,
-    files,
-    index,
-    jobs,
-    keys,
-    metrics,
-    models,
-    notes,
-    serve,
-    submit,
-    tail,
-    traj,
-    up,
-)
+from services.contracts.version import VERSION
+from temper.cli.commands import COMMANDS
 from temper.cli.exit_codes import ExitCode
+from temper.cli.lazy import lazy_group
 from temper.client.errors import ApiError, ClientError, Unreachable, WaitTimedOut
 from temper.stack.errors import StackError
 
@@ -44,16 +19,22 @@ Exit codes: 0 the command or the job succeeded; 1 it failed; 2 invalid usage; 3 
 cancelled; 124 timed out; 130 Ctrl-C (a followed job keeps running).
 """
 
+DATA_PACKAGES = {"fsspec", "huggingface_hub", "pyarrow"}
+"""What the extra "data" adds to the packages of the client."""
+
 app = typer.Typer(
+    cls=lazy_group(COMMANDS),
     epilog=EPILOG,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # drawing help in boxes takes longer than everything else
+    context_settings={"max_content_width": 100},
 )
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"temper {version('temper')}\n")
+        sys.stdout.write(f"temper {VERSION}\n")
         raise typer.Exit
 
 
@@ -69,45 +50,6 @@ def options(
     """Temper: post-train language models on your own machines."""
 
 
-app.command("up")(up.up)
-app.command("down")(up.down)
-app.command("open")(browser.open_dashboard)
-app.command("serve")(serve.serve)
-app.command("submit")(submit.submit)
-app.command("chat")(chat.chat)
-app.command("check")(check.check)
-app.command("deploy")(deploy.deploy)
-app.command("undeploy")(deploy.undeploy)
-app.command("ps")(jobs.ps)
-app.command("show")(jobs.show)
-app.command("traj")(traj.traj)
-app.command("attempts")(attempts.attempts)
-app.command("notes")(notes.notes)
-app.command("audit")(audit.audit)
-app.command("alerts")(alerts.alerts)
-app.command("logs")(jobs.logs)
-app.command("tail")(tail.tail)
-app.command("cancel")(jobs.cancel)
-app.command("pause")(jobs.pause)
-app.command("resume")(jobs.resume)
-app.command("retry")(jobs.retry)
-app.command("delete")(jobs.delete)
-app.command("wait")(jobs.wait)
-app.command("eval")(evaluate.evaluate)
-app.command("compare")(evals.compare)
-app.add_typer(batch.app, name="batch")
-app.add_typer(demo.app, name="demo")
-app.add_typer(models.app, name="models")
-app.add_typer(campaign.app, name="campaign")
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(index.app, name="index")
-app.add_typer(files.app, name="files")
-app.add_typer(metrics.app, name="metrics")
-app.add_typer(evals.app, name="evals")
-app.add_typer(keys.app, name="keys")
-app.add_typer(alerts.webhooks, name="webhooks")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
@@ -115,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = app(given, prog_name="temper", standalone_mode=False)
     except (TyperException, ClientError, OSError) as error:
         return _report(error)
+    except ModuleNotFoundError as error:
+        if error.name not in DATA_PACKAGES:
+            raise
+        return _report(ClientError(f"{error.name} is missing: pip install 'temper[data]'"))
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     return code if isinstance(code, int) else ExitCode.OK

@@ -1,28 +1,23 @@
 """``temper metrics``: metrics of files with labels and predictions, computed here."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
-from services.contracts.yaml_text import parse_yaml
-from services.metrics.tool_call_report import WRITERS, Report, write_report
-from services.metrics.tool_call_rows import outcomes, pair_rows
-from services.metrics.tool_calls import (
-    Comparison,
-    CompositeKey,
-    InvalidCalls,
-    Strict,
-    measure,
-)
 from temper.cli.agreement import measure_agreement
 from temper.cli.contamination import contamination
 from temper.cli.json_values import InvalidInput, read_values
 from temper.cli.output import Output
+
+if TYPE_CHECKING:
+    from services.metrics.tool_call_report import Report
+    from services.metrics.tool_calls import CompositeKey, Strict
 
 app = typer.Typer(help="Metrics of files with labels and predictions, computed here.")
 app.command("agreement")(measure_agreement)
@@ -40,7 +35,9 @@ Predictions = Annotated[
 ]
 Target = Annotated[
     Path | None,
-    typer.Option("-o", "--output", dir_okay=False, help=f"Write a report: {', '.join(WRITERS)}."),
+    typer.Option(
+        "-o", "--output", dir_okay=False, help="Write a report: .xlsx, .json, .csv, .html."
+    ),
 ]
 Negative = Annotated[
     bool, typer.Option("--negative", help="Count samples without calls as the tool __NEGATIVE__.")
@@ -93,6 +90,10 @@ def tool_calls(
     as_json: AsJson = False,
 ) -> None:
     """Compute precision, recall and F1 of tool calls, by tool and by parameter."""
+    from services.metrics.tool_call_report import WRITERS, Report, write_report
+    from services.metrics.tool_call_rows import pair_rows
+    from services.metrics.tool_calls import Comparison, InvalidCalls, measure
+
     if target is not None and target.suffix not in WRITERS:
         raise typer.BadParameter(f"-o: a report is one of {', '.join(WRITERS)}")
     try:
@@ -117,6 +118,8 @@ def tool_calls(
 
 
 def _print(report: Report, target: Path | None) -> None:
+    from services.metrics.tool_call_rows import outcomes
+
     out = Output(as_json=False)
     for _, columns, rows in list(report.sheets())[:2]:
         out.table(columns, [[_cell(value) for value in row] for row in rows])
@@ -140,6 +143,11 @@ def _share(strict: Strict) -> str:
 
 
 def _read_composites(file: Path) -> tuple[CompositeKey, ...]:
+    import yaml
+
+    from services.contracts.yaml_text import parse_yaml
+    from services.metrics.tool_calls import CompositeKey
+
     try:
         found = _Composites.model_validate(parse_yaml(file.read_text(encoding="utf-8"))).root
     except (yaml.YAMLError, UnicodeDecodeError) as error:

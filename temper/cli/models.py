@@ -1,17 +1,19 @@
 """``temper models``: the model registry."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
 
-from services.contracts.exports import CreateExport
-from services.contracts.merges import CreateMerge
-from services.contracts.models import Lineage, Model, RegisterModel
 from temper.cli.gateway import connect
 from temper.cli.jobs import print_job
 from temper.cli.output import JsonOption, Output
 from temper.cli.units import age
+
+if TYPE_CHECKING:
+    from services.contracts.models import Lineage, Model
 
 app = typer.Typer(help="The model registry.")
 
@@ -57,6 +59,8 @@ def register(
     as_json: JsonOption = False,
 ) -> None:
     """Register a model: a folder below the model root, or a hub repository."""
+    from services.contracts.models import RegisterModel
+
     out = Output(as_json)
     try:
         request = RegisterModel(
@@ -77,6 +81,8 @@ def merge(
     as_json: JsonOption = False,
 ) -> None:
     """Merge an adapter into its base; a job registers the result."""
+    from services.contracts.merges import CreateMerge
+
     out = Output(as_json)
     try:
         request = CreateMerge(model=model_id, suffix=suffix)
@@ -97,6 +103,8 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Copy a model's files to a folder, a store or a hub that the operator allows."""
+    from services.contracts.exports import CreateExport
+
     out = Output(as_json)
     try:
         request = CreateExport(model=model_id, destination=to)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from services.contracts.notes import MAX_NOTE_CHARACTERS
 from temper.cli.gateway import connect
 from temper.cli.jobs import JobId
 from temper.cli.output import JsonOption, Output
@@ -28,6 +27,8 @@ def notes(
     as_json: JsonOption = False,
 ) -> None:
     """List the notes about a job and its trajectories, write one or delete one."""
+    from services.contracts.notes import MAX_NOTE_CHARACTERS
+
     out = Output(as_json)
     if add is not None and remove is not None:
         raise typer.BadParameter("give one of --add and --remove")

@@ -1,12 +1,16 @@
 """The benchmark results of an evaluation as tables."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
-from services.contracts.evaluations import BenchmarkOutcome, Evaluation
-from services.contracts.main_metrics import MainMetric
-from services.metrics.main_metric import ACCURACY, main_metric
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from temper.cli.output import Output
+
+if TYPE_CHECKING:
+    from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
+    from services.contracts.evaluations import BenchmarkOutcome, Evaluation
+    from services.contracts.main_metrics import MainMetric
 
 COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")
 MEASURE_COLUMNS = ("PART", "MEASURE", "MEAN", "95 % INTERVAL", "ANSWERS")
@@ -14,6 +18,8 @@ MEASURE_COLUMNS = ("PART", "MEASURE", "MEAN", "95 % INTERVAL", "ANSWERS")
 
 def show_outcomes(out: Output, evaluation: Evaluation, name: str = "") -> None:
     """Print a row and the measures of each benchmark; ``name`` labels a single benchmark."""
+    from services.metrics.main_metric import ACCURACY, main_metric
+
     outcomes = [(_label(evaluation, each, name), each.metrics) for each in evaluation.outcomes()]
     out.table(COLUMNS, (_row(label, metrics, evaluation) for label, metrics in outcomes))
     for (label, _), outcome in zip(outcomes, evaluation.outcomes(), strict=True):

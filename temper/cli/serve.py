@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from temper.settings import load_settings
 from temper.stack.services import PORT_OPTIONS, Service, command, environment
 
 ServiceArgument = Annotated[
@@ -39,6 +38,8 @@ def serve(
     as_json: LogJsonOption = False,
 ) -> None:
     """Run one service until it is stopped; configure it with TEMPER_* variables."""
+    from temper.settings import load_settings
+
     given = {"--host": host, "--port": port}
     arguments = [
         part for name, value in given.items() if value is not None for part in (name, str(value))

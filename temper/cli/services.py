@@ -1,13 +1,16 @@
 """What a command says about services of the local stack that do not run."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from services.contracts.stack import ServiceStatus, StackService
 from temper.cli.output import Output
 from temper.cli.units import duration
-from temper.settings import load_settings
-from temper.stack.state import StackFile
+
+if TYPE_CHECKING:
+    from services.contracts.stack import StackService
 
 LINES = 3
 """Lines of the log that are shown of each service."""
@@ -15,6 +18,10 @@ LINES = 3
 
 def local_services() -> list[StackService]:
     """Return the services of this home folder's stack, as its supervisor recorded them."""
+    from services.contracts.stack import StackService
+    from temper.settings import load_settings
+    from temper.stack.state import StackFile
+
     state = StackFile(load_settings().home).running()
     if state is None:
         return []
@@ -25,6 +32,8 @@ def local_services() -> list[StackService]:
 
 def note_disturbed(out: Output, services: Sequence[StackService]) -> None:
     """Print the state of each service that does not run normally, with the end of its log."""
+    from services.contracts.stack import ServiceStatus
+
     for service in services:
         if service.status is ServiceStatus.RUNNING:
             continue

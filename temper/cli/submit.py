@@ -1,22 +1,23 @@
 """``temper submit``: submit a job file."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.jobs import JobState
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
 from temper.cli.jobs import MetadataOption, parse_metadata, print_job
 from temper.cli.output import JsonOption, Output, transfer_bar
-from temper.client import Temper
-from temper.submission.job_file import read_job_file
-from temper.submission.submit import Reporting
-from temper.submission.submit import submit as submit_job
+
+if TYPE_CHECKING:
+    from services.contracts.jobs import JobState
+    from temper.client import Temper
 
 JobFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)
@@ -39,6 +40,10 @@ def submit(
     settings from a run file of MindSpeed-RL or verl. Local data files are uploaded first, unless
     the gateway has them.
     """
+    from temper.submission.job_file import read_job_file
+    from temper.submission.submit import Reporting
+    from temper.submission.submit import submit as submit_job
+
     out = Output(as_json)
     labels = parse_metadata(metadata)
     report = Reporting(note=out.note, transfer=partial(transfer_bar, out))

@@ -1,15 +1,16 @@
 """``temper tail``: the end of a job's process log, and what follows while the job runs."""
 
+from __future__ import annotations
+
 import codecs
 import re
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.jobs import JobStatus
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import detachable
 from temper.cli.gateway import connect
@@ -17,8 +18,11 @@ from temper.cli.jobs import Follow, JobId
 from temper.cli.output import Output
 from temper.cli.trajectory_text import escaped
 from temper.client.errors import ApiError, Unreachable
-from temper.client.process_log import MOST_BYTES, ProcessLog
-from temper.client.transport import RETRIED_STATUSES
+from temper.client.process_log import MOST_BYTES
+
+if TYPE_CHECKING:
+    from services.contracts.jobs import JobStatus
+    from temper.client.process_log import ProcessLog
 
 LineLimit = Annotated[
     int,
@@ -55,11 +59,13 @@ def tail(job_id: JobId, follow: Follow = False, most: LineLimit = 200) -> None:
     raise typer.Exit(of_job(status))
 
 
-def _follow(lines: "LogLines", status_of: Callable[[], JobStatus], out: Output) -> JobStatus:
+def _follow(lines: LogLines, status_of: Callable[[], JobStatus], out: Output) -> JobStatus:
     """Print lines as they arrive until the job has ended; return its final status.
 
     Tolerates up to `GIVE_UP_SECONDS` without a gateway.
     """
+    from temper.client.transport import RETRIED_STATUSES
+
     last_contact = time.monotonic()
     while True:
         try:

@@ -1,23 +1,28 @@
 """``temper traj``: a job's trajectories, with turns, tool calls and rewards."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from services.contracts.kinds import KINDS
-from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
+from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import FinishReason
-from services.contracts.trajectory_tokens import TrajectoryToken
 from temper.cli.gateway import connect
 from temper.cli.jobs import JobId
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.trajectory_text import render
 from temper.cli.units import duration, number
-from temper.client import ClientError, Temper
-from temper.client.trajectories import TrajectoryFilter
+from temper.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from services.contracts.rollouts import TrajectorySummary
+    from services.contracts.trajectory_tokens import TrajectoryToken
+    from temper.client import Temper
+    from temper.client.trajectories import TrajectoryFilter
 
 TrajectoryId = Annotated[
     str | None, typer.Argument(metavar="[TRAJECTORY]", help="Show this trajectory in full.")
@@ -83,6 +88,8 @@ def traj(
 ) -> None:
     """List the trajectories of rollouts, online training or an evaluation with tools, or show some
     in full."""
+    from temper.client.trajectories import TrajectoryFilter
+
     out = Output(as_json)
     where = TrajectoryFilter(
         min_reward=min_reward,
@@ -119,6 +126,8 @@ class TrajectoryPrinter:
     """Prints the trajectories of one job."""
 
     def __init__(self, client: Temper, out: Output, job_id: str, *, masks: bool) -> None:
+        from services.contracts.kinds import KINDS
+
         self._client = client
         self._out = out
         self._job_id = job_id

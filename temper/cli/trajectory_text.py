@@ -1,21 +1,18 @@
 """Trajectories as text for a terminal."""
 
+from __future__ import annotations
+
 import json
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from services.contracts.base import JsonObject
-from services.contracts.sandbox import CommandResult
-from services.contracts.tool_runs import (
-    HttpRun,
-    ProgramRun,
-    RequestFailure,
-    SearchRun,
-    ToolRun,
-)
-from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory, Turn
+if TYPE_CHECKING:
+    from services.contracts.base import JsonObject
+    from services.contracts.sandbox import CommandResult
+    from services.contracts.tool_runs import ToolRun
+    from services.contracts.trajectories import ToolCallRecord, Trajectory, Turn
 
 _INDENT = "    "
 _CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -101,6 +98,8 @@ def _turn(number: int, turn: Turn) -> Iterator[_Line]:
 
 
 def _call(call: ToolCallRecord) -> Iterator[_Line]:
+    from services.contracts.trajectories import CallOutcome
+
     if call.outcome is CallOutcome.DROPPED:
         yield from _titled(f"call of {call.name}: not run")
         return
@@ -123,6 +122,8 @@ def _call(call: ToolCallRecord) -> Iterator[_Line]:
 
 def _run(run: ToolRun | None) -> Iterator[_Line]:
     """Yield a program's outcome, a search's passages, or why a request failed."""
+    from services.contracts.tool_runs import HttpRun, ProgramRun, RequestFailure, SearchRun
+
     match run:
         case (
             ProgramRun(failure=RequestFailure() as failure)

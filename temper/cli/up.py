@@ -1,27 +1,26 @@
 """``temper up`` and ``temper down``: the local stack."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import BaseModel
 
-from services.contracts.stack import ServiceStatus
 from temper.cli.exit_codes import ExitCode
 from temper.cli.gateway import default_port
 from temper.cli.output import JsonOption, Output
 from temper.cli.units import duration
-from temper.client import Temper
-from temper.settings import ClientSettings, load_settings
-from temper.stack.addresses import access_of, addresses_of
-from temper.stack.child import Event, Exited, Restarted
-from temper.stack.detached import end_stack, start_detached
 from temper.stack.services import Address, Service
 from temper.stack.signals import stop_requested
-from temper.stack.state import RunningService, StackFile, StackState, StackStatus
-from temper.stack.supervisor import Stack
+
+if TYPE_CHECKING:
+    from temper.settings import ClientSettings
+    from temper.stack.child import Event
+    from temper.stack.state import RunningService, StackState
 
 Port = Annotated[
     int | None,
@@ -64,6 +63,9 @@ def up(
     as_json: JsonOption = False,
 ) -> None:
     """Start the gateway, workers and tool services on this machine; Ctrl-C stops them all."""
+    from temper.settings import load_settings
+    from temper.stack.addresses import addresses_of
+
     out = Output(as_json)
     settings = load_settings()
     ports = {
@@ -80,6 +82,9 @@ def up(
 
 def down(as_json: JsonOption = False) -> None:
     """Stop the local stack, or what is left of a killed one."""
+    from temper.settings import load_settings
+    from temper.stack.detached import end_stack
+
     out = Output(as_json)
     settings = load_settings()
     stopped = end_stack(settings.home, settings.grace_seconds)
@@ -96,6 +101,10 @@ def _up_here(
     timeout: float,
     stop: threading.Event,
 ) -> None:
+    from temper.client import Temper
+    from temper.stack.addresses import access_of
+    from temper.stack.supervisor import Stack
+
     begun = time.monotonic()
     access = access_of(settings, addresses)
     with (
@@ -117,6 +126,9 @@ def _up_here(
 
 
 def _report(out: Output, event: Event) -> None:
+    from services.contracts.stack import ServiceStatus
+    from temper.stack.child import Exited, Restarted
+
     service = event.service
     if isinstance(event, Restarted):
         out.note(f"{service.name.value} was restarted as process {service.process.pid}")
@@ -138,6 +150,9 @@ def _up_detached(
     timeout: float,
     stop: threading.Event,
 ) -> None:
+    from temper.stack.detached import start_detached
+    from temper.stack.state import StackFile, StackStatus
+
     running = StackFile(settings.home).running()
     if running is not None and running.status is StackStatus.READY:
         out.note("the stack is already running")

@@ -1,6 +1,7 @@
 """The Python client of Temper's gateway."""
 
-from temper.client.client import DEFAULT_URL, Temper
+from typing import TYPE_CHECKING, Any
+
 from temper.client.errors import (
     ApiError,
     ClientError,
@@ -8,6 +9,9 @@ from temper.client.errors import (
     Unreachable,
     WaitTimedOut,
 )
+
+if TYPE_CHECKING:
+    from temper.client.client import DEFAULT_URL, Temper
 
 __all__ = [
     "DEFAULT_URL",
@@ -18,3 +22,12 @@ __all__ = [
     "Unreachable",
     "WaitTimedOut",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # What knows only the errors does not wait for httpx and every contract.
+    if name not in {"DEFAULT_URL", "Temper"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from temper.client import client  # noqa: PLC0415
+
+    return getattr(client, name)

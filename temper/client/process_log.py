@@ -1,9 +1,14 @@
 """The process log of a job, read by byte ranges as it grows."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
 
 from temper.client.errors import ApiError, UnexpectedAnswer
-from temper.client.transport import TIME_LIMIT, Transport
+
+if TYPE_CHECKING:
+    from temper.client.transport import Transport
 
 LOG = "log.txt"
 MOST_BYTES = 1 << 16
@@ -47,6 +52,8 @@ class ProcessLog:
 
     def _range(self, wanted: str) -> tuple[int, bytes] | None:
         """Return a range's start and bytes; None if the log has none of it."""
+        from temper.client.transport import TIME_LIMIT  # noqa: PLC0415  (httpx, only to read)
+
         headers = {"Range": f"bytes={wanted}"}
         try:
             with self._transport.stream(self._path, {}, headers, TIME_LIMIT) as response:

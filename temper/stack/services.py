@@ -1,10 +1,11 @@
 """The services of the local stack, and how to start them."""
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from temper.stack.server_code import server_command, server_environment
 
 
 class Service(StrEnum):
@@ -82,9 +83,7 @@ GATEWAY_VARIABLES = frozenset(
 
 def command(service: Service, arguments: list[str]) -> list[str]:
     """Return the command that runs a service with this Python."""
-    # -P: do not import a folder named services from the working directory.
-    module = _MODULES.get(service, f"services.{service.value}")
-    return [sys.executable, "-P", "-m", module, *arguments]
+    return server_command(_MODULES.get(service, f"services.{service.value}"), *arguments)
 
 
 def environment(
@@ -102,7 +101,7 @@ def environment(
         inherited = {
             name: value for name, value in inherited.items() if name not in GATEWAY_VARIABLES
         }
-    return {**inherited, "TEMPER_HOME": home}
+    return server_environment({**inherited, "TEMPER_HOME": home})
 
 
 def _is_for_sandbox(name: str) -> bool:

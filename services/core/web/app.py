@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 
+from services.contracts.version import VERSION
 from services.core.web.auth import KeyFirst
 from services.core.web.body_limits import BodyBounds, BodyLimits
 from services.core.web.browser_guard import BrowserGuard, HostNames
@@ -49,7 +50,7 @@ def create_app(
     app = FastAPI(
         title=title,
         description=description,
-        version="0.1.0",
+        version=VERSION,
         lifespan=lifespan,
         generate_unique_id_function=_operation_id,
         docs_url=None,  # FastAPI's pages load their scripts from the internet

@@ -2,12 +2,12 @@ import hashlib
 import json
 import socket
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from fastapi.responses import JSONResponse
 
+from services.contracts.version import VERSION
 from temper.cli.main import main
 from tests.unit.cli.conftest import ScriptedServer
 
@@ -23,9 +23,9 @@ def test_help_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
     assert "submit" in capsys.readouterr().out
 
 
-def test_version_prints_the_installed_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"temper {version('temper')}\n"
+    assert capsys.readouterr().out == f"temper {VERSION}\n"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,22 @@
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from infra.lock import compile_command, main, sources
+from infra.lock import compile_command, lock_of, main, sources
 
 SOURCES = sources()
+
+
+def _direct(source: Path) -> set[str]:
+    """The requirements of a source: of the project all that it declares."""
+    if source.suffix != ".toml":
+        return _names(source)
+    project = tomllib.loads(source.read_text())["project"]
+    lists = (project["dependencies"], *project["optional-dependencies"].values())
+    names = {re.split(r"[^A-Za-z0-9._-]", each)[0] for group in lists for each in group}
+    return names - {project["name"]}
 
 
 def _names(path: Path) -> set[str]:
@@ -18,12 +29,12 @@ def _names(path: Path) -> set[str]:
 def test_every_direct_requirement_is_locked(name: str) -> None:
     source = SOURCES[name]
     separate = {"torch"} if name.endswith("/cpu") else set()
-    assert _names(source) - separate <= _names(source.with_suffix(".txt"))
+    assert _direct(source) - separate <= _names(lock_of(name, source))
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_locked_package_has_one_exact_version(name: str) -> None:
-    lines = SOURCES[name].with_suffix(".txt").read_text().splitlines()
+    lines = lock_of(name, SOURCES[name]).read_text().splitlines()
     requirements = [line for line in lines if re.match(r"[A-Za-z0-9]", line)]
     assert requirements
     assert [line for line in requirements if "==" not in line.split(";")[0]] == []

@@ -1,0 +1,1 @@
+"""How the package is built from the folders of the repository."""

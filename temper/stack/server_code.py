@@ -1,0 +1,42 @@
+"""The code of the services: how commands that run it find it.
+
+A checkout has it beside this package. The installed package has it in a folder of its own, which
+only the processes of services have on their path, and whose dependencies are the extra "server".
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from temper.client.errors import ClientError
+
+INSTALLED = Path(__file__).resolve().parents[1] / "_server"
+NEEDED = ("fastapi", "celery", "sqlalchemy", "tantivy")
+"""Packages of the extra, by which an installation without it is recognized."""
+
+
+class ServerMissing(ClientError):
+    """The packages of the services are not installed."""
+
+    code = "server_missing"
+
+
+def server_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of the services with this Python.
+
+    Run it in a `server_environment`. Raises `ServerMissing` without the packages that it needs.
+    """
+    if any(find_spec(name) is None for name in NEEDED):
+        raise ServerMissing("the services are not installed: pip install 'temper[server]'")
+    # -P: do not import a folder named services from the working directory.
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def server_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return ``variables`` with the code of the services on Python's path."""
+    if not INSTALLED.is_dir():
+        return dict(variables)
+    others = variables.get("PYTHONPATH")
+    return {**variables, "PYTHONPATH": os.pathsep.join(filter(None, (str(INSTALLED), others)))}
