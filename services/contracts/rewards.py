@@ -198,6 +198,24 @@ class PairwiseJudgeReward(Request):
     temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
 
 
+class ExtensionReward(Request):
+    """A score from an extension: a package that the operator has installed.
+
+    The extension says what its settings are, and which rows it can score.
+    """
+
+    type: Literal["extension"] = "extension"
+    name: str = Field(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[\w.-]+$",
+        description="Name of an entry point in the group temper.rewards.",
+    )
+    settings: JsonObject = Field(
+        default_factory=dict, description="Settings, as the extension declares them."
+    )
+
+
 Reward = Annotated[
     SearchEmReward
     | RetoolReward
@@ -212,7 +230,8 @@ Reward = Annotated[
     | PanoramaGrader
     | GoldGrader
     | MeaningGrader
-    | OpenAiGrader,
+    | OpenAiGrader
+    | ExtensionReward,
     Field(discriminator="type"),
 ]
 
@@ -225,7 +244,8 @@ EvaluationGrader = Annotated[
     | ChemistryGrader
     | FunctionCallsGrader
     | PanoramaGrader
-    | OpenAiGrader,
+    | OpenAiGrader
+    | ExtensionReward,
     Field(discriminator="type"),
 ]
 """What grades the answers of an evaluation: the rewards of a single answer."""

@@ -29,6 +29,7 @@ from services.contracts.origins import origin_of
 from services.contracts.rewards import (
     CallableReward,
     CodeTestsReward,
+    ExtensionReward,
     HttpReward,
     JudgeReward,
     PairwiseJudgeReward,
@@ -39,6 +40,7 @@ from services.contracts.rewards import (
     WeightedReward,
 )
 from services.core.process.worker_pool import check_function_allowed
+from services.rewards.families import family_and_settings
 from services.rewards.graders.gold import matcher
 from services.rewards.graders.model_graders import texts_of
 from services.rewards.graders.multi import Formula, FormulaError
@@ -118,6 +120,8 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
             check_source(reward.source, f"{param}.source")
         case MultiGrader():
             _check_multi(reward, permissions, param)
+        case ExtensionReward():
+            family_and_settings(reward, param)
         case _:
             assert_never(reward)
 

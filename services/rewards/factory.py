@@ -28,6 +28,7 @@ from services.contracts.origins import origin_of
 from services.contracts.rewards import (
     CallableReward,
     CodeTestsReward,
+    ExtensionReward,
     HttpReward,
     JudgeReward,
     PairwiseJudgeReward,
@@ -42,11 +43,13 @@ from services.core.process.worker_pool import FunctionFailed, FunctionPool, chec
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
 from services.rewards.check import check_judge_name
-from services.rewards.chemistry.grader import Chemistry
-from services.rewards.chemistry.oracles import Oracles
 from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
 from services.rewards.code_tests import ROUTE as RUN_CASES
-from services.rewards.function_calls.grader import FunctionCalls
+from services.rewards.families import (
+    FamilyReward,
+    RewardContext,
+    family_and_settings,
+)
 from services.rewards.functions import FunctionScore, ServiceScore
 from services.rewards.graders.bounded_integer import BoundedInteger, judge_of_wrong
 from services.rewards.graders.gold import GoldMatch
@@ -60,7 +63,6 @@ from services.rewards.interface import Component
 from services.rewards.judge import Judge, JudgeScore, connect_judge
 from services.rewards.mathematics.equality import Equality
 from services.rewards.pairwise_judge import PairwiseJudge
-from services.rewards.panorama.grader import Panorama
 from services.rewards.reward_model import RewardModel
 from services.rewards.rules import Retool, SearchEm
 from services.rewards.sandbox import connect_sandbox
@@ -119,8 +121,8 @@ class RewardFactory:
                 return GoldMatch(reward)
             case MathGrader() | TokenF1Grader():
                 return await self._meaning(reward)
-            case ChemistryGrader() | FunctionCallsGrader() | PanoramaGrader():
-                return await self._of_row(reward, param)
+            case ChemistryGrader() | FunctionCallsGrader() | PanoramaGrader() | ExtensionReward():
+                return await self._of_family(reward, param)
             case _:
                 return await self._grader(reward, param)
 
@@ -143,22 +145,10 @@ class RewardFactory:
             case _:
                 assert_never(grader)
 
-    async def _of_row(
-        self, grader: ChemistryGrader | FunctionCallsGrader | PanoramaGrader, param: str
-    ) -> Component:
-        match grader:
-            case ChemistryGrader():
-                environment = self._environment
-                oracles = Oracles(environment.oracles, environment.callables_folder)
-                await self._stack.enter_async_context(oracles)
-                chemistry = Chemistry(grader, environment.grading_python, oracles, param)
-                return await self._stack.enter_async_context(chemistry)
-            case FunctionCallsGrader():
-                return FunctionCalls(grader)
-            case PanoramaGrader():
-                return Panorama(grader)
-            case _:
-                assert_never(grader)
+    async def _of_family(self, reward: FamilyReward, param: str) -> Component:
+        family, settings = family_and_settings(reward, param)
+        context = RewardContext(self._environment, param)
+        return await self._stack.enter_async_context(family.open(settings, context))
 
     async def _grader(self, grader: OpenAiGrader, param: str) -> Component:
         match grader:

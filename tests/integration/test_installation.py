@@ -10,6 +10,7 @@ import pytest
 
 from infra.runtimes.installer.uv import pip_configuration
 from services.contracts.version import VERSION
+from tests.support.extension import write_wheel
 from tests.support.processes import REPOSITORY, free_port, is_ready, running
 from tests.support.waiting import wait_for
 
@@ -136,6 +137,27 @@ def test_the_command_line_and_the_client_reach_a_gateway(
     )
     python = environment / "bin" / "python"
     assert run(python, "-c", program, folder=folder) == (0, "True 0\n")
+
+
+def test_an_extension_is_installed_beside_it(
+    environment: Path, packages: Path, folder: Path, tmp_path: Path
+) -> None:
+    uv = Path(sys.executable).with_name("uv")
+    python = str(environment / "bin" / "python")
+    arguments = ("--quiet", "--no-config", "--no-index", "--no-deps", str(write_wheel(tmp_path)))
+    code, text = run(uv, "pip", "install", "--python", python, *arguments, folder=folder)
+    assert code == 0, text
+
+    program = (
+        "from services.contracts.rewards import ExtensionReward\n"
+        "from services.rewards.families import family_and_settings\n"
+        "reward = ExtensionReward(name='brevity', settings={'most': 10})\n"
+        "print(*family_and_settings(reward, 'reward'))\n"
+    )
+    # The packages of the services are those of the tests.
+    path = os.pathsep.join(map(str, (packages / "temper" / "_server", packages)))
+    code, text = run(Path(sys.executable), "-P", "-c", program, folder=folder, PYTHONPATH=path)
+    assert (code, "BrevityFamily" in text, "most=10" in text) == (0, True, True), text
 
 
 def test_commands_that_need_an_extra_name_it(environment: Path, folder: Path) -> None:

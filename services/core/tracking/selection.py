@@ -10,6 +10,7 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.integrations import Integration, WandbSettings
+from services.core.extensions import extension_names, find_extension
 from services.core.jobs.job import Job
 from services.core.process.runtimes import RuntimeMissing, find_runtime
 from services.core.tracking.tracker import TrackedRun
@@ -19,13 +20,25 @@ DATA = "trackers"
 """Folder of the home for what trackers keep on this host."""
 
 
+GROUP = "temper.trackers"
+"""Entry points of trackers that other packages add."""
+
+
 class TrackerName(StrEnum):
-    """The trackers that a setting can name; TensorBoard's files are always written."""
+    """Our trackers that a setting can name; TensorBoard's files are always written."""
 
     WANDB = "wandb"
     TRACKIO = "trackio"
     MLFLOW = "mlflow"
     SWANLAB = "swanlab"
+
+
+def known_tracker(name: str) -> str:
+    """Return ``name``; raises ValueError if it is neither a tracker of ours nor an extension."""
+    if name in set(TrackerName) or find_extension(GROUP, name) is not None:
+        return name
+    known = ", ".join([*TrackerName, *extension_names(GROUP)])
+    raise ValueError(f"{name!r} is not a tracker; known are {known}")
 
 
 @dataclass(frozen=True)
@@ -52,15 +65,15 @@ class TrackerSelection:
 
 def select_trackers(
     job: Job,
-    names: Sequence[TrackerName],
+    names: Sequence[str],
     *,
     job_dir: Path,
     home: Path,
     runtimes: Path,
     environ: Mapping[str, str] = os.environ,
 ) -> TrackerSelection:
-    """TensorBoard, the operator's trackers ``names``, and W&B if the client requested it and the
-    operator has set it up.
+    """TensorBoard, the operator's trackers ``names``, ours or extensions, and W&B if the client
+    requested it and the operator has set it up.
 
     A tracker is given the variables of ``environ`` that are its own by their prefix.
     """
@@ -85,6 +98,14 @@ def select_trackers(
         target = f"{_MODULES}.{name}:{name.capitalize()}Tracker"
         environment = _environment(name, home / DATA, environ)
         specs.append(TrackerSpec(name, python, target, chosen, config, home / DATA, environment))
+    for other in sorted(wanted - set(TrackerName)):
+        found = find_extension(GROUP, other)
+        if found is None:
+            warnings.append(f"{other} does not track this job: its extension is not installed")
+            continue
+        own = _variables_of(other, environ)
+        here = Path(sys.executable)
+        specs.append(TrackerSpec(other, here, found.value, run, config, home / DATA, own))
     return TrackerSelection(specs, warnings)
 
 
@@ -114,6 +135,9 @@ def _environment(name: TrackerName, data: Path, environ: Mapping[str, str]) -> d
         TrackerName.SWANLAB: {"SWANLAB_LOGDIR": data / "swanlab"},
     }
     defaults = {variable: str(value) for variable, value in local[name].items()}
-    prefix = f"{name.upper()}_"
-    own = {variable: value for variable, value in environ.items() if variable.startswith(prefix)}
-    return {**defaults, **own}
+    return {**defaults, **_variables_of(name, environ)}
+
+
+def _variables_of(name: str, environ: Mapping[str, str]) -> dict[str, str]:
+    prefix = f"{name.upper().replace('-', '_')}_"
+    return {variable: value for variable, value in environ.items() if variable.startswith(prefix)}

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, JsonValue, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr
 from pydantic_settings import NoDecode
 
 from services.core.export_settings import ExportSettings
 from services.core.settings import Settings, split_commas
 from services.core.tool_settings import ToolSettings
-from services.core.tracking.selection import TrackerName
+from services.core.tracking.selection import known_tracker
 
 
 class WorkerSettings(Settings, ToolSettings, ExportSettings):
@@ -108,10 +108,12 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings):
         description="JSON object: options of fsspec's file systems for exports, by scheme, with "
         "their credentials.",
     )
-    trackers: Annotated[list[TrackerName], NoDecode, BeforeValidator(split_commas)] = Field(
+    trackers: Annotated[
+        list[Annotated[str, AfterValidator(known_tracker)]], NoDecode, BeforeValidator(split_commas)
+    ] = Field(
         default=[],
         description="Trackers of all jobs beside TensorBoard's files: wandb, trackio, mlflow, "
-        "swanlab, comma-separated.",
+        "swanlab and extensions, comma-separated.",
     )
     tracker_seconds: float = Field(
         default=30.0,

@@ -11,7 +11,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
-from services.contracts.rewards import CodeTestsReward, EvaluationGrader
+from services.contracts.rewards import CodeTestsReward, EvaluationGrader, ExtensionReward
 from services.core.process.reporter import NEEDS_DEVICE, Reporter
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.splits import by_subtask, subtask_of
@@ -19,11 +19,9 @@ from services.datasets.validate import FileValidation, validate
 from services.evaluator.evaluation.reuse import Reuse, decide, write_reuse
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFilesSpec
-from services.rewards.chemistry.rows import read_question as read_chemistry
 from services.rewards.code_tests import function_name, read_tests
-from services.rewards.function_calls.rows import read_question as read_functions
+from services.rewards.families import family_and_settings
 from services.rewards.interface import RewardFailed
-from services.rewards.panorama.rows import read_question as read_panorama
 from services.rollouts.chat.prompt_check import PromptCheck
 
 
@@ -83,12 +81,9 @@ def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationS
     """The sample as it is, with the tests or the question that its grader needs."""
     try:
         match grader:
-            case ChemistryGrader():
-                read_chemistry(sample.extra, grader)
-            case FunctionCallsGrader():
-                read_functions(sample.extra, grader)
-            case PanoramaGrader():
-                read_panorama(sample.extra, sample.gold, grader.task)
+            case ChemistryGrader() | FunctionCallsGrader() | PanoramaGrader() | ExtensionReward():
+                family, settings = family_and_settings(grader, "grader")
+                family.check_row(sample.extra, sample.gold, settings)
     except InvalidRequest as error:
         raise RowError(f"{error.param}: {error.message}") from None
     if isinstance(grader, CodeTestsReward):

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt
 
 from services.contracts.base import Number, Request
-from services.contracts.errors import InvalidRequest
 from services.contracts.indexes import IndexName
 from services.contracts.retrieval import MAX_TOPK
 from services.contracts.sandbox import Language
@@ -32,17 +31,12 @@ PUBLISHED = {
 """By the last module and the class of a dotted name, in any package."""
 
 
-def kind_of(class_name: str, param: str) -> ToolKind:
-    """The kind of a class name; raises `InvalidRequest` for an unknown one."""
+def kind_of(class_name: str) -> ToolKind | None:
+    """The kind of a class name; None for one that is none of ours."""
     try:
         return ToolKind(class_name)
     except ValueError:
-        pass
-    kind = PUBLISHED.get(".".join(class_name.split(".")[-2:]))
-    if kind is None:
-        known = ", ".join([*ToolKind, *PUBLISHED])
-        raise InvalidRequest(f"{class_name!r} is not a known tool; known are {known}", param=param)
-    return kind
+        return PUBLISHED.get(".".join(class_name.split(".")[-2:]))
 
 
 Slots = Annotated[StrictInt, Field(ge=1, le=4096)]

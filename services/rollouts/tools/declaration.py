@@ -20,6 +20,7 @@ from services.rollouts.tools.configuration import (
     ToolKind,
     kind_of,
 )
+from services.rollouts.tools.families import ToolFamily, find_family
 from services.rollouts.tools.schema import checked_schema
 
 CONFIGS: dict[ToolKind, type[ToolConfig]] = {
@@ -40,10 +41,10 @@ USED = {
 
 @dataclass(frozen=True)
 class Declaration:
-    """A valid declaration; ``param`` is its request field."""
+    """A valid declaration; ``param`` is its request field, ``kind`` one of ours or an extension."""
 
     config: ToolConfig
-    kind: ToolKind
+    kind: ToolKind | ToolFamily[Any]
     schema: JsonObject
     param: str
 
@@ -73,29 +74,33 @@ def declarations(tools: Sequence[Tool], param: str) -> list[Declaration]:
 
 
 def _declaration(tool: Tool, param: str) -> Declaration:
-    kind = kind_of(tool.class_name, f"{param}.class_name")
-    schema = tool.tool_schema if tool.tool_schema is not None else _OWN_SCHEMAS.get(kind)
+    name = tool.class_name
+    kind = kind_of(name) or find_family(name, f"{param}.class_name")
+    if isinstance(kind, ToolKind):
+        config, own_schema, used = CONFIGS[kind], _OWN_SCHEMAS.get(kind), USED.get(kind)
+    else:
+        config, own_schema, used = kind.config, kind.schema, None
+    schema = tool.tool_schema if tool.tool_schema is not None else own_schema
     if schema is None:
-        message = f"a tool of class {kind} must declare its arguments in tool_schema"
+        message = f"a tool of class {name} must declare its arguments in tool_schema"
         raise InvalidRequest(message, param=f"{param}.tool_schema")
     declaration = Declaration(
-        config=_config(kind, tool.config, f"{param}.config"),
+        config=_config(config, tool.config, f"{param}.config"),
         kind=kind,
         schema=checked_schema(schema, f"{param}.tool_schema"),
         param=param,
     )
-    used = USED.get(kind)
     if used is not None and used not in declaration.parameters.get("properties", {}):
         raise InvalidRequest(
-            f"the schema of a tool of class {kind} must declare the argument {used!r}",
+            f"the schema of a tool of class {name} must declare the argument {used!r}",
             param=f"{param}.tool_schema.function.parameters.properties",
         )
     return declaration
 
 
-def _config(kind: ToolKind, config: JsonObject, param: str) -> ToolConfig:
+def _config(model: type[ToolConfig], config: JsonObject, param: str) -> ToolConfig:
     try:
-        return CONFIGS[kind].model_validate(config)
+        return model.model_validate(config)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

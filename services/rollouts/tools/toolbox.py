@@ -33,6 +33,7 @@ from services.rollouts.tools.configuration import (
 )
 from services.rollouts.tools.declaration import Declaration, declarations
 from services.rollouts.tools.endpoints import plain_endpoint, sandbox_endpoint, search_endpoint
+from services.rollouts.tools.families import ToolFamily
 from services.rollouts.tools.retool import runnable
 from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
 from services.rollouts.tools.schema import argument_check
@@ -206,7 +207,7 @@ def _reply(
 def _check(declaration: Declaration) -> Callable[[JsonObject], None] | None:
     """Kinds with fixed arguments check them on use, unless their schema is strict."""
     strict = declaration.schema["function"].get("strict")
-    if strict or declaration.kind in {ToolKind.HTTP, ToolKind.CALLABLE}:
+    if strict or declaration.kind not in {ToolKind.SANDBOX, ToolKind.RETOOL, ToolKind.SEARCH}:
         return argument_check(declaration.parameters)
     return None
 
@@ -214,6 +215,9 @@ def _check(declaration: Declaration) -> Callable[[JsonObject], None] | None:
 async def _backend(
     declaration: Declaration, environment: OperatorEnvironment, stack: AsyncExitStack
 ) -> ToolBackend:
+    if isinstance(declaration.kind, ToolFamily):
+        opened = declaration.kind.open(declaration.config, environment)
+        return await stack.enter_async_context(opened)
     match declaration.config:
         case SandboxConfig() as config:
             sandbox = sandbox_service(sandbox_endpoint(config, environment), config)

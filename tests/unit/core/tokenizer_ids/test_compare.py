@@ -14,7 +14,6 @@ from services.core.tokenizer_ids.compare import (
     check_equal_ids,
     compare,
 )
-from services.core.tokenizer_ids.probes import PROBES
 from services.core.tokenizer_ids.words import check_same_words
 from tests.support.tokenizer_kinds import KINDS
 
@@ -82,10 +81,6 @@ def test_each_runtime_is_asked_once_for_the_same_files(
     check_equal_ids("tuned", folder, RUNTIMES, tmp_path / "home")
 
     assert asked == [each.python for each in RUNTIMES] * 2
-
-
-def test_the_probes_are_distinct_and_about_fifty() -> None:
-    assert 50 <= len(PROBES) == len(set(PROBES)) < 60
 
 
 def test_a_teacher_with_other_words_under_the_same_ids_is_refused(tmp_path: Path) -> None:

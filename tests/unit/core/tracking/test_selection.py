@@ -1,15 +1,18 @@
 """Which trackers a job has."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from services.core.db.engine import Database
 from services.core.jobs.job import NewJob
 from services.core.jobs.store import create_job
 from services.core.tracking.selection import TrackerName, TrackerSelection, select_trackers
 from tests.support.database import database, migrated
+from tests.support.extension import write_wheel
 from tests.support.stand_in_runtime import add_runtime
 
 __all__ = ["database", "migrated"]
@@ -26,7 +29,7 @@ def runtimes(tmp_path: Path) -> Path:
 def selected(
     database: Database,
     runtimes: Path,
-    *names: TrackerName,
+    *names: str,
     environ: dict[str, str] | None = None,
     **request: Any,
 ) -> TrackerSelection:
@@ -45,6 +48,24 @@ def test_every_job_has_tensorboard_files(database: Database, tmp_path: Path) -> 
 
     assert [spec.name for spec in selection.specs] == ["tensorboard"]
     assert selection.warnings == []
+
+
+def test_a_tracker_of_another_package_runs_in_the_core_environment(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selection = selected(database, tmp_path / "none", "lines")
+    assert selection.warnings == ["lines does not track this job: its extension is not installed"]
+
+    monkeypatch.syspath_prepend(str(write_wheel(tmp_path)))
+    with database.write() as session:
+        session.execute(text("DELETE FROM jobs"))
+    environ = {"LINES_KEY": "k", "TEMPER_X": "t"}
+    selection = selected(database, tmp_path / "none", "lines", environ=environ)
+
+    assert selection.warnings == []
+    found = selection.specs[1]
+    assert (found.name, found.target) == ("lines", "extension_example:LinesTracker")
+    assert (found.python, found.environment) == (Path(sys.executable), {"LINES_KEY": "k"})
 
 
 def test_a_tracker_is_shown_its_own_variables_alone(database: Database, runtimes: Path) -> None:
