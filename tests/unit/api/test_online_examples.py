@@ -61,10 +61,6 @@ def test_every_example_is_accepted_with_valid_prompts(
     assert json.loads((tmp_path / RESULT).read_text())["status"] == "succeeded"
 
 
-def test_every_method_has_an_example() -> None:
-    assert {path.stem for path in FILES} == {"distillation", "ppo", "retool", "search_r1"}
-
-
 def test_examples_that_say_dapo_have_each_of_its_techniques() -> None:
     """Yu et al. 2025, arXiv:2503.14476."""
     named = [

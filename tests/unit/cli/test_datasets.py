@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from temper.datasets.published import PUBLISHED_DATASETS
 from temper.datasets.rows import read_rows, write_rows
 from temper.datasets.sources import open_source
 from temper.submission.submission import SubmissionError
@@ -141,24 +140,6 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
         )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
-
-
-def test_every_published_name_exists() -> None:
-    assert {
-        "deepscaler",
-        "panorama",
-        "chemcot",
-        "financeiq",
-        "tableinstruct",
-        "bioprobench",
-        "panorama-par4pc",
-        "panorama-pi4pc",
-        "panorama-noc4pc",
-        "chemcot-mol_und",
-        "chemcot-mol_edit",
-        "chemcot-mol_opt",
-        "chemcot-rxn",
-    } == set(PUBLISHED_DATASETS)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ MAKEFILE = Path(__file__).resolve().parents[3] / "Makefile"
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "test-rest", "test-full", "test-long", "lint", "format", "lock"]
+    "target",
+    ["demo", "fast", "test", "test-rest", "test-full", "test-long", "lint", "format", "lock"],
 )
 def test_targets_expand_in_a_folder_with_a_space(tmp_path: Path, target: str) -> None:
     folder = tmp_path / "a folder"

@@ -18,10 +18,6 @@ def requirements(lock: Path) -> list[str]:
     return [line for line in lock.read_text().splitlines() if re.match(r"[A-Za-z0-9]", line)]
 
 
-def test_all_runtimes_of_the_services_are_declared() -> None:
-    assert {"training", "vllm", "sandbox"} <= set(NAMES)
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("accelerator", ["cpu", "cuda"])
 def test_a_lock_pins_every_package(name: str, accelerator: str) -> None:

@@ -16,14 +16,6 @@ DOCKERFILE = Path(catalog.__file__).parents[3] / "Dockerfile"
 ALL = pytest.mark.parametrize("language", LANGUAGES.values(), ids=lambda language: language.name)
 
 
-def test_every_sandbox_fusion_language_is_declared() -> None:
-    names = (
-        "python cpp nodejs go go_test java php csharp bash typescript sql rust cuda lua R perl "
-        "D_ut ruby scala julia pytest junit kotlin_script jest verilog python_gpu lean swift racket"
-    )
-    assert set(LANGUAGES) == set(names.split())
-
-
 @ALL
 def test_every_other_language_says_how_to_install_it(language: LanguageSpec) -> None:
     assert language.name in ("python", "pytest") or bool(language.debian) != bool(
