@@ -15,7 +15,7 @@ from services.contracts.evaluations import CreateEvaluation
 from services.contracts.graders import ChemistryGrader
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.openai_graders import LabelModelGrader, MultiGrader, ScoreModelGrader
-from services.contracts.rewards import EvaluationGrader, PairwiseJudgeReward
+from services.contracts.rewards import EvaluationGrader, ExtensionReward, PairwiseJudgeReward
 from services.core.artifacts import Artifacts
 from services.core.checksums import FILE as CHECKSUMS
 from services.core.db.tables import JobRow
@@ -147,8 +147,15 @@ def _refusal(
     samplings = [each.sampling for each in _asked(request)]
     if any(each.temperature > 0 and each.seed is None for each in samplings):
         return "without sampling.seed answers differ from run to run"
+    return _regrading(request, settings)
+
+
+def _regrading(request: CreateEvaluation, settings: WorkerSettings) -> str | None:
+    """Why equal answers may be graded otherwise than before."""
     if any(each.judge or _asks_a_judge(each.grader) for each in _asked(request)):
         return "its judge may change behind its URL"
+    if any(isinstance(each.grader, ExtensionReward) for each in _asked(request)):
+        return "its extension may grade otherwise"
     if settings.oracles and any(_asks_an_oracle(each.grader) for each in _asked(request)):
         return "the operator's oracles may change"
     return None

@@ -36,6 +36,7 @@ JUDGE = {
     "labels": ["good", "bad"],
     "passing_labels": ["good"],
 }
+EXTENSION = {"type": "extension", "name": "brevity"}
 ANY_JUDGE = {"type": "multi", "name": "all", "graders": {"a": JUDGE}, "calculate_output": "a"}
 
 
@@ -272,6 +273,7 @@ def test_a_copy_of_the_weights_is_the_same_model_and_an_adapter_is_another(
         ({"model": REMOTE}, "a remote model may change behind its URL"),
         ({"grader": JUDGE}, "its judge may change behind its URL"),
         ({"grader": ANY_JUDGE}, "its judge may change behind its URL"),
+        ({"grader": EXTENSION}, "its extension may grade otherwise"),
         (
             {"sampling": {"temperature": 0.5, "seed": None}},
             "without sampling.seed answers differ from run to run",
