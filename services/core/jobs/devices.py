@@ -46,6 +46,21 @@ class HostDevices:
         return [f"{REMOTE}{self.host}-{slot}" for slot in range(self.remote_slots)]
 
 
+@dataclass(frozen=True)
+class GpuUse:
+    """What a GPU does: the percentage of the last second in which it computed, and its memory in
+    use, in bytes."""
+
+    gpu: str
+    percent: int
+    used: int
+    total: int
+
+    def __str__(self) -> str:
+        memory = f"{self.used / 2**30:.1f} of {self.total / 2**30:.1f} GiB"
+        return f"{self.gpu} computes {self.percent} % of the time, {memory} in use"
+
+
 def visible_gpus() -> tuple[str, ...]:
     """UUIDs of the GPUs that this process may use, by NVML; none without an NVIDIA driver.
 
@@ -89,6 +104,31 @@ def gpu_memory(gpus: Collection[str]) -> tuple[int, ...]:
         return tuple(int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in handles)
     finally:
         pynvml.nvmlShutdown()
+
+
+def gpu_use(gpus: Collection[str]) -> tuple[GpuUse, ...]:
+    """The use of those of ``gpus`` that tell it; NVML cannot for parts of a GPU (MIG)."""
+    if not gpus:
+        return ()
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ()
+    try:
+        found = [_use(uuid) for uuid in gpus]
+    finally:
+        pynvml.nvmlShutdown()
+    return tuple(use for use in found if use is not None)
+
+
+def _use(uuid: str) -> GpuUse | None:
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        percent = int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    except pynvml.NVMLError:
+        return None
+    return GpuUse(uuid, percent, int(memory.used), int(memory.total))
 
 
 def _memory_share(uuid: str) -> float:

@@ -160,7 +160,9 @@ def _give_up_hung(
     place = "; ".join(stall.places)
     message = f"{stall.message}; it hangs in {place}" if place else stall.message
     cause = JobError(code=FailureCode.HUNG, message=message)
-    data = {"log_tail": child_exit.log_tail, "hangs_in": stall.places}
+    data: dict[str, Any] = {"log_tail": child_exit.log_tail, "hangs_in": stall.places}
+    if stall.gpus:
+        data["gpus"] = [str(use) for use in stall.gpus]
     give_up_claim(
         session, job, cause, retry_seconds=retry_seconds, data=data, max_losses=HUNG_ATTEMPTS
     )

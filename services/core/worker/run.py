@@ -80,7 +80,7 @@ class ClaimRun:
         tree = tree_name(claim.job.id, claim.job.epoch)
         is_validation = claim.stage is ClaimStage.VALIDATION
         self._progress = ProgressWatch(
-            job_dir, limits, reading_tree=tree if is_validation else None
+            job_dir, limits, reading_tree=tree if is_validation else None, gpus=claim.gpus
         )
         self._follower = ReportFollower(database, claim, job_dir, self._progress.note)
         self._notes = notes
@@ -246,7 +246,8 @@ class ClaimRun:
         silence = None if self._stall else self._progress.silent_for()
         if silence is not None:
             tree = tree_name(self._claim.job.id, self._claim.job.epoch)
-            self._stall = look_into(tree, self._dir, silence, self._progress.bound)
+            bound, gpus = self._progress.bound, self._claim.gpus
+            self._stall = look_into(tree, self._dir, silence, bound, gpus)
             logger.warning("job %s: %s", self._claim.job.id, self._stall.message)
 
     def _pause(self, launch: Launch) -> None:

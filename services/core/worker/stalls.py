@@ -1,5 +1,6 @@
 """Notices a child that makes no progress, and where it hangs."""
 
+import math
 import os
 import stat
 import time
@@ -8,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.core.jobs.devices import GpuUse, gpu_use
 from services.core.process.reporter import METRICS, REPORTS
 from services.core.process.stacks import ProcessStack, read_stacks
 from services.core.process.supervised import tree_processes
@@ -29,6 +31,10 @@ MAX_ENTRIES = 20_000
 PACE = 10.0
 """A child hangs when it is silent for this many times its longest silence."""
 SHOWN_PROCESSES = 8
+COMPUTING_PERCENT = 10
+"""A GPU computes from this share of the time on."""
+COMPUTING_SECONDS = 30.0
+"""A GPU that computed within this time still counts as computing: many pause between kernels."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,9 @@ class ProgressWatch:
     folder, such as rows, trajectories, weights, or the count of an engine's tokens. Reports that
     repeat a step are none: a child may repeat them while it hangs. Logs count until the first
     step, while a child imports and loads. A validation writes nothing until it ends: what the
-    processes of ``reading_tree`` read is progress too.
+    processes of ``reading_tree`` read is progress too. While one of ``gpus`` computes, a child may
+    be silent for as long as any may: a long step is no hang, but neither is computing progress,
+    since a collective whose partner is gone computes forever.
     """
 
     def __init__(
@@ -55,6 +63,7 @@ class ProgressWatch:
         limits: StallLimits,
         clock: Callable[[], float] = time.monotonic,
         reading_tree: str | None = None,
+        gpus: Sequence[str] = (),
     ) -> None:
         self._dir = job_dir
         self._limits = limits
@@ -62,6 +71,8 @@ class ProgressWatch:
         self._advanced_at = clock()
         self._scanned_at = clock()
         self._reading_tree = reading_tree
+        self._gpus = gpus
+        self._computed_at = -math.inf
         self._longest = 0.0
         self._steps: dict[type, object] = {}
         self._stepped = False
@@ -70,6 +81,8 @@ class ProgressWatch:
     @property
     def bound(self) -> float:
         """Seconds of silence after which the child counts as hung."""
+        if self._clock() - self._computed_at <= COMPUTING_SECONDS:
+            return self._limits.most
         return min(max(self._limits.least, PACE * self._longest), self._limits.most)
 
     def note(self, reports: Sequence[Report]) -> None:
@@ -97,6 +110,8 @@ class ProgressWatch:
         now = self._clock()
         if now - self._scanned_at >= min(SCAN_SECONDS, self._limits.least / 4):
             self._scanned_at = now
+            if any(use.percent >= COMPUTING_PERCENT for use in gpu_use(self._gpus)):
+                self._computed_at = now
             if (files := self._signature()) != self._files:
                 self._files = files
                 self._advance()
@@ -153,11 +168,12 @@ def _files(folder: Path, logs: bool) -> Iterator[os.stat_result]:
 
 @dataclass(frozen=True)
 class Stall:
-    """A child that hangs: for how long, and where."""
+    """A child that hangs: for how long, where, and what its GPUs do meanwhile."""
 
     seconds: float
     bound: float
     stacks: list[ProcessStack]
+    gpus: Sequence[GpuUse] = ()
 
     @property
     def message(self) -> str:
@@ -174,12 +190,15 @@ class Stall:
         return [f"{stack.pid} {stack.command[:80]}: {stack.place}" for stack in placed]
 
 
-def look_into(tree: str, job_dir: Path, seconds: float, bound: float) -> Stall:
-    """Collect the stacks of a child that hangs, and append them to its log."""
-    stacks = read_stacks(tree, job_dir / STACKS)
-    stall = Stall(seconds, bound, stacks)
+def look_into(
+    tree: str, job_dir: Path, seconds: float, bound: float, gpus: Sequence[str] = ()
+) -> Stall:
+    """Collect the stacks of a child that hangs and the use of its GPUs; append them to its log."""
+    uses = gpu_use(gpus)
+    stall = Stall(seconds, bound, read_stacks(tree, job_dir / STACKS), uses)
     parts = [f"[{stall.message}; the stacks of its processes follow]"]
-    parts += [f"[process {stack.pid}: {stack.command}]\n{stack.text}" for stack in stacks]
+    parts += [f"[{use}]" for use in uses]
+    parts += [f"[process {stack.pid}: {stack.command}]\n{stack.text}" for stack in stall.stacks]
     descriptor = os.open(
         job_dir / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600
     )

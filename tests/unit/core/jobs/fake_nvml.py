@@ -11,11 +11,13 @@ GIB = 1 << 30
 
 @dataclass
 class FakeNvml:
-    """Cards by UUID, each with (used, total) bytes; counts how often it is open."""
+    """Cards by UUID, each with (used, total) bytes; counts how often it is open. ``percent`` is the
+    utilization of those that tell it."""
 
     cards: dict[str, tuple[int, int]]
     open: int = 0
     missing: bool = False
+    percent: dict[str, int] = field(default_factory=dict)
     handles: list[str] = field(default_factory=list)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +30,7 @@ class FakeNvml:
             "nvmlDeviceGetHandleByUUID": lambda uuid: uuid,
             "nvmlDeviceGetUUID": lambda handle: handle,
             "nvmlDeviceGetMemoryInfo": self._memory,
+            "nvmlDeviceGetUtilizationRates": self._utilization,
         }
         for name, function in functions.items():
             monkeypatch.setattr(pynvml, name, function)
@@ -43,3 +46,8 @@ class FakeNvml:
     def _memory(self, handle: str) -> SimpleNamespace:
         used, total = self.cards[handle]
         return SimpleNamespace(used=used, total=total)
+
+    def _utilization(self, handle: str) -> SimpleNamespace:
+        if handle not in self.percent:
+            raise pynvml.NVMLError_NotSupported
+        return SimpleNamespace(gpu=self.percent[handle])

@@ -2,7 +2,13 @@
 
 import pytest
 
-from services.core.jobs.devices import HostDevices, gpu_memory, occupied_gpus, visible_gpus
+from services.core.jobs.devices import (
+    HostDevices,
+    gpu_memory,
+    gpu_use,
+    occupied_gpus,
+    visible_gpus,
+)
 from tests.unit.core.jobs.fake_nvml import GIB, FakeNvml
 
 CARDS = {"GPU-a": (0, 80 * GIB), "GPU-b": (0, 80 * GIB), "GPU-c": (0, 24 * GIB)}
@@ -47,6 +53,18 @@ def test_gpu_occupancy_is_relative_to_its_memory(monkeypatch: pytest.MonkeyPatch
 
     assert occupied_gpus(["large", "small"]) == {"small"}
     assert nvml.open == 0
+
+
+def test_the_use_of_gpus_is_told_by_those_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml(CARDS, percent={"GPU-a": 97})
+    nvml.install(monkeypatch)
+
+    (use,) = gpu_use(["GPU-a", "GPU-b"])
+    assert (use.gpu, use.percent, use.total) == ("GPU-a", 97, 80 * GIB)
+    assert nvml.open == 0
+
+    FakeNvml({}, missing=True).install(monkeypatch)
+    assert gpu_use(["GPU-a"]) == ()
 
 
 def test_the_memory_of_each_gpu_is_its_total(monkeypatch: pytest.MonkeyPatch) -> None:

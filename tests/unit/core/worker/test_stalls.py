@@ -19,7 +19,8 @@ from services.core.worker.handler import Launch
 from services.core.worker.reports import MetricsReport, PhaseReport, ProgressReport
 from services.core.worker.run import ClaimRun
 from services.core.worker.settings import WorkerSettings
-from services.core.worker.stalls import ProgressWatch, StallLimits
+from services.core.worker.stalls import ProgressWatch, StallLimits, look_into
+from tests.unit.core.jobs.fake_nvml import GIB, FakeNvml
 from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
 
 LIMITS = StallLimits(least=1800.0, most=7200.0)
@@ -125,6 +126,39 @@ def test_a_log_is_progress_only_until_the_first_step(
     assert watch.silent_for() is not None
 
 
+def test_a_child_whose_gpu_computes_hangs_only_at_the_longest_bound(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = FakeNvml({"GPU-a": (GIB, 80 * GIB)}, percent={"GPU-a": 100})
+    nvml.install(monkeypatch)
+    watch = ProgressWatch(tmp_path, LIMITS, clock, gpus=["GPU-a"])
+    watch.note([step(1)])
+    while clock.now < 7200.0:
+        clock.now += 10.0
+        assert watch.silent_for() is None, clock.now
+
+    clock.now += 10.0
+    assert watch.silent_for() == 7210.0
+
+
+def test_a_child_whose_gpu_ends_to_compute_is_noticed_within_a_minute(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = FakeNvml({"GPU-a": (GIB, 80 * GIB)}, percent={"GPU-a": 100})
+    nvml.install(monkeypatch)
+    watch = ProgressWatch(tmp_path, LIMITS, clock, gpus=["GPU-a"])
+    watch.note([step(1)])
+    while clock.now < 2000.0:
+        clock.now += 10.0
+        assert watch.silent_for() is None
+    nvml.percent["GPU-a"] = 0
+    while (silence := watch.silent_for()) is None:
+        clock.now += 10.0
+
+    assert 2000.0 < silence <= 2060.0
+    assert watch.bound == LIMITS.least
+
+
 # Each child hangs where real ones did; a thread repeats reports and log lines meanwhile.
 START = """
 import json, os, pathlib, subprocess, sys, threading, time
@@ -210,6 +244,18 @@ def test_a_child_that_hangs_is_stopped_and_tried_again_with_its_place(
     assert event.data is not None
     assert any(PLACES[where] in place for place in event.data["hangs_in"]), event.data["hangs_in"]
     assert PLACES[where].partition(":")[0] in (tmp_path / "job" / "log.txt").read_text()
+
+
+def test_the_report_of_a_hang_has_the_use_of_the_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeNvml({"GPU-a": (GIB, 80 * GIB)}, percent={"GPU-a": 3}).install(monkeypatch)
+
+    stall = look_into("no-tree", tmp_path, 1900.0, 1800.0, ["GPU-a"])
+
+    told = "GPU-a computes 3 % of the time, 1.0 of 80.0 GiB in use"
+    assert [str(use) for use in stall.gpus] == [told]
+    assert f"[{told}]" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_child_that_hangs_twice_without_progress_fails_its_job(
