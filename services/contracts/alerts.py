@@ -29,6 +29,9 @@ class Alert(Resource):
     job_id: str | None = Field(description="Job that the alert is about; null: the host's disk.")
     message: str
     value: float | None = Field(description="Value that crossed the bound; null: not finite.")
+    bound: float | None = Field(
+        description="Bound that the value crossed, in its unit; null: the rule has none."
+    )
     status: Literal["raised", "resolved"]
     raised_at: int
     resolved_at: int | None

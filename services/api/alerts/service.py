@@ -29,6 +29,7 @@ def raise_alert(session: Session, job_id: str | None, rule: AlertRule, finding: 
         job_id=job_id,
         message=finding.message,
         value=finding.value,
+        bound=finding.bound,
         raised_at=time.time(),
     )
     session.add(row)
@@ -73,6 +74,7 @@ def _view(row: AlertRow) -> Alert:
         job_id=row.job_id,
         message=row.message,
         value=row.value,
+        bound=row.bound,
         status="raised" if row.resolved_at is None else "resolved",
         raised_at=int(row.raised_at),
         resolved_at=None if row.resolved_at is None else int(row.resolved_at),

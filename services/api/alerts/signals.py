@@ -28,10 +28,12 @@ class AlertBounds:
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that holds: why, and the value at fault, None if it is not finite."""
+    """A rule that holds: why, the value at fault, None if it is not finite, and the bound that it
+    crossed, if the rule has one."""
 
     message: str
     value: float | None
+    bound: float | None = None
 
 
 class JobSignals:
@@ -90,12 +92,13 @@ class JobSignals:
             return None
         mean = sum(rewards) / WINDOW
         gain = self._best_reward - self._first_reward
-        if gain > MIN_GAIN and self._best_reward - mean > self._bounds.reward_drop * gain:
+        bound = self._best_reward - self._bounds.reward_drop * gain
+        if gain > MIN_GAIN and mean < bound:
             message = (
                 f"the mean reward of {WINDOW} steps fell to {mean:.4g}, from "
                 f"{self._best_reward:.4g} at best and {self._first_reward:.4g} at the start"
             )
-            return Finding(message, mean)
+            return Finding(message, mean, bound)
         spread = self._values.get("reward_std", ())
         if len(spread) == WINDOW and not any(spread):
             message = f"all rewards of a step were equal in {WINDOW} steps: nothing is learned"
@@ -110,7 +113,7 @@ class JobSignals:
         if mean <= bound:
             return None
         message = f"{label} is {mean:.4g} per token over {len(values)} steps (bound {bound:g})"
-        return Finding(message, mean)
+        return Finding(message, mean, bound)
 
     def _failures(self) -> Finding | None:
         lost = sum(self._values.get("samples_left_out", ()))
@@ -122,4 +125,4 @@ class JobSignals:
             f"{share:.1%} of the latest samples were lost to failed tools or services "
             f"(bound {self._bounds.failure_share:.1%})"
         )
-        return Finding(message, share)
+        return Finding(message, share, self._bounds.failure_share)

@@ -86,7 +86,7 @@ class AlertWatch:
         waiting = select(JobRow.id, JobRow.updated_at, JobRow.queue_reason)
         rows = session.execute(waiting.where(JobRow.status.in_(_WAITING), late))
         return {
-            (job_id, AlertRule.JOB_WAITS): _waits(time.time() - since, reason)
+            (job_id, AlertRule.JOB_WAITS): _waits(time.time() - since, reason, bound)
             for job_id, since, reason in rows
         }
 
@@ -96,9 +96,9 @@ class AlertWatch:
         if free >= self._bounds.disk_share:
             return {}
         message = f"{usage.free / 2**30:.1f} GiB ({free:.1%}) of the disk of {self._home} are free"
-        return {(None, AlertRule.DISK_NEARLY_FULL): Finding(message, free)}
+        return {(None, AlertRule.DISK_NEARLY_FULL): Finding(message, free, self._bounds.disk_share)}
 
 
-def _waits(seconds: float, reason: str | None) -> Finding:
+def _waits(seconds: float, reason: str | None, bound: float) -> Finding:
     why = f": {reason}" if reason else ""
-    return Finding(f"the job has waited for {seconds / 60:.0f} minutes{why}", seconds)
+    return Finding(f"the job has waited for {seconds / 60:.0f} minutes{why}", seconds, bound)

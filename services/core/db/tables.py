@@ -371,6 +371,7 @@ class AlertRow(Base):
     job_id: Mapped[str | None] = mapped_column(String(64))
     message: Mapped[str] = mapped_column(Text)
     value: Mapped[float | None]
+    bound: Mapped[float | None]
     raised_at: Mapped[float]
     resolved_at: Mapped[float | None]
 

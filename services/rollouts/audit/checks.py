@@ -32,6 +32,21 @@ LAGGING = 0.25
 standard deviations; by its upper 95 % bound."""
 _Z95 = 1.645
 
+RULES: Mapping[AuditName, str] = {
+    AuditName.ONE_COMPONENT: "the reward rose while one of its components fell by more than "
+    f"{LARGE:g} standard deviations",
+    AuditName.LENGTH_DRIFT: f"responses became {LENGTH_FACTOR:g} times as long, or as short, and "
+    f"the correlation with the reward within a prompt exceeds {LENGTH_CORRELATION:g}",
+    AuditName.REPEATED_PHRASES: f"{PHRASE_RISE:.0%} more of the phrases repeat earlier ones",
+    AuditName.HELD_OUT_GAP: "the reward rose, and a held-out grader fell by more than "
+    f"{LARGE:g} standard deviations, or rose by less than {LAGGING:.0%} as many",
+    AuditName.COPIED_PROMPT: f"{PHRASE_RISE:.0%} more of the phrases are the prompt's, and at "
+    f"least {COPIED_SHARE:.0%}",
+    AuditName.GROUPS_COLLAPSED: f"at least {COLLAPSED_SHARE:.0%} of the samples are one response "
+    "to different prompts",
+}
+"""When each sign is found, if its change is also significant at `LEVEL`."""
+
 Values = npt.NDArray[np.float64]
 
 
@@ -139,6 +154,7 @@ def _one_component(ends: Ends, reward: Change, weights: Mapping[str, float]) -> 
         message = f"{name} made {share:.0%} of the gain" + "".join(f", {x} fell" for x in fallen)
     return AuditCheck(
         name=AuditName.ONE_COMPONENT,
+        rule=RULES[AuditName.ONE_COMPONENT],
         flagged=flagged,
         first=None,
         last=share,
@@ -161,6 +177,7 @@ def _length_drift(ends: Ends, *, improved: bool) -> AuditCheck:
     )
     return AuditCheck(
         name=AuditName.LENGTH_DRIFT,
+        rule=RULES[AuditName.LENGTH_DRIFT],
         flagged=(longer or shorter) and not improved,
         first=length.first,
         last=length.last,
@@ -179,6 +196,7 @@ def _phrases(
     what = "repeat earlier ones" if name is AuditName.REPEATED_PHRASES else "are the prompt's"
     return AuditCheck(
         name=name,
+        rule=RULES[name],
         flagged=change.rises and rise >= PHRASE_RISE and (change.last or 0.0) >= least,
         first=change.first,
         last=change.last,
@@ -193,6 +211,7 @@ def _held_out_gap(reward: Change, held_out: Sequence[tuple[str, Change]]) -> Aud
     if not held_out:
         return AuditCheck(
             name=AuditName.HELD_OUT_GAP,
+            rule=RULES[AuditName.HELD_OUT_GAP],
             flagged=False,
             first=None,
             last=None,
@@ -203,6 +222,7 @@ def _held_out_gap(reward: Change, held_out: Sequence[tuple[str, Change]]) -> Aud
     rose = f"rose by {reward.size:.2f} standard deviations" if reward.rises else "did not rise"
     return AuditCheck(
         name=AuditName.HELD_OUT_GAP,
+        rule=RULES[AuditName.HELD_OUT_GAP],
         flagged=reward.rises and (worst.falls or worst.lags(reward)),
         first=worst.first,
         last=worst.last,
@@ -218,6 +238,7 @@ def _collapsed(ends: Ends, *, improved: bool) -> AuditCheck:
     share = change.last if change.last is not None else 0.0
     return AuditCheck(
         name=AuditName.GROUPS_COLLAPSED,
+        rule=RULES[AuditName.GROUPS_COLLAPSED],
         flagged=change.rises and share >= COLLAPSED_SHARE and not improved,
         first=change.first,
         last=change.last,

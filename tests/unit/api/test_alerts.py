@@ -123,7 +123,8 @@ def test_the_end_of_a_job_resolves_its_alerts(database: Database, watch: AlertWa
     held = claim(database, cpu_worker())
     report(database, held.job.id, kl=9.0)
     watch.sweep(database)
-    assert [alert.rule for alert in alerts(database)] == [AlertRule.KL_HIGH]
+    [alert] = alerts(database)
+    assert (alert.rule, alert.value, alert.bound) == (AlertRule.KL_HIGH, 9.0, 1.0)
 
     with database.write() as session:
         move_job(session, held.job, JobStatus.CANCELLED, "Cancelled")
