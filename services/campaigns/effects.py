@@ -18,6 +18,7 @@ from services.contracts.base import JsonObject
 from services.contracts.campaign_llms import LlmRole
 from services.contracts.campaign_loops import ROLE_OF_STEP, StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
+from services.core.jobs.attempts import run_times
 from services.core.jobs.campaign_steps import PROBLEM, REWOUND
 from services.core.jobs.events import storable
 from services.inference.chat_answers import TokenUsage
@@ -112,7 +113,8 @@ def tokens_used(session: Session, campaign_id: str) -> dict[LlmRole, TokenUsage]
 
 @dataclass(frozen=True)
 class JobTime:
-    """Total run time of jobs, and the same times their GPUs, in seconds."""
+    """Total run time of jobs, without pauses and waits, and the same times their GPUs, in
+    seconds."""
 
     seconds: float
     gpu_seconds: float
@@ -122,7 +124,7 @@ def time_of_jobs(session: Session, campaign_id: str, place: Place | None = None)
     """The time of the jobs of a campaign, or of one step, including running jobs. A job that names
     no number of GPUs counts as one."""
     query = (
-        select(JobRow.gpus, JobRow.started_at, JobRow.finished_at)
+        select(JobRow.id, JobRow.gpus, JobRow.started_at, JobRow.finished_at)
         .join(CampaignEffectRow, CampaignEffectRow.job_id == JobRow.id)
         .where(CampaignEffectRow.campaign_id == campaign_id)
     )
@@ -132,10 +134,7 @@ def time_of_jobs(session: Session, campaign_id: str, place: Place | None = None)
             CampaignEffectRow.step == place.step.value,
             CampaignEffectRow.key.not_like(f"{REWOUND}%"),
         )
-    now = time.time()
-    ran = [
-        (max(0.0, (finished or now) - started), 1 if gpus is None else max(0, gpus))
-        for gpus, started, finished in session.execute(query)
-        if started is not None
-    ]
-    return JobTime(sum(seconds for seconds, _ in ran), sum(seconds * gpus for seconds, gpus in ran))
+    rows = session.execute(query).all()
+    ran = run_times(session, {job: (started, finished) for job, _, started, finished in rows})
+    times = [(ran[job], 1 if gpus is None else max(0, gpus)) for job, gpus, _, _ in rows]
+    return JobTime(sum(each for each, _ in times), sum(each * gpus for each, gpus in times))

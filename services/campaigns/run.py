@@ -38,6 +38,7 @@ from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
+from services.core.jobs.attempts import run_times
 from services.core.jobs.campaign_scripts import scripts_usage
 from services.core.jobs.campaign_steps import request_key
 from services.core.jobs.claims import Claim, check_claim
@@ -280,11 +281,15 @@ class CampaignRun:
             job = get_job(session, job_id)
         if not job.status.is_final:
             self._check_budget()
-            ran = 0.0 if job.started_at is None else time.time() - job.started_at
-            if run_seconds is not None and ran >= run_seconds:
+            if run_seconds is not None and self.seconds_of(job) >= run_seconds:
                 self._cancel(job_id)
             raise Waiting(f"waiting for {job_id}", job_id)
         return job
+
+    def seconds_of(self, job: Job) -> float:
+        """How long a job has run, without pauses and waits."""
+        with self.database.read() as session:
+            return run_times(session, {job.id: (job.started_at, job.finished_at)})[job.id]
 
     def time_of_jobs(self) -> JobTime:
         """The run time of the jobs that the current step has created."""

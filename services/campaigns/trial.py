@@ -43,8 +43,7 @@ def try_training(
     if job.status is JobStatus.SUCCEEDED:
         _delete(run, f"{name}.model", f"/v1/models/{quote(trained_model(job), safe='')}")
     _delete(run, f"{name}.file", f"/v1/files/{file}")
-    ran = (job.finished_at or 0.0) - (job.started_at or job.finished_at or 0.0)
-    if job.status is JobStatus.CANCELLED and ran >= seconds:
+    if job.status is JobStatus.CANCELLED and run.seconds_of(job) >= seconds:
         message = f"a training of a few steps on the debug rows took more than {seconds:g} s"
         raise StepFailed(Failure.CONFIG, message)
     try:

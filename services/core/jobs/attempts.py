@@ -50,6 +50,24 @@ def run_seconds(session: Session, job_ids: Collection[str]) -> Mapping[str, floa
     return {job_id: max(0.0, float(seconds)) for job_id, seconds in rows}
 
 
+def run_times(
+    session: Session, spans: Mapping[str, tuple[float | None, float | None]]
+) -> Mapping[str, float]:
+    """`run_seconds` of jobs, given with their start and end; those without attempts count from
+    one to the other."""
+    known = run_seconds(session, spans)
+    return {
+        job_id: known.get(job_id, _span(started, finished))
+        for job_id, (started, finished) in spans.items()
+    }
+
+
+def _span(started: float | None, finished: float | None) -> float:
+    if started is None:
+        return 0.0
+    return max(0.0, (time.time() if finished is None else finished) - started)
+
+
 def list_attempts(
     session: Session, job_id: str, before: int | None, limit: int
 ) -> tuple[list[AttemptRow], bool]:

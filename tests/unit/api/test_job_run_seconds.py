@@ -9,7 +9,7 @@ from sqlalchemy import update
 from services.core.db.engine import Database
 from services.core.db.tables import AttemptRow
 from services.core.ids import new_id
-from services.core.jobs.attempts import begin_attempt, run_seconds
+from services.core.jobs.attempts import begin_attempt, run_seconds, run_times
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.store import create_job
 
@@ -42,6 +42,11 @@ def test_pauses_do_not_count(
             times = {"started_at": now - ago, "ended_at": ended}
             session.execute(update(AttemptRow).where(*own).values(**times))
         found = run_seconds(session, [job.id, "ftjob-0"])
+        times = run_times(session, {job.id: (now - 3600, now), "ftjob-0": (None, None)})
 
+    assert times == {
+        job.id: pytest.approx(3600 if seconds is None else seconds, abs=5),
+        "ftjob-0": 0.0,
+    }
     expected = {} if seconds is None else {job.id: pytest.approx(seconds, abs=5)}
     assert found == expected

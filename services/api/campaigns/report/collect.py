@@ -23,6 +23,7 @@ from services.contracts.campaign_reports import (
 )
 from services.contracts.campaigns import CreateCampaign
 from services.core.db.tables import CampaignEffectRow, JobRow
+from services.core.jobs.attempts import run_times
 from services.core.jobs.campaign_scripts import ScriptUsage, scripts_usage
 from services.core.jobs.campaign_steps import CACHED, TRAINING
 from services.core.jobs.job import Job
@@ -172,8 +173,9 @@ def _cost(
     scripts = scripts_usage(session, job.id)
     priced = [llm.price is not None for llm in request.llms]
     hours: dict[str, float] = defaultdict(float)
+    ran = run_times(session, {row.id: (row.started_at, row.finished_at) for row in rows})
     for row in rows:
-        hours[row.kind] += _hours(row.started_at, row.finished_at)
+        hours[row.kind] += ran[row.id] / HOUR_SECONDS
     return CampaignCost(
         llm_calls=sum(each.calls for each in used) + scripts.calls,
         prompt_tokens=sum(each.prompt_tokens for each in used) + scripts.prompt_tokens,
@@ -184,7 +186,7 @@ def _cost(
         hours=_hours(job.started_at, job.finished_at),
         jobs=Counter(row.kind for row in rows),
         job_hours=hours,
-        gpu_hours=sum(_hours(row.started_at, row.finished_at) * (row.gpus or 0) for row in rows),
+        gpu_hours=sum(ran[row.id] / HOUR_SECONDS * (row.gpus or 0) for row in rows),
     )
 
 
