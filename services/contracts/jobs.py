@@ -75,6 +75,15 @@ class JobState(Resource):
     metadata: dict[str, str] | None = None
 
 
+class JobAhead(Resource):
+    """A running job that another one waits for."""
+
+    id: str
+    eta_seconds: float | None = Field(
+        description="Seconds until it should end; null while that is not known."
+    )
+
+
 class Job(JobState):
     """A job of any kind, as /v1/jobs lists it."""
 
@@ -85,6 +94,11 @@ class Job(JobState):
         default=None,
         description="How long its attempts have lasted together, without pauses and waits; null "
         "before the first, and of campaigns, which have none.",
+    )
+    ahead: JobAhead | None = Field(
+        default=None,
+        description="Running job that should be the first to return a device of the kind that the "
+        "job waits for; null unless it waits for one.",
     )
     notes: int = Field(default=0, description="Notes about the job and its trajectories.")
 

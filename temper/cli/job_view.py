@@ -64,7 +64,16 @@ def reason(job: JobState) -> str:
         return job.error.message
     if job.status.is_final:
         return ""
-    return job.queue_reason or job.phase or ""
+    return f"{job.queue_reason or job.phase or ''}{_ahead(job)}"
+
+
+def _ahead(job: JobState) -> str:
+    """The job that should be the first to return what a job waits for, and when."""
+    if not isinstance(job, Job) or job.ahead is None:
+        return ""
+    eta = job.ahead.eta_seconds
+    when = "" if eta is None else f", {duration(eta)} left"
+    return f"; held by {job.ahead.id}{when}"
 
 
 def took(job: JobState) -> str:
@@ -89,17 +98,19 @@ def job_row(job: Job) -> tuple[str | Text, ...]:
 JOB_COLUMNS = ("ID", "KIND", "STATUS", "PROGRESS", "TOOK", "CREATED", "WHY")
 
 
-def job_fields(job: JobState) -> dict[str, str | None]:
-    """Return a job's fields for display."""
+def job_fields(job: JobState, listed: Job | None = None) -> dict[str, str | None]:
+    """Return a job's fields for display; ``listed``, the same job as the list of all kinds has it,
+    adds what only that knows."""
+    known = listed or job
     shared: dict[str, str | None] = {
         "id": job.id,
         "status": status_text(job).plain,
-        "why": reason(job) if job.error is None else None,
+        "why": reason(known) if job.error is None else None,
         "error": f"{job.error.message} ({job.error.code})" if job.error else None,
         "hint": job.error.hint if job.error else None,
         "progress": progress_text(job.progress) or None,
         "created": age(job.created_at),
-        "took": took(job) or None,
+        "took": took(known) or None,
         "attempts": str(job.attempt) if job.attempt > 1 else None,
     }
     labels = " ".join(f"{key}={value}" for key, value in (job.metadata or {}).items())

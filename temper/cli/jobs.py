@@ -15,7 +15,7 @@ from temper.cli.output import JsonOption, Output
 from temper.cli.services import local_services, note_disturbed
 
 if TYPE_CHECKING:
-    from services.contracts.jobs import JobState
+    from services.contracts.jobs import Job, JobState
 
 JobId = Annotated[str, typer.Argument(metavar="ID")]
 KindFilter = Annotated[JobKind | None, typer.Option(help="Only jobs of this kind.")]
@@ -83,7 +83,7 @@ def show(job_id: JobId, as_json: JsonOption = False) -> None:
     with connect() as client:
         listed = client.jobs.get(job_id)
         job = client.detailed(listed)
-    print_job(out, job)
+    print_job(out, job, listed)
     if not as_json:
         path = KINDS[listed.kind].path if listed.kind in KINDS else client.jobs.path
         out.note(f"events:  temper logs {job_id}", "dim")
@@ -173,16 +173,16 @@ def wait(job_id: JobId, timeout: TimeLimit = None, as_json: JsonOption = False) 
     out = Output(as_json)
     with connect() as client:
         done = client.jobs.wait(job_id, timeout=timeout)
-        print_job(out, client.detailed(done))
+        print_job(out, client.detailed(done), done)
     raise typer.Exit(of_job(done.status))
 
 
-def print_job(out: Output, job: JobState) -> None:
-    """Print a job."""
+def print_job(out: Output, job: JobState, listed: Job | None = None) -> None:
+    """Print a job; see `job_fields`."""
     if out.as_json:
         out.document(job)
     else:
-        out.fields(job_fields(job))
+        out.fields(job_fields(job, listed))
 
 
 def parse_metadata(given: list[str] | None) -> dict[str, str]:

@@ -1,8 +1,10 @@
 """/v1/jobs, for jobs of every kind, and /v1/workers."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from sqlalchemy.orm import Session
 
 from services.api.context import Gateway
 from services.api.jobs.kind_routes import KindRoutes
@@ -13,7 +15,9 @@ from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
 from services.contracts.jobs import Job, JobKind, JobStatus, SubmittedRequest, Worker
 from services.contracts.kinds import kind_of
+from services.core.jobs.ahead import first_holders
 from services.core.jobs.attempts import run_seconds
+from services.core.jobs.job import Job as JobRecord
 from services.core.jobs.store import JobFilter, get_job, list_jobs
 from services.core.jobs.workers import live_workers
 from services.core.web.auth import Principal
@@ -67,9 +71,7 @@ def list_all(
     where = JobFilter(kind, status, metadata, file, text)
     with gateway.database.read() as session:
         jobs, has_more = list_jobs(session, where, after, limit)
-        ids = [job.id for job in jobs]
-        notes, seconds = count_job_notes(session, ids), run_seconds(session, ids)
-    views = [job_view(job, notes.get(job.id, 0), seconds.get(job.id)) for job in jobs]
+        views = _views(session, jobs)
     return page_of(views, has_more)
 
 
@@ -77,9 +79,16 @@ def list_all(
 def get(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Show one job."""
     with gateway.database.read() as session:
-        job = get_job(session, job_id)
-        notes, seconds = count_job_notes(session, [job_id]), run_seconds(session, [job_id])
-    return job_view(job, notes.get(job_id, 0), seconds.get(job_id))
+        return _views(session, [get_job(session, job_id)])[0]
+
+
+def _views(session: Session, jobs: Sequence[JobRecord]) -> list[Job]:
+    ids = [job.id for job in jobs]
+    notes, seconds = count_job_notes(session, ids), run_seconds(session, ids)
+    ahead = first_holders(session, jobs)
+    return [
+        job_view(job, notes.get(job.id, 0), seconds.get(job.id), ahead.get(job.id)) for job in jobs
+    ]
 
 
 @router.get(

@@ -3,8 +3,10 @@
 from typing import TypedDict
 
 from services.contracts.jobs import Job as JobView
-from services.contracts.jobs import JobError, JobStatus, Progress
+from services.contracts.jobs import JobAhead, JobError, JobStatus, Progress
+from services.core.jobs.ahead import Holder
 from services.core.jobs.job import Job
+from services.core.jobs.shown_status import shown_status
 
 
 class StateFields(TypedDict):
@@ -33,7 +35,7 @@ def state_fields(job: Job) -> StateFields:
         created_at=int(job.created_at),
         started_at=_seconds(job.started_at),
         finished_at=_seconds(job.finished_at),
-        status=job.status,
+        status=shown_status(job),
         phase=job.phase,
         progress=_progress(job),
         attempt=job.attempt,
@@ -46,12 +48,16 @@ def state_fields(job: Job) -> StateFields:
     )
 
 
-def job_view(job: Job, notes: int = 0, seconds: float | None = None) -> JobView:
-    """A job as /v1/jobs shows it; ``seconds`` is the total of its attempts."""
+def job_view(
+    job: Job, notes: int = 0, seconds: float | None = None, ahead: Holder | None = None
+) -> JobView:
+    """A job as /v1/jobs shows it; ``seconds`` is the total of its attempts, and ``ahead`` the job
+    that it waits for."""
     return JobView(
         kind=job.kind,
         priority=job.priority,
         run_seconds=None if seconds is None else round(seconds, 1),
+        ahead=JobAhead(id=ahead.job_id, eta_seconds=ahead.eta_seconds) if ahead else None,
         notes=notes,
         **state_fields(job),
     )

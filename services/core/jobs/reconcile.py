@@ -13,6 +13,7 @@ from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, WorkerRow
 from services.core.jobs.devices import named_devices, release_devices
 from services.core.jobs.job import NO_DEVICE, Job, LeaseLost, job_from_row
 from services.core.jobs.queues import add_wake_up
+from services.core.jobs.shown_status import ITS_TURN
 from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.jobs.workers import live_workers
 from services.core.process.supervised import tree_name
@@ -20,7 +21,7 @@ from services.core.process.supervised import tree_name
 MAX_LOSSES = 3
 """The job fails after this many lost attempts without progress in between."""
 
-ITS_TURN = "waiting for its turn"
+START_WORKERS = ": temper up starts the workers"
 
 KILL_SECONDS = 2.0
 """Upper bound of the time that killing takes after the grace period."""
@@ -198,7 +199,7 @@ def explain_waiting(session: Session) -> None:
         elif any(validation_queue in worker.queues for worker in workers):
             wanted = kept
         else:
-            wanted = f"no {queue} worker is running to check its files"
+            wanted = f"no {queue} worker is running to check its files{START_WORKERS}"
         if wanted != known:
             session.execute(
                 update(JobRow)
@@ -214,14 +215,14 @@ def _missing(
     serving: Sequence[WorkerRow],
 ) -> str | None:
     if not serving:
-        return f"no {queue} worker is running"
+        return f"no {queue} worker is running{START_WORKERS}"
     if gpus == NO_DEVICE:
         return None  # devices that it names are those of the jobs it will create
     if devices and all(named_devices(devices, worker.gpus) is None for worker in serving):
         named = ", ".join(map(str, devices))
-        return f"no running {queue} worker has the GPUs {named}"
+        return f"no running {queue} worker has the GPUs {named}; leave devices out to take any"
     if gpus is not None and gpus > 0 and all(len(worker.gpus) < gpus for worker in serving):
-        return f"no running {queue} worker has {gpus} GPUs"
+        return f"no running {queue} worker has {gpus} GPUs; ask for fewer, or add a host"
     if gpus == 0 and not any(worker.cpu_slots for worker in serving):
-        return f"no running {queue} worker has a CPU slot"
+        return f"no running {queue} worker has a CPU slot; set TEMPER_CPU_SLOTS of one"
     return None

@@ -21,6 +21,7 @@ from services.core.jobs.events import Level, append_event, storable, storable_te
 from services.core.jobs.files import names_file
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
 from services.core.jobs.queues import add_wake_up
+from services.core.jobs.shown_status import has_shown_status, shown_status_column
 from services.core.jobs.text_search import contains_text
 
 
@@ -91,7 +92,7 @@ def list_jobs(
     if where.file is not None:
         query = query.where(names_file(where.file))
     if where.status is not None:
-        query = query.where(JobRow.status == where.status.value)
+        query = query.where(has_shown_status(where.status))
     for key, value in where.metadata.items():
         query = query.where(JobRow.labels[key].as_string() == value)
     if where.text is not None:
@@ -110,9 +111,10 @@ def _position(session: Session, job_id: str) -> int:
 
 
 def count_jobs(session: Session) -> Sequence[tuple[str, str, int]]:
-    """Return (kind, status, number of jobs)."""
+    """Return (kind, status as shown, number of jobs)."""
+    status = shown_status_column()
     counts = session.execute(
-        select(JobRow.kind, JobRow.status, func.count()).group_by(JobRow.kind, JobRow.status)
+        select(JobRow.kind, status, func.count()).group_by(JobRow.kind, status)
     )
     return [(kind, status, number) for kind, status, number in counts]
 

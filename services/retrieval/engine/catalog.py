@@ -51,7 +51,7 @@ class IndexLocator:
         """Open the newest good version; raises `UnknownIndex` or `IndexUnusable`."""
         folder = self._folder(name)
         if folder.served is None:
-            raise UnknownIndex(f"there is no index {name!r}", param="index")
+            raise UnknownIndex(f"there is no index {name!r}{_begun(folder)}", param="index")
         return open_path(folder.path, device=device, damaged=self._damaged.get(name))
 
     def mark_damaged(self, name: str, version: str, reason: str) -> None:
@@ -100,6 +100,13 @@ class IndexLocator:
             return IndexFolder(self._store.root / checked_name(name))
         except ValueError:
             raise UnknownIndex(f"there is no index {name!r:.100}", param="index") from None
+
+
+def _begun(folder: IndexFolder) -> str:
+    """What to do about an index whose first build has begun and was not published."""
+    if not folder.path.is_dir():
+        return ""
+    return " yet: its first build has not ended (temper ps --kind indexing)"
 
 
 def _folder_of(store: IndexStore, default: str) -> Path | None:

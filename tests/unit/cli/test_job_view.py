@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from services.contracts.indexes import IndexingJob
-from services.contracts.jobs import Event, Job, JobError, JobStatus, Progress
+from services.contracts.jobs import Event, Job, JobAhead, JobError, JobStatus, Progress
 from temper.cli.job_view import event_line, job_fields, job_row
 from tests.support.evaluation_view import evaluation
 
@@ -48,6 +48,10 @@ def test_messages_are_shown_verbatim() -> None:
     [
         ({"progress": Progress(step=5, total_steps=20, percent=25, eta_seconds=65)}, "5/20 (25 %"),
         ({"status": JobStatus.QUEUED, "queue_reason": "waiting for 2 GPUs"}, "waiting for 2 GPUs"),
+        (
+            {"queue_reason": "waiting for 1 GPU", "ahead": JobAhead(id="ftjob-9", eta_seconds=65)},
+            "waiting for 1 GPU; held by ftjob-9, 1m05s left",
+        ),
         ({"cancel_requested_at": 1}, "running (cancelling)"),
         ({"pause_requested_at": 1}, "running (pausing)"),
         ({"phase": "loading_model"}, "loading_model"),
@@ -58,6 +62,13 @@ def test_messages_are_shown_verbatim() -> None:
 )
 def test_a_job_row_shows_its_phase_or_queue_reason(fields: Any, said: str) -> None:
     assert said in plain(job_row(job(**fields)))
+
+
+def test_a_job_is_shown_with_the_run_time_that_the_list_has() -> None:
+    """The routes of its kind do not tell pauses from work."""
+    listed = job(started_at=10, run_seconds=65.0, status="paused")
+
+    assert job_fields(job(started_at=10, status="paused"), listed)["took"] == "1m05s"
 
 
 def test_a_failed_job_is_shown_with_its_error_and_code() -> None:

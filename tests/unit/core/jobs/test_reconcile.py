@@ -145,7 +145,8 @@ def test_a_job_too_large_for_all_workers_has_that_queue_reason(database: Databas
     with database.write() as session:
         explain_waiting(session)
 
-    assert read(database, job.id).queue_reason == "no running training worker has 2 GPUs"
+    reason = read(database, job.id).queue_reason
+    assert reason == "no running training worker has 2 GPUs; ask for fewer, or add a host"
 
 
 def test_a_job_for_devices_that_no_worker_has_is_told_so(database: Database) -> None:
@@ -156,7 +157,8 @@ def test_a_job_for_devices_that_no_worker_has_is_told_so(database: Database) -> 
         explain_waiting(session)
 
     reason = read(database, job.id).queue_reason
-    assert reason == "no running training worker has the GPUs 3, GPU-elsewhere"
+    missing = "no running training worker has the GPUs 3, GPU-elsewhere"
+    assert reason == f"{missing}; leave devices out to take any"
 
 
 def test_a_job_that_holds_no_device_keeps_its_own_reason(database: Database) -> None:
@@ -209,7 +211,8 @@ def test_the_queue_reason_names_a_missing_worker(database: Database) -> None:
     job = queued_job(database)
     with database.write() as session:
         explain_waiting(session)
-    assert read(database, job.id).queue_reason == "no training worker is running"
+    reason = read(database, job.id).queue_reason
+    assert reason == "no training worker is running: temper up starts the workers"
 
     with database.write() as session:
         heartbeat(session, "host:1", ["training"], HostDevices("host", (), 1))
@@ -221,7 +224,8 @@ def test_a_job_whose_files_no_worker_can_check_says_so(database: Database) -> No
     job = new_job(database)
     with database.write() as session:
         explain_waiting(session)
-    assert read(database, job.id).queue_reason == "no training worker is running to check its files"
+    missing = "no training worker is running to check its files"
+    assert read(database, job.id).queue_reason == f"{missing}: temper up starts the workers"
 
     with database.write() as session:
         heartbeat(session, "host:1", ["training.validation"], HostDevices("host", (), 1))
