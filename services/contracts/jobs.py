@@ -58,6 +58,11 @@ class JobState(Resource):
     """The fields that jobs of every kind share."""
 
     id: str
+    name: str = Field(
+        default="",
+        description="Name for people, not unique: the one given in the request, in the metadata "
+        "under `name` or as suffix, or one made of model, method and data.",
+    )
     created_at: int
     started_at: int | None = None
     finished_at: int | None = None
@@ -75,12 +80,28 @@ class JobState(Resource):
     metadata: dict[str, str] | None = None
 
 
-class JobAhead(Resource):
-    """A running job that another one waits for."""
+class MainNumber(Resource):
+    """The number that tells most about a job: its loss, reward or accuracy."""
+
+    name: str = Field(description="Name of the metric, such as loss, reward or accuracy.")
+    value: float
+    ci95: tuple[float, float] | None = Field(
+        default=None, description="95 % confidence interval, of a measurement that is complete."
+    )
+    recent: list[float] = Field(
+        default_factory=list,
+        description="At most 40 values from the first step to the latest, for a small curve.",
+    )
+
+
+class JobReference(Resource):
+    """A job that another one is about."""
 
     id: str
+    name: str
+    kind: str
     eta_seconds: float | None = Field(
-        description="Seconds until it should end; null while that is not known."
+        default=None, description="Seconds until it should end; null while that is not known."
     )
 
 
@@ -89,16 +110,25 @@ class Job(JobState):
 
     object: Literal["job"] = "job"
     kind: str
+    model: str | None = Field(default=None, description="Model that it works with.")
+    method: str | None = Field(
+        default=None, description="Method of a fine-tune, or benchmark of a measurement."
+    )
+    data: list[str] = Field(
+        default_factory=list, description="Names of the files and hub datasets that it reads."
+    )
+    output_model: str | None = Field(default=None, description="Model that it made.")
+    main_number: MainNumber | None = None
+    waits_for: list[JobReference] = Field(
+        default_factory=list,
+        description="Running jobs that hold the devices which this queued job waits for, at most "
+        "5, those that should end first at the beginning.",
+    )
     priority: int = 0
     run_seconds: float | None = Field(
         default=None,
         description="How long its attempts have lasted together, without pauses and waits; null "
         "before the first, and of campaigns, which have none.",
-    )
-    ahead: JobAhead | None = Field(
-        default=None,
-        description="Running job that should be the first to return a device of the kind that the "
-        "job waits for; null unless it waits for one.",
     )
     notes: int = Field(default=0, description="Notes about the job and its trajectories.")
 
@@ -209,6 +239,9 @@ GpuIndex = Annotated[StrictInt, Field(ge=0, le=255)]
 GpuUuid = Annotated[str, StringConstraints(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{1,100}$")]
 
 
+JobName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120)]
+
+
 class JobRequest(Request):
     """Fields of a request for a job of any kind."""
 
@@ -216,6 +249,10 @@ class JobRequest(Request):
     """Names of the fields that name a file. Kinds whose files are named deeper in the request
     override `file_references` and `with_file_references`."""
 
+    name: JobName | None = Field(
+        default=None,
+        description="Name of the job in lists, for people; null: made of model, method and data.",
+    )
     gpus: StrictInt | None = Field(
         default=None, ge=0, le=64, description="GPUs; null: one if a worker has any."
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from services.contracts.fine_tuning import MemoryEstimate
     from services.contracts.indexes import IndexBuildMetrics
     from services.contracts.infrastructure import InfrastructureCause
-    from services.contracts.jobs import Event, Job, JobState, Progress
+    from services.contracts.jobs import Event, Job, JobState, MainNumber, Progress
     from services.contracts.merges import Merge
     from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
     from services.contracts.serving import Serving
@@ -64,16 +64,7 @@ def reason(job: JobState) -> str:
         return job.error.message
     if job.status.is_final:
         return ""
-    return f"{job.queue_reason or job.phase or ''}{_ahead(job)}"
-
-
-def _ahead(job: JobState) -> str:
-    """The job that should be the first to return what a job waits for, and when."""
-    if not isinstance(job, Job) or job.ahead is None:
-        return ""
-    eta = job.ahead.eta_seconds
-    when = "" if eta is None else f", {duration(eta)} left"
-    return f"; held by {job.ahead.id}{when}"
+    return f"{job.queue_reason or job.phase or ''}"
 
 
 def took(job: JobState) -> str:
@@ -92,10 +83,36 @@ def took(job: JobState) -> str:
 def job_row(job: Job) -> tuple[str | Text, ...]:
     """Return a job's table cells."""
     step = progress_text(job.progress) if not job.status.is_final else ""
-    return (job.id, job.kind, status_text(job), step, took(job), age(job.created_at), reason(job))
+    state = (job.kind, status_text(job), step, main_number_text(job.main_number))
+    return (job.name, *state, took(job), age(job.created_at), job.id, waits_text(job))
 
 
-JOB_COLUMNS = ("ID", "KIND", "STATUS", "PROGRESS", "TOOK", "CREATED", "WHY")
+JOB_COLUMNS = ("NAME", "KIND", "STATUS", "PROGRESS", "RESULT", "TOOK", "CREATED", "ID", "WHY")
+
+
+def main_number_text(found: MainNumber | None) -> str:
+    """Return a job's main number with its interval, if it has one."""
+    if found is None:
+        return ""
+    ends = "" if found.ci95 is None else f" ({number(found.ci95[0])} to {number(found.ci95[1])})"
+    return f"{found.name} {number(found.value)}{ends}"
+
+
+def waits_text(job: Job) -> str:
+    """Return why a job waits or failed, and for which jobs."""
+    held = _held_by(job)
+    return f"{reason(job)}; {held}" if held else reason(job)
+
+
+def _held_by(job: Job) -> str:
+    """The jobs that hold what a job waits for, and when they should end."""
+    left = (
+        f", {duration(each.eta_seconds)} left" if each.eta_seconds else "" for each in job.waits_for
+    )
+    others = (
+        f"{each.name} ({each.id}{when})" for each, when in zip(job.waits_for, left, strict=True)
+    )
+    return f"held by {', '.join(others)}" if job.waits_for else ""
 
 
 def job_fields(job: JobState, listed: Job | None = None) -> dict[str, str | None]:
@@ -103,9 +120,10 @@ def job_fields(job: JobState, listed: Job | None = None) -> dict[str, str | None
     adds what only that knows."""
     known = listed or job
     shared: dict[str, str | None] = {
+        "name": job.name or None,
         "id": job.id,
         "status": status_text(job).plain,
-        "why": reason(known) if job.error is None else None,
+        "why": (waits_text(listed) if listed else reason(job)) if job.error is None else None,
         "error": f"{job.error.message} ({job.error.code})" if job.error else None,
         "hint": job.error.hint if job.error else None,
         "progress": progress_text(job.progress) or None,

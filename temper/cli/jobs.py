@@ -23,7 +23,7 @@ StatusFilter = Annotated[JobStatus | None, typer.Option(help="Only jobs with thi
 TextFilter = Annotated[
     str | None,
     typer.Option(
-        help="Only jobs with this text in their id, kind, model names, suffix, metadata, "
+        help="Only jobs with this text in their id, name, kind, model names, suffix, metadata, "
         "or the reason they wait or failed."
     ),
 ]

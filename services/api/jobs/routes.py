@@ -1,23 +1,18 @@
 """/v1/jobs, for jobs of every kind, and /v1/workers."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from sqlalchemy.orm import Session
 
 from services.api.context import Gateway
 from services.api.jobs.kind_routes import KindRoutes
 from services.api.jobs.metadata_filter import MetadataFilter
+from services.api.jobs.overview import job_views
 from services.api.jobs.view import job_view
-from services.api.notes.service import count_job_notes
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
 from services.contracts.jobs import Job, JobKind, JobStatus, SubmittedRequest, Worker
 from services.contracts.kinds import kind_of
-from services.core.jobs.ahead import first_holders
-from services.core.jobs.attempts import run_seconds
-from services.core.jobs.job import Job as JobRecord
 from services.core.jobs.store import JobFilter, get_job, list_jobs
 from services.core.jobs.workers import live_workers
 from services.core.web.auth import Principal
@@ -38,8 +33,8 @@ SearchedText = Annotated[
         min_length=1,
         max_length=200,
         description="Only jobs that contain this text, ignoring the case of ASCII letters, in the "
-        "id, the kind, the names of models and index, the benchmarks, the suffix, the metadata, "
-        "the queue reason or the error.",
+        "id, the name, the kind, the names of models and index, the benchmarks, the suffix, the "
+        "metadata, the queue reason or the error.",
     ),
 ]
 
@@ -71,7 +66,7 @@ def list_all(
     where = JobFilter(kind, status, metadata, file, text)
     with gateway.database.read() as session:
         jobs, has_more = list_jobs(session, where, after, limit)
-        views = _views(session, jobs)
+        views = job_views(session, jobs)
     return page_of(views, has_more)
 
 
@@ -79,16 +74,8 @@ def list_all(
 def get(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Show one job."""
     with gateway.database.read() as session:
-        return _views(session, [get_job(session, job_id)])[0]
-
-
-def _views(session: Session, jobs: Sequence[JobRecord]) -> list[Job]:
-    ids = [job.id for job in jobs]
-    notes, seconds = count_job_notes(session, ids), run_seconds(session, ids)
-    ahead = first_holders(session, jobs)
-    return [
-        job_view(job, notes.get(job.id, 0), seconds.get(job.id), ahead.get(job.id)) for job in jobs
-    ]
+        (view,) = job_views(session, [get_job(session, job_id)])
+    return view
 
 
 @router.get(

@@ -3,9 +3,9 @@
 from typing import TypedDict
 
 from services.contracts.jobs import Job as JobView
-from services.contracts.jobs import JobAhead, JobError, JobStatus, Progress
-from services.core.jobs.ahead import Holder
+from services.contracts.jobs import JobError, JobStatus, Progress
 from services.core.jobs.job import Job
+from services.core.jobs.names import name_of
 from services.core.jobs.shown_status import shown_status
 
 
@@ -13,6 +13,7 @@ class StateFields(TypedDict):
     """The fields that the views of all kinds share."""
 
     id: str
+    name: str
     created_at: int
     started_at: int | None
     finished_at: int | None
@@ -32,6 +33,7 @@ def state_fields(job: Job) -> StateFields:
     """The shared fields of a job."""
     return StateFields(
         id=job.id,
+        name=name_of(job),
         created_at=int(job.created_at),
         started_at=_seconds(job.started_at),
         finished_at=_seconds(job.finished_at),
@@ -48,16 +50,12 @@ def state_fields(job: Job) -> StateFields:
     )
 
 
-def job_view(
-    job: Job, notes: int = 0, seconds: float | None = None, ahead: Holder | None = None
-) -> JobView:
-    """A job as /v1/jobs shows it; ``seconds`` is the total of its attempts, and ``ahead`` the job
-    that it waits for."""
+def job_view(job: Job, notes: int = 0, seconds: float | None = None) -> JobView:
+    """A job as /v1/jobs shows it; ``seconds`` is the total of its attempts."""
     return JobView(
         kind=job.kind,
         priority=job.priority,
         run_seconds=None if seconds is None else round(seconds, 1),
-        ahead=JobAhead(id=ahead.job_id, eta_seconds=ahead.eta_seconds) if ahead else None,
         notes=notes,
         **state_fields(job),
     )

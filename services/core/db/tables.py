@@ -32,6 +32,7 @@ class JobRow(Base):
 
     seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(64), unique=True)
+    name: Mapped[str | None] = mapped_column(Text)
     kind: Mapped[str] = mapped_column(String(32))
     status: Mapped[str] = mapped_column(String(20))
     queue: Mapped[str] = mapped_column(String(64))

@@ -152,6 +152,8 @@ class Job:
     updated_at: float
     started_at: float | None
     finished_at: float | None
+    name: str | None = None
+    """None of jobs of earlier versions."""
 
     @property
     def devices(self) -> list[int | str] | None:

@@ -20,6 +20,7 @@ from services.core.jobs.attempts import end_attempt
 from services.core.jobs.events import Level, append_event, storable, storable_text
 from services.core.jobs.files import names_file
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
+from services.core.jobs.names import new_name
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.shown_status import has_shown_status, shown_status_column
 from services.core.jobs.text_search import contains_text
@@ -43,6 +44,7 @@ def create_job(session: Session, new: NewJob) -> Job:
     now = time.time()
     row = JobRow(
         id=new.id,
+        name=new_name(session, new),
         kind=new.kind,
         status=JobStatus.VALIDATING_FILES.value,
         queue=new.queue,

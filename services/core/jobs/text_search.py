@@ -11,8 +11,8 @@ _MADE = ("fine_tuned_model", "merged_model", "best_model")
 
 
 def contains_text(text: str) -> ColumnElement[bool]:
-    """Whether a text occurs in a searchable field: id, kind, names in the request and of results,
-    benchmarks, metadata, queue reason and error. ASCII letters match in either case.
+    """Whether a text occurs in a searchable field: id, name, kind, names in the request and of
+    results, benchmarks, metadata, queue reason and error. ASCII letters match in either case.
     """
     # Benchmarks and metadata are searched as JSON, in which other characters may be escaped.
     escaped = json.dumps(text)[1:-1]
@@ -27,6 +27,7 @@ def contains_text(text: str) -> ColumnElement[bool]:
 def _texts() -> list[ColumnElement[str]]:
     return [
         JobRow.id,
+        JobRow.name,
         JobRow.kind,
         JobRow.queue_reason,
         JobRow.error["message"].as_string(),

@@ -32,7 +32,7 @@ _DIFFERENCES = {
     GRADING: "another version of the grading runtime",
 }
 _UNRELATED = {
-    *("model", "file", "fresh"),
+    *("model", "file", "fresh", "name"),
     *("gpus", "devices", "priority", "deadline_seconds", "metadata", "max_concurrency"),
 }
 """Fields of a request that are compared otherwise, or change neither answers nor grades."""

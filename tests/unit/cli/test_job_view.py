@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from services.contracts.indexes import IndexingJob
-from services.contracts.jobs import Event, Job, JobAhead, JobError, JobStatus, Progress
+from services.contracts.jobs import Event, Job, JobError, JobReference, JobStatus, Progress
 from temper.cli.job_view import event_line, job_fields, job_row
 from tests.support.evaluation_view import evaluation
 
@@ -49,8 +49,13 @@ def test_messages_are_shown_verbatim() -> None:
         ({"progress": Progress(step=5, total_steps=20, percent=25, eta_seconds=65)}, "5/20 (25 %"),
         ({"status": JobStatus.QUEUED, "queue_reason": "waiting for 2 GPUs"}, "waiting for 2 GPUs"),
         (
-            {"queue_reason": "waiting for 1 GPU", "ahead": JobAhead(id="ftjob-9", eta_seconds=65)},
-            "waiting for 1 GPU; held by ftjob-9, 1m05s left",
+            {
+                "queue_reason": "waiting for 1 GPU",
+                "waits_for": [
+                    JobReference(id="ftjob-9", name="sums", kind="fine_tuning", eta_seconds=65)
+                ],
+            },
+            "waiting for 1 GPU; held by sums (ftjob-9, 1m05s left)",
         ),
         ({"cancel_requested_at": 1}, "running (cancelling)"),
         ({"pause_requested_at": 1}, "running (pausing)"),
@@ -112,3 +117,13 @@ def test_an_evaluation_shows_whether_answers_were_reused(
     reuse: dict[str, str], field: str, said: str
 ) -> None:
     assert job_fields(evaluation("eval-1", "m", "f", 0.5, **reuse))[field] == said
+
+
+def test_a_job_row_begins_with_its_name_and_shows_its_main_number() -> None:
+    measured = {"name": "accuracy", "value": 0.5, "ci95": (0.4, 0.6)}
+    other = {"id": "k", "name": "first", "kind": "fine_tuning"}
+    row = job_row(job(name="mine", main_number=measured, waits_for=[other]))
+
+    assert str(row[0]) == "mine"
+    assert "accuracy 0.5 (0.4 to 0.6)" in plain(row)
+    assert plain(row).endswith("held by first (k)")

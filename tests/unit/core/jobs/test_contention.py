@@ -2,8 +2,9 @@
 
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
-from services.core.jobs.contention import has_waiters
+from services.core.jobs.contention import has_waiters, jobs_in_the_way
 from services.core.jobs.devices import HostDevices
+from services.core.jobs.store import get_job
 from services.core.jobs.workers import heartbeat
 from tests.unit.core.jobs.machine import (
     QUEUE,
@@ -47,3 +48,19 @@ def test_a_job_that_wants_a_gpu_does_not_wait_for_a_cpu_slot(database: Database)
     assert try_claim(database, worker) is None
 
     assert not waits(database, held)
+
+
+def test_a_waiting_job_names_those_that_hold_what_it_lacks(database: Database) -> None:
+    worker = cpu_worker("a", slots=1)
+    beat(database, worker.owner, worker.devices)
+    queued_job(database)
+    held = claim(database, worker)
+    waiting, other = queued_job(database), queued_job(database, gpus=1)
+    assert try_claim(database, worker) is None
+
+    with database.read() as session:
+        jobs = [get_job(session, each.id) for each in (waiting, other, held.job)]
+        found = jobs_in_the_way(session, jobs, 5)
+    assert {name: [each.id for each in jobs] for name, jobs in found.items()} == {
+        waiting.id: [held.job.id]
+    }

@@ -1,0 +1,84 @@
+"""What lists show of jobs: their main number with a small curve."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from services.api.jobs.overview import MOST_POINTS, job_views
+from services.contracts.jobs import MainNumber
+from services.core.db.engine import Database
+from services.core.db.tables import JobRow
+from services.core.ids import new_id
+from services.core.jobs.events import append_event
+from services.core.jobs.job import NewJob
+from services.core.jobs.store import create_job, get_job
+from tests.support.evaluation_view import metrics_of
+
+
+def new(database: Database, kind: str, request: dict[str, Any]) -> str:
+    job = NewJob(new_id("job"), kind, "queue", "queue.validation", request)
+    with database.write() as session:
+        return create_job(session, job).id
+
+
+def report(database: Database, job_id: str, *reports: dict[str, Any]) -> None:
+    with database.write() as session:
+        for data in reports:
+            append_event(session, job_id, "Step", type="metrics", data=data)
+
+
+def number(database: Database, job_id: str) -> MainNumber | None:
+    with database.read() as session:
+        (view,) = job_views(session, [get_job(session, job_id)])
+    return view.main_number
+
+
+def test_a_training_shows_reward_before_loss_and_its_curve(database: Database) -> None:
+    job = new(database, "fine_tuning", {"model": "m", "training_file": "file-1"})
+    assert number(database, job) is None
+    report(database, job, {"loss": 3.0}, {"loss": None}, {"learning_rate": 1.0}, {"loss": 2.5})
+    assert number(database, job) == MainNumber(name="loss", value=2.5, recent=[3.0, 2.5])
+
+    report(database, job, {"loss": 0.0, "reward": 0.5})
+    assert number(database, job) == MainNumber(name="reward", value=0.5, recent=[0.5])
+
+
+def test_the_curve_of_a_long_training_spans_all_of_it(database: Database) -> None:
+    job = new(database, "fine_tuning", {"model": "m", "training_file": "file-1"})
+    report(database, job, *({"loss": float(step)} for step in range(1000)))
+
+    found = number(database, job)
+    assert found is not None
+    assert found.value == found.recent[-1] == 999
+    assert found.recent[0] < 50
+    assert found.recent == sorted(found.recent)
+    assert len(found.recent) == MOST_POINTS
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "result", "value"),
+    [
+        ("evaluation", {"model": "m", "file": "file-1"}, {"metrics": metrics_of(0.75)}, 0.75),
+        (
+            "rollout",
+            {"model": "m", "file": "file-1"},
+            {"statistics": {"reward": {"mean": -1.5, "ci95": [-2.0, -1.0]}}},
+            -1.5,
+        ),
+    ],
+)
+def test_a_measurement_shows_its_result_with_the_interval(
+    database: Database, kind: str, request_: dict[str, Any], result: dict[str, Any], value: float
+) -> None:
+    job = new(database, kind, request_)
+    assert number(database, job) is None
+    with database.write() as session:
+        changed = {"result": result, "status": "succeeded"}
+        session.execute(update(JobRow).where(JobRow.id == job).values(**changed))
+
+    found = number(database, job)
+    assert found is not None
+    assert found.value == value
+    assert found.ci95 is not None
+    assert found.ci95[0] < value < found.ci95[1]
