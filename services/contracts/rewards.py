@@ -17,6 +17,13 @@ from services.contracts.graders import (
 )
 from services.contracts.openai_graders import JudgeModel, OpenAiGrader
 from services.contracts.sandbox import Language
+from services.contracts.sandbox_cases import (
+    TESTLIB_ARGUMENTS,
+    CheckerArguments,
+    CheckerLanguage,
+    CheckerVerdict,
+    check_arguments,
+)
 
 DottedPath = Annotated[
     str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", examples=["shop.reward"])
@@ -113,6 +120,42 @@ class RewardModelReward(Request):
     sigmoid: StrictBool = Field(default=False, description="A score between 0 and 1.")
 
 
+class RowChecker(Request):
+    """A checker that rows bring along, for problems with several right outputs.
+
+    It runs in the sandbox after each test whose program exited with 0, with the names of three
+    files as arguments: the input, what the program printed and the expected output. A row where
+    ``field`` is null or empty has its outputs compared. A checker that gives no verdict (an
+    exception, a time-out, another exit status) leaves the sample out, as other failures of the
+    infrastructure do.
+    """
+
+    field: FieldName = "checker"
+    language: CheckerLanguage = Language.PYTHON
+    arguments: CheckerArguments = TESTLIB_ARGUMENTS
+    verdict: CheckerVerdict = Field(
+        default=CheckerVerdict.EXIT_STATUS,
+        description="exit_status: testlib's, of which 0 is right and 1, 2, 4 and 8 are wrong. "
+        "printed: the last word that it prints, 1 for right, 0 for wrong, or a share between.",
+    )
+    timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a verdict.")
+    files: dict[str, str] = Field(
+        default={},
+        max_length=20,
+        description="Texts beside the checker's source, by name, such as testlib.h.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_arguments(self.arguments)
+        if sum(map(len, self.files.values())) > MAX_CHECKER_FILES:
+            raise ValueError(f"files: are above {MAX_CHECKER_FILES:,} characters together")
+        return self
+
+
+MAX_CHECKER_FILES = 1_000_000
+
+
 class CodeTestsReward(Request):
     """The fraction of tests passed by the last fenced code block of the language in the model's
     text, without its reasoning.
@@ -140,6 +183,11 @@ class CodeTestsReward(Request):
         le=1.0,
         description="Numbers in outputs and return values may differ by this much, relative or "
         "absolute.",
+    )
+    checker: RowChecker | None = Field(
+        default=None,
+        description="Judges outputs in place of a comparison; not for tests that are code or call "
+        "a function.",
     )
     run_timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a test.")
     memory_limit_mb: StrictInt = Field(default=1024, ge=16, le=65_536)

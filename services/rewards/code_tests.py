@@ -1,6 +1,8 @@
 """The fraction of a row's tests that a model's program passes."""
 
+import base64
 import json
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rewards import CodeTestsReward
+from services.contracts.rewards import CodeTestsReward, RowChecker
 from services.contracts.sandbox import Language, RunStatus
 from services.contracts.sandbox_cases import (
     MAX_CASES,
@@ -48,11 +50,13 @@ class CodeTests:
         code = last_program(sample.answers, language, defines=tests.is_wrapped)
         if code is None:
             return Score(0.0)
-        results = await self._run(code, tests)
-        passed = sum(case.status is CaseStatus.PASSED for case in results)
+        checker = None
+        if self._settings.checker is not None:
+            checker = row_checker(self._settings.checker, sample.item, tests)
+        results = await self._run(code, tests, checker)
         if self._settings.partial:
-            return Score(passed / len(tests.cases))
-        return Score(float(passed == len(tests.cases)))
+            return Score(math.fsum(map(_share, results)) / len(tests.cases))
+        return Score(float(all(case.status is CaseStatus.PASSED for case in results)))
 
     def _setup(self, sample: Sample) -> str | None:
         field = self._settings.setup_field
@@ -61,16 +65,24 @@ class CodeTests:
             raise RewardFailed(f"its row has no text in {field}")
         return setup
 
-    async def _run(self, code: str, tests: "ProgramTests") -> list[CaseResult]:
+    async def _run(
+        self, code: str, tests: "ProgramTests", checker: JsonObject | None
+    ) -> list[CaseResult]:
+        longest = LONGEST_SECONDS / len(tests.cases) / (1 if checker is None else 2)
+        if checker is not None:
+            seconds = min(checker["run_timeout"], longest)
+            memory = self._settings.memory_limit_mb
+            checker = {**checker, "run_timeout": seconds, "memory_limit_MB": memory}
         body = {
             "code": tests.code(code),
             "language": self._settings.language,
             "compile_timeout": COMPILE_SECONDS,
-            "run_timeout": min(self._settings.run_timeout, LONGEST_SECONDS / len(tests.cases)),
+            "run_timeout": min(self._settings.run_timeout, longest),
             "memory_limit_MB": self._settings.memory_limit_mb,
             "cases": [case.model_dump() for case in tests.cases],
             "match": tests.match,
             "tolerance": self._settings.tolerance,
+            "checker": checker,
             "stop_on_first_failure": not self._settings.partial,
         }
         try:
@@ -82,9 +94,46 @@ class CodeTests:
             told = f"the sandbox failed: {answer.message or 'no reason was given'}"
             raise RewardFailed(told, cause=InfrastructureCause.SERVICE_ERROR)
         results = [answer.compile_result, *(case.run_result for case in answer.cases)]
+        judged = [case for case in answer.cases if case.status is CaseStatus.CHECKER_FAILED]
+        results += [case.checker_result for case in judged]
         if any(result is not None and result.is_starved for result in results):
             raise starved()
+        if judged:
+            told = judged[0].message or "no reason was given"
+            raise RewardFailed(told, cause=InfrastructureCause.SERVICE_ERROR)
         return answer.cases
+
+
+def row_checker(settings: RowChecker, item: JsonObject, tests: "ProgramTests") -> JsonObject | None:
+    """The sandbox's request for a row's checker; None where the row has none.
+
+    Raises `RewardFailed` where the row lacks the field.
+    """
+    if settings.field not in item:
+        raise RewardFailed(f"its row has no field {settings.field} for a checker")
+    code = item[settings.field]
+    if code is None or code == "":
+        return None
+    if not isinstance(code, str):
+        raise RewardFailed(f"its checker ({settings.field}) is not a text")
+    if tests.is_wrapped:
+        raise RewardFailed("a checker judges what programs print, not code or calls of functions")
+    return {
+        "code": code,
+        "language": settings.language,
+        "arguments": settings.arguments,
+        "verdict": settings.verdict,
+        "compile_timeout": COMPILE_SECONDS,
+        "run_timeout": settings.timeout,
+        "files": {
+            name: base64.b64encode(text.encode()).decode() for name, text in settings.files.items()
+        },
+    }
+
+
+def _share(case: CaseResult) -> float:
+    passed = float(case.status is CaseStatus.PASSED)
+    return passed if case.score is None else case.score
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,9 @@ class RewardFactory:
         return await self._stack.enter_async_context(model)
 
     async def _code_tests(self, reward: CodeTestsReward) -> CodeTests:
-        sandbox = connect_sandbox(self._environment, RUN_CASES, COMPILE_SECONDS + LONGEST_SECONDS)
+        sandbox = connect_sandbox(
+            self._environment, RUN_CASES, 2 * COMPILE_SECONDS + LONGEST_SECONDS
+        )
         return CodeTests(reward, await self._opened(sandbox))
 
     async def _judge(self, model: JudgeModel, param: str) -> Judge:

@@ -106,13 +106,11 @@ def waits_text(job: Job) -> str:
 
 def _held_by(job: Job) -> str:
     """The jobs that hold what a job waits for, and when they should end."""
-    left = (
-        f", {duration(each.eta_seconds)} left" if each.eta_seconds else "" for each in job.waits_for
-    )
-    others = (
-        f"{each.name} ({each.id}{when})" for each, when in zip(job.waits_for, left, strict=True)
-    )
-    return f"held by {', '.join(others)}" if job.waits_for else ""
+    others = []
+    for each in job.waits_for:
+        left = f", {duration(each.eta_seconds)} left" if each.eta_seconds else ""
+        others.append(f"{each.name} ({each.id}{left})")
+    return f"held by {', '.join(others)}" if others else ""
 
 
 def job_fields(job: JobState, listed: Job | None = None) -> dict[str, str | None]:

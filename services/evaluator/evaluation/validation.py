@@ -19,7 +19,7 @@ from services.datasets.validate import FileValidation, validate
 from services.evaluator.evaluation.reuse import Reuse, decide, write_reuse
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFilesSpec
-from services.rewards.code_tests import function_name, read_tests
+from services.rewards.code_tests import function_name, read_tests, row_checker
 from services.rewards.families import family_and_settings
 from services.rewards.interface import RewardFailed
 from services.rollouts.chat.prompt_check import PromptCheck
@@ -91,7 +91,9 @@ def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationS
         if tests is None:
             raise RowError(f"{grader.field} is missing")
         try:
-            read_tests(tests, grader.language, function_name(sample.extra))
+            read = read_tests(tests, grader.language, function_name(sample.extra))
+            if grader.checker is not None:
+                row_checker(grader.checker, sample.extra, read)
         except RewardFailed as error:
             raise RowError(f"{grader.field}: {error.message}") from None
     return sample

@@ -3,16 +3,18 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from services.contracts.sandbox import RunStatus
+from services.contracts.sandbox import CommandResult, RunStatus
 from services.contracts.sandbox_cases import (
     Case,
     CaseResult,
     CaseStatus,
+    CheckerVerdict,
     RunCasesRequest,
     RunCasesResponse,
 )
 from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.languages.build import Build
+from services.sandbox.runs.checkers import checker_input, judgement, with_files
 from services.sandbox.runs.comparison import matches
 from services.sandbox.runs.service import Compiled, Runs
 from services.sandbox.wire import Program, check_program, command_result, failed_result
@@ -24,26 +26,59 @@ MIN_SHARE_BYTES = 1024
 
 @dataclass(frozen=True)
 class CasesRun:
-    """A checked request with many inputs."""
+    """A checked request with many inputs; ``checker`` is the program that judges outputs."""
 
     request: RunCasesRequest
     program: Program
+    checker: Program | None = None
+
+
+@dataclass(frozen=True)
+class _BuiltChecker:
+    program: Program
+    build: Build
+    verdict: CheckerVerdict
 
 
 def check_cases(runs: Runs, request: RunCasesRequest) -> CasesRun:
     """Validate a request; raises `Unprocessable`."""
-    return CasesRun(request, check_program(request, runs.settings))
+    program, checker = check_program(request, runs.settings), None
+    if request.checker is not None:
+        checker = check_program(with_files(request.checker), runs.settings)
+    return CasesRun(request, program, checker)
 
 
 async def run_cases(runs: Runs, cases: CasesRun) -> RunCasesResponse:
     """Compile in one slot, then run each case in its own slot; raises `QueueFull`."""
-    async with runs.permit(cases.program, cases.program.queue_timeout):
-        compiled = await runs.compile(cases.program)
+    compiled = await _compiled(runs, cases.program)
     if compiled.build is None:
         results = [CaseResult(status=CaseStatus.NOT_RUN) for _ in cases.request.cases]
-    else:
-        results = await _CaseRunner(runs, cases, compiled.build).run()
+        return _response(compiled, results)
+    checker = None
+    if cases.checker is not None and cases.request.checker is not None:
+        judging = await _compiled(runs, cases.checker)
+        if judging.build is None:
+            return _response(compiled, [_without_checker(judging) for _ in cases.request.cases])
+        verdict = cases.request.checker.verdict
+        checker = _BuiltChecker(cases.checker, judging.build, verdict)
+    results = await _CaseRunner(runs, cases, compiled.build, checker).run()
     return _response(compiled, results)
+
+
+async def _compiled(runs: Runs, program: Program) -> Compiled:
+    async with runs.permit(program, program.queue_timeout):
+        return await runs.compile(program)
+
+
+def _without_checker(checker: Compiled) -> CaseResult:
+    if checker.status is RunStatus.SANDBOX_ERROR:
+        failed = failed_result(checker.message)
+        return CaseResult(status=CaseStatus.SANDBOX_ERROR, run_result=failed)
+    return CaseResult(
+        status=CaseStatus.CHECKER_FAILED,
+        checker_result=checker.result,
+        message="the checker does not compile",
+    )
 
 
 def _response(compiled: Compiled, results: list[CaseResult]) -> RunCasesResponse:
@@ -54,6 +89,8 @@ def _response(compiled: Compiled, results: list[CaseResult]) -> RunCasesResponse
         if result.status is CaseStatus.SANDBOX_ERROR and result.run_result is not None:
             status, message = RunStatus.SANDBOX_ERROR, result.run_result.stderr or ""
             break
+    else:
+        message = message or next((result.message for result in results if result.message), "")
     return RunCasesResponse(
         status=status,
         message=message,
@@ -70,9 +107,12 @@ class _CaseRunner:
     first failure count as not run.
     """
 
-    def __init__(self, runs: Runs, cases: CasesRun, build: Build) -> None:
+    def __init__(
+        self, runs: Runs, cases: CasesRun, build: Build, checker: _BuiltChecker | None
+    ) -> None:
         self._runs = runs
         self._build = build
+        self._checker = checker
         self._program = cases.program
         self._request = cases.request
         count = len(cases.request.cases)
@@ -92,8 +132,7 @@ class _CaseRunner:
         return self._results
 
     async def _run_in_slot(self, index: int, case: Case) -> None:
-        queue_seconds = self._runs.settings.sandbox_queue_seconds
-        async with self._concurrent, self._runs.permit(self._program, queue_seconds):
+        async with self._concurrent:
             result = await self._run(case)
         self._results[index] = result
         if self._request.stop_on_first_failure and result.status is not CaseStatus.PASSED:
@@ -104,19 +143,44 @@ class _CaseRunner:
     async def _run(self, case: Case) -> CaseResult:
         stdin = (case.stdin or "").encode()
         try:
-            outcome = await self._runs.run(self._program, self._build, stdin)
+            outcome = await self._outcome(self._program, self._build, stdin)
+            result = command_result(_cut(outcome, self._share))
+            if self._checker is not None and outcome.return_code == 0 and not outcome.stdout_cut:
+                answer = (case.expected_output or "").encode()
+                given = checker_input(stdin, outcome.stdout, answer)
+                return await self._checked(result, self._checker, given)
         except SandboxFailure as failure:
             result = failed_result(failure.message)
             return CaseResult(status=CaseStatus.SANDBOX_ERROR, run_result=result)
         matched = self._matched(case, outcome)
+        return CaseResult(status=_status(outcome, matched), run_result=result, matched=matched)
+
+    async def _outcome(self, program: Program, build: Build, stdin: bytes) -> Outcome:
+        async with self._runs.permit(program, self._runs.settings.sandbox_queue_seconds):
+            return await self._runs.run(program, build, stdin)
+
+    async def _checked(
+        self, result: CommandResult, checker: _BuiltChecker, given: bytes
+    ) -> CaseResult:
+        """Have a checker judge what the program printed; raises `SandboxFailure`."""
+        outcome = await self._outcome(checker.program, checker.build, given)
+        judged = judgement(outcome, checker.verdict)
+        status = CaseStatus.PASSED if judged.score == 1.0 else CaseStatus.WRONG_OUTPUT
         return CaseResult(
-            status=_status(outcome, matched),
-            run_result=command_result(_cut(outcome, self._share)),
-            matched=matched,
+            status=CaseStatus.CHECKER_FAILED if judged.score is None else status,
+            run_result=result,
+            matched=None if judged.score is None else judged.score == 1.0,
+            score=judged.score,
+            checker_result=command_result(_cut(outcome, self._share)),
+            message=judged.message,
         )
 
     def _matched(self, case: Case, outcome: Outcome) -> bool | None:
-        if case.expected_output is None or outcome.exit_reason is not ExitReason.EXITED:
+        if outcome.exit_reason is not ExitReason.EXITED:
+            return None
+        if self._checker is not None:  # it judges whole outputs of programs that exit with 0
+            return False
+        if case.expected_output is None:
             return None
         rule, tolerance = self._request.match, self._request.tolerance
         return not outcome.stdout_cut and any(

@@ -121,3 +121,52 @@ def test_invalid_cases_get_422(sandbox: Sandbox, cases: list[object]) -> None:
 
     assert answer.status_code == 422
     assert answer.json()["error"]["param"].startswith("cases")
+
+
+PAIR = "import sys\nread = [open(each).read().split() for each in sys.argv[1:]]\n"
+CPP_PAIR = """#include <bits/stdc++.h>
+using namespace std;
+int main(int argc, char** argv) {
+  if (argc != 4) return 9;
+  ifstream given(argv[1]), printed(argv[2]), answer(argv[3]);
+  int sum, first, second;
+  given >> sum;
+  if (!(printed >> first >> second)) return 2;
+  return first + second != sum;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "checker",
+    [
+        {"code": PAIR + "sys.exit(sum(map(int, read[1])) != int(read[0][0]))"},
+        {"code": CPP_PAIR, "language": "cpp", **TIME_LIMITS},
+        {
+            "code": PAIR + "print(int(sum(map(int, read[2])) == int(read[0][0])))",
+            "arguments": ["input", "answer", "output"],
+            "verdict": "printed",
+        },
+    ],
+)
+def test_a_checker_judges_outputs(sandbox: Sandbox, checker: dict[str, Any]) -> None:
+    code = "n = int(input())\nprint(1, n - 1 if n < 5 else n) if n < 9 else 1 / 0"
+
+    answer = run_cases(sandbox, code, ("3", "3 0"), ("7", "7 0"), ("9", "9 0"), checker=checker)
+
+    assert statuses(answer) == ["Passed", "WrongOutput", "Failed"]
+    assert [case["score"] for case in answer["cases"]] == [1.0, 0.0, None]
+
+
+@pytest.mark.parametrize(
+    "checker",
+    [{"code": "raise ValueError('broken')"}, {"code": "int main() { broken", "language": "cpp"}],
+)
+def test_a_broken_checker_is_told_from_a_wrong_program(
+    sandbox: Sandbox, checker: dict[str, Any]
+) -> None:
+    answer = run_cases(sandbox, "print(1)", ("", "1"), checker=checker)
+
+    assert statuses(answer) == ["CheckerFailed"]
+    assert "the checker" in answer["message"]
+    assert "broken" in answer["cases"][0]["checker_result"]["stderr"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.sandbox import Language
 from services.contracts.sandbox_cases import Case
 from services.core.operator_environment import OperatorEnvironment
@@ -15,7 +16,7 @@ from services.rewards.answers.programs import last_program
 from services.rewards.code_tests import ProgramTests, function_name, read_tests
 from services.rewards.interface import RewardFailed
 from services.sandbox.runs.comparison import matches
-from tests.support.rewards import failure, score, trajectory
+from tests.support.rewards import failure, rewarded, score, trajectory
 from tests.unit.inference.scripted_server import ScriptedServer, answer, running_server
 
 CODE = {"type": "code_tests"}
@@ -159,6 +160,57 @@ def test_a_row_without_tests_cannot_be_rewarded(sandbox: ScriptedServer) -> None
     reason = failure(trajectory(PROGRAM), CODE | {"field": "cases"}, at(sandbox))
 
     assert "cases" in reason
+
+
+CHECKED = CODE | {"checker": {"files": {"testlib.h": "int x;"}, "timeout": 3}}
+
+
+def test_a_rows_checker_judges_outputs(sandbox: ScriptedServer) -> None:
+    judged = [{"status": "Passed", "score": 1.0}, {"status": "WrongOutput", "score": 0.5}]
+    sandbox.script = [answer(body=ran() | {"cases": judged})]
+    sample = trajectory(PROGRAM, extra={"tests": CASES, "checker": "exit(0)"})
+
+    assert score(sample, CHECKED, at(sandbox)) == 0.75
+
+    sent = sandbox.requests[0][1]["checker"]
+    assert (sent["code"], sent["language"], sent["run_timeout"]) == ("exit(0)", "python", 3)
+    assert sent["arguments"] == ["input", "output", "answer"]
+    assert sent["files"] == {"testlib.h": "aW50IHg7"}
+
+
+def test_a_row_whose_checker_is_null_has_its_outputs_compared(sandbox: ScriptedServer) -> None:
+    sandbox.script = [answer(body=ran("Passed", "Passed"))]
+    sample = trajectory(PROGRAM, extra={"tests": CASES, "checker": None})
+
+    assert score(sample, CHECKED, at(sandbox)) == 1.0
+    assert sandbox.requests[0][1]["checker"] is None
+
+
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        ({"tests": CASES}, "no field checker"),
+        ({"tests": CASES, "checker": 1}, "not a text"),
+        ({"tests": ["assert f()"], "checker": "exit(0)"}, "what programs print"),
+    ],
+)
+def test_a_checker_that_cannot_be_used_is_reported(
+    sandbox: ScriptedServer, extra: dict[str, Any], reason: str
+) -> None:
+    assert reason in failure(trajectory(PROGRAM, extra=extra), CHECKED, at(sandbox))
+
+
+def test_a_checker_without_a_verdict_leaves_the_sample_out(sandbox: ScriptedServer) -> None:
+    broken = {"status": "CheckerFailed", "message": "the checker failed: it exited with 3"}
+    sandbox.script = [answer(body=ran() | {"cases": [{"status": "Passed"}, broken]})]
+    sample = trajectory(PROGRAM, extra={"tests": CASES, "checker": "exit(3)"})
+
+    judged = rewarded(sample, CHECKED, environment=at(sandbox))
+
+    assert judged.reward is None
+    assert judged.left_out is not None
+    assert judged.left_out.cause is InfrastructureCause.SERVICE_ERROR
+    assert "exited with 3" in judged.left_out.message
 
 
 APPS = {"fn_name": "add", "inputs": [[1, 2], [[3], [4]]], "outputs": [3, [[3, 4]]]}
