@@ -56,5 +56,6 @@ def compare(
         difference=found.difference,
         ci95=found.ci95,
         p_value=found.p_value,
+        exact_p_value=found.exact_p_value,
         improves=policy.accepts(found.difference, found.ci95),
     )

@@ -61,8 +61,9 @@ def confirmed(
 
 def is_clear(comparison: Comparison, loops: int, order: int) -> bool:
     """Whether the ``order``-th verdict of a campaign of at most so many loops tells a gain from
-    chance."""
-    p_value = comparison.p_value
+    chance. Exact where that can be: at so strict a level the normal limit is not."""
+    exact = comparison.exact_p_value
+    p_value = comparison.p_value if exact is None else exact
     return p_value is not None and p_value <= 2 * _level(loops, order)
 
 

@@ -50,6 +50,9 @@ class Comparison(Resource):
     difference: float
     ci95: tuple[float, float]
     p_value: float | None = None
+    exact_p_value: float | None = Field(
+        default=None, description="McNemar's exact test, of single 0/1 samples."
+    )
     improves: bool
     second_look: "Comparison | None" = Field(
         default=None,

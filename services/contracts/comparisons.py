@@ -61,8 +61,11 @@ class PairedComparison(Resource):
     difference: float
     stderr: float
     ci95: tuple[float, float]
-    test: Literal["mcnemar_exact", "paired_t", "paired_permutation"]
-    p_value: float
+    test: Literal["mcnemar", "paired_t", "paired_permutation"]
+    p_value: float = Field(description="Below 0.05 exactly where ``ci95`` leaves out 0.")
+    exact_p_value: float | None = Field(
+        default=None, description="McNemar's exact test, of single 0/1 samples."
+    )
     p_adjusted: float
     gained: int
     lost: int

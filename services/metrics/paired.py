@@ -2,8 +2,9 @@
 
 Every item has one value in each run; the difference is candidate minus baseline. Several samples or
 seeds of an item are averaged first, so that items are what is paired. Values that are all 0 or 1
-are tested with McNemar's exact test, shares of 0/1 samples with Student's paired test, others with
-a sign-flip permutation test. P-values of several comparisons are corrected after Holm.
+are compared by the score test of paired proportions (McNemar's), shares of 0/1 samples by Student's
+paired test, others by a sign-flip permutation test. The interval holds the differences that the
+same test does not reject. P-values of several comparisons are corrected after Holm.
 """
 
 import math
@@ -16,9 +17,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-Test = Literal["mcnemar_exact", "paired_t", "paired_permutation"]
+from services.metrics.discordant import Interval, mcnemar_exact, score_test
+
+Test = Literal["mcnemar", "paired_t", "paired_permutation"]
 Values = npt.NDArray[np.float64]
-Interval = tuple[float, float]
 
 LEVEL = 0.05
 EXACT_UP_TO = 14
@@ -37,13 +39,10 @@ SERIES_UP_TO = 5_000
 class PairedDifference:
     """How a candidate differs from a baseline.
 
-    ``stderr`` is the standard error of the mean difference over items. ``ci95`` is Student's
-    interval for shares and 0/1 values, and else holds the means that the sign-flip test does not
-    reject. It leaves out 0 where ``p_value`` is below 0.05, except that McNemar's exact test of 0/1
-    values is stricter with few items. Where all items differ by the same amount, as by none,
-    ``ci95`` of shares and 0/1 values is the adjusted Wald interval of D. G. Bonett and R. M. Price,
-    "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired
-    Data", Journal of Educational and Behavioral Statistics 37 (2012), which keeps a width then.
+    ``stderr`` is the standard error of the mean difference over items. ``ci95`` holds the
+    differences that the test does not reject at the level of 5 %: it leaves out 0 exactly where
+    ``p_value`` is below 0.05. ``exact_p_value`` is McNemar's exact one, of 0/1 values only; it is
+    the stricter one with few items.
     """
 
     baseline_mean: float
@@ -53,6 +52,7 @@ class PairedDifference:
     ci95: Interval
     p_value: float
     test: Test
+    exact_p_value: float | None = None
 
 
 def compare(
@@ -67,7 +67,13 @@ def compare(
         raise ValueError(f"{before.size} and {after.size} values cannot be paired")
     differences = after - before
     binary = bool(np.isin(before, (0.0, 1.0)).all() and np.isin(after, (0.0, 1.0)).all())
-    p_value, ci95, test = _tested(differences, is_binary=binary, shares=shares)
+    if binary:
+        gained, lost = int((differences > 0).sum()), int((differences < 0).sum())
+        exact, test = mcnemar_exact(gained, lost), _MCNEMAR
+        p_value, ci95 = score_test(gained, lost, differences.size)
+    else:
+        exact, test = None, _STUDENT if shares else _SIGN_FLIP
+        p_value, ci95 = shares_test(differences) if shares else sign_flip_test(differences)
     return PairedDifference(
         baseline_mean=float(before.mean()),
         candidate_mean=float(after.mean()),
@@ -76,31 +82,26 @@ def compare(
         ci95=ci95,
         p_value=p_value,
         test=test,
+        exact_p_value=exact,
     )
 
 
-def _tested(differences: Values, *, is_binary: bool, shares: bool) -> tuple[float, Interval, Test]:
-    if not (is_binary or shares):
-        return *sign_flip_test(differences), "paired_permutation"
-    p_value, (low, high) = student_test(differences)
-    if float(np.ptp(differences)) == 0.0:
-        low, high = _adjusted_wald(differences)
-    interval = max(-1.0, low), min(1.0, high)
-    if not is_binary:
-        return p_value, interval, "paired_t"
-    gained, lost = int((differences > 0).sum()), int((differences < 0).sum())
-    return mcnemar_exact(gained, lost), interval, "mcnemar_exact"
+_MCNEMAR: Test = "mcnemar"
+_STUDENT: Test = "paired_t"
+_SIGN_FLIP: Test = "paired_permutation"
 
 
-def mcnemar_exact(gained: int, lost: int) -> float:
-    """The two-sided p-value of ``gained`` and ``lost`` items: a binomial test with p = 1/2."""
-    discordant, fewer = gained + lost, min(gained, lost)
-    log_total = math.lgamma(discordant + 1) - discordant * math.log(2)
-    tail = math.fsum(
-        math.exp(log_total - math.lgamma(k + 1) - math.lgamma(discordant - k + 1))
-        for k in range(fewer + 1)
-    )
-    return min(1.0, 2 * tail)
+def shares_test(differences: Values) -> tuple[float, Interval]:
+    """The two-sided p-value of differences between shares, and their 95 % interval.
+
+    Both are Student's. Where all items differ by the same amount, as by none, they are those of
+    the adjusted Wald interval of D. G. Bonett and R. M. Price, "Adjusted Wald Confidence Interval
+    for a Difference of Binomial Proportions Based on Paired Data", Journal of Educational and
+    Behavioral Statistics 37 (2012), which keeps a width then.
+    """
+    all_alike = float(np.ptp(differences)) == 0.0
+    p_value, (low, high) = (_adjusted_wald if all_alike else student_test)(differences)
+    return p_value, (max(-1.0, low), min(1.0, high))
 
 
 def student_test(differences: Values) -> tuple[float, Interval]:
@@ -203,13 +204,14 @@ def _normal_limit(differences: Values) -> tuple[float, Interval]:
     return p_value, (mean - half, mean + half)
 
 
-def _adjusted_wald(differences: Values) -> tuple[float, float]:
-    """The Wald interval with one further difference of 1 and one of -1."""
+def _adjusted_wald(differences: Values) -> tuple[float, Interval]:
+    """The Wald interval with one further difference of 1 and one of -1, and the p-value of its
+    test."""
     items = differences.size + 2
     mean = float(differences.sum()) / items
-    half = _Z975 * math.sqrt((float(differences @ differences) + 2) / items - mean**2)
-    half /= math.sqrt(items)
-    return max(-1.0, mean - half), min(1.0, mean + half)
+    stderr = math.sqrt((float(differences @ differences) + 2) / items - mean**2) / math.sqrt(items)
+    p_value = math.erfc(abs(mean) / stderr / math.sqrt(2))
+    return p_value, (mean - _Z975 * stderr, mean + _Z975 * stderr)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

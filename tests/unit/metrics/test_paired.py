@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
+from services.metrics.discordant import mcnemar_exact, score_test
 from services.metrics.paired import (
     EXACT_UP_TO,
     Values,
     _student_quantile,
     compare,
     holm,
-    mcnemar_exact,
     sign_flip_test,
     student_tails,
 )
@@ -73,18 +73,63 @@ def test_the_normal_limit_agrees_with_the_binomial_test() -> None:
     assert (low, high) == pytest.approx((0.02 - 0.0196, 0.02 + 0.0196), abs=1e-4)
 
 
-def test_zero_and_one_are_compared_by_mcnemar_with_students_interval() -> None:
+def test_zero_and_one_are_compared_by_the_score_test() -> None:
     baseline = [1.0] * 60 + [0.0] * 40
     candidate = [1.0] * 55 + [0.0] * 5 + [1.0] * 15 + [0.0] * 25
 
     found = compare(baseline, candidate)
 
-    half = 1.984217 * math.sqrt((0.2 - 0.1**2) / 99)
-    assert found.test == "mcnemar_exact"
+    assert found.test == "mcnemar"
     assert (found.baseline_mean, found.candidate_mean) == (0.6, 0.7)
     assert found.difference == pytest.approx(0.1)
-    assert found.p_value == pytest.approx(mcnemar_exact(15, 5))
-    assert found.ci95 == pytest.approx((0.1 - half, 0.1 + half), abs=1e-6)
+    assert found.p_value == pytest.approx(stats.chi2.sf((15 - 5) ** 2 / 20, 1))
+    assert found.exact_p_value == pytest.approx(mcnemar_exact(15, 5))
+    assert (found.p_value, found.ci95) == score_test(15, 5, 100)
+
+
+Z2 = stats.norm.ppf(0.975) ** 2
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "items", "interval"),
+    [
+        (0, 0, 50, (-(Z2 / (50 + Z2)), Z2 / (50 + Z2))),
+        (50, 0, 50, (1 - 2 * Z2 / (50 + Z2), 1.0)),
+    ],
+)
+def test_the_interval_of_items_that_all_agree_or_all_differ_has_a_closed_form(
+    gained: int, lost: int, items: int, interval: tuple[float, float]
+) -> None:
+    assert score_test(gained, lost, items)[1] == pytest.approx(interval, abs=1e-6)
+
+
+@pytest.mark.parametrize(("gained", "lost", "items"), [(7, 1, 32), (15, 5, 100), (2, 3, 9)])
+def test_a_bound_is_where_the_score_under_the_likeliest_shares_is_that_of_the_level(
+    gained: int, lost: int, items: int
+) -> None:
+    for bound, expected in zip(score_test(gained, lost, items)[1], (1.0, -1.0), strict=True):
+
+        def unlikelihood(share_lost: float, bound: float = bound) -> float:
+            shares = (share_lost + bound, share_lost, 1 - 2 * share_lost - bound)
+            counts = (gained, lost, items - gained - lost)
+            return -sum(n * math.log(p) for n, p in zip(counts, shares, strict=True))
+
+        within = (max(0.0, -bound) + 1e-9, (1 - bound) / 2 - 1e-9)
+        likeliest = optimize.minimize_scalar(
+            unlikelihood, bounds=within, method="bounded", options={"xatol": 1e-10}
+        ).x
+        variance = items * (2 * likeliest + bound - bound**2)
+        z = (gained - lost - items * bound) / math.sqrt(variance)
+        assert z == pytest.approx(expected * math.sqrt(Z2), abs=1e-4)
+
+
+def test_p_and_interval_of_0_and_1_always_agree() -> None:
+    for items in (1, 2, 6, 15, 40):
+        for gained in range(items + 1):
+            for lost in range(items + 1 - gained):
+                p_value, (low, high) = score_test(gained, lost, items)
+                assert (p_value < 0.05) == (low > 0 or high < 0)
+                assert -1 <= low <= (gained - lost) / items <= high <= 1
 
 
 def test_equal_runs_do_not_differ_but_keep_an_interval() -> None:
@@ -180,10 +225,13 @@ def test_the_interval_of_scores_leaves_out_0_where_the_test_rejects_it(items: in
     assert (rejected > 0) == (items >= 6)
 
 
-def test_items_that_all_differ_alike_keep_an_interval() -> None:
-    low, high = compare([0.0] * 10, [0.5] * 10, shares=True).ci95
+@pytest.mark.parametrize(("items", "is_clear"), [(10, True), (2, False), (1, False)])
+def test_items_that_all_differ_alike_keep_an_interval(items: int, is_clear: bool) -> None:
+    found = compare([0.0] * items, [0.5] * items, shares=True)
 
-    assert 0 < low < 0.5 < high
+    low, high = found.ci95
+    assert low < 0.5 < high
+    assert (found.p_value < 0.05) == (low > 0) == is_clear
 
 
 SIMULATED = 8_000
@@ -192,35 +240,42 @@ SHOWN = 40
 
 @pytest.mark.parametrize("samples", [1, 4, 16])
 @pytest.mark.parametrize("items", [15, 30, 300])
-def test_shares_of_simulated_runs_are_told_apart_as_often_as_they_should(
-    items: int, samples: int
-) -> None:
+def test_simulated_runs_are_told_apart_as_often_as_they_should(items: int, samples: int) -> None:
     """Equal models: 2 to 3 % to each side. Others: 94 to 96 % of intervals hold the difference,
-    and the gains found are those that Student's interval finds."""
+    and gains are found within 5 points of how often Student's interval finds them."""
     rng = np.random.default_rng(samples)
-    runs = SIMULATED if items < 300 else SIMULATED // 4
+    runs = (SIMULATED if items < 300 else SIMULATED // 4) * (4 if samples == 1 else 1)
     difficulty = rng.beta(2, 2, (runs, items))
     first, equal, better = (
         rng.binomial(samples, chance) / samples
         for chance in (difficulty, difficulty, difficulty + 0.2 * (1 - difficulty))
     )
-    student = stats.t.ppf(0.975, items - 1) / math.sqrt(items)
+    low, high = intervals(first, equal)
+    assert 0.019 <= (low > 0).mean() <= 0.031
+    assert 0.019 <= (high < 0).mean() <= 0.031
+    low, high = intervals(first, better)
+    assert 0.94 <= ((low <= 0.1) & (high >= 0.1)).mean() <= 0.96
+    differences = better - first
+    half = stats.t.ppf(0.975, items - 1) * differences.std(axis=1, ddof=1) / math.sqrt(items)
+    assert (low > 0).mean() == pytest.approx((differences.mean(axis=1) > half).mean(), abs=0.05)
 
-    def lows(runs: Values) -> tuple[Values, Values]:
-        differences = runs - first
-        half = student * differences.std(axis=1, ddof=1)
-        for number in range(SHOWN):
-            found = compare(first[number].tolist(), runs[number].tolist(), shares=True)
-            if np.ptp(differences[number]):
-                assert found.ci95[0] == pytest.approx(
-                    max(-1.0, float((differences.mean(axis=1) - half)[number])), abs=1e-6
-                )
-            if found.test == "paired_t":
-                assert (found.p_value < 0.05) == (found.ci95[0] > 0 or found.ci95[1] < 0)
-        return differences.mean(axis=1), half
 
-    mean, half = lows(equal)
-    assert 0.019 <= (mean > half).mean() <= 0.031
-    assert 0.019 <= (mean < -half).mean() <= 0.031
-    mean, half = lows(better)
-    assert 0.94 <= (np.abs(mean - 0.1) <= half).mean() <= 0.96
+def intervals(baseline: Values, candidate: Values) -> tuple[Values, Values]:
+    """The interval of each row's runs; those of shares, Student's, are compared with ours in the
+    first rows."""
+    differences = candidate - baseline
+    if np.isin(differences, (-1, 0, 1)).all():
+        counts = np.stack([(differences > 0).sum(axis=1), (differences < 0).sum(axis=1)], axis=1)
+        kinds, places = np.unique(counts, axis=0, return_inverse=True)
+        items = differences.shape[1]
+        found = [score_test(int(gained), int(lost), items)[1] for gained, lost in kinds]
+    else:
+        mean, places = differences.mean(axis=1), np.arange(len(differences))
+        half = stats.t.ppf(0.975, differences.shape[1] - 1) * stats.sem(differences, axis=1)
+        found = list(zip(mean - half, mean + half, strict=True))
+    for place, before, after in zip(places[:SHOWN], baseline, candidate, strict=False):
+        result = compare(before.tolist(), after.tolist(), shares=True)
+        assert (result.p_value < 0.05) == (result.ci95[0] > 0 or result.ci95[1] < 0)
+        assert result.ci95 == pytest.approx(found[place], abs=1e-3)
+    low, high = np.array([found[place] for place in places]).T
+    return low, high
