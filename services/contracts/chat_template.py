@@ -1,6 +1,7 @@
-"""Variables that a request passes to a model's own chat template, such as ``enable_thinking``."""
+"""How texts become prompts: variables that a request passes to a model's own chat template, such as
+``enable_thinking``, and what becomes of special tokens in the texts."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
@@ -35,3 +36,12 @@ ChatTemplateKwargs = Annotated[
     ),
 ]
 """At most 16 scalars by name. A variable that the template does not read is refused."""
+
+ControlTokens = Annotated[
+    Literal["encode", "neutralize"],
+    Field(
+        description="Special tokens that the texts of rows spell out, such as <|im_end|>: encode "
+        "them as such, as servings do, or neutralize them to ordinary text, as in tool results."
+    ),
+]
+"""What becomes of special tokens in texts that are not the chat template's own."""

@@ -23,6 +23,7 @@ class FindingCode(StrEnum):
     NO_STOP = "no_stop"
     OTHER_CONTEXT = "other_context"
     CONTROL_TOKENS = "control_tokens"
+    NEUTRALIZED = "neutralized"
     TRUNCATED = "truncated"
 
 

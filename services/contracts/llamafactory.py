@@ -143,6 +143,12 @@ def _check_usable(key: str, value: JsonValue) -> None:
     if key == "pref_loss" and value == "kto_pair":
         message = "pref_loss kto_pair has been retired; method kto takes its place"
         raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, message)
+    if key == "split_special_tokens" and value is True:
+        message = (
+            "split_special_tokens splits those of the chat template too, so that the model is "
+            "trained on other tokens than it is served; control_tokens neutralize takes its place"
+        )
+        raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, message)
     if key in _NEVER_ZERO and value == 0:
         raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, f"{key} must not be 0")
     least, most = _RANGES.get(key, (-math.inf, math.inf))

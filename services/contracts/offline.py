@@ -26,7 +26,7 @@ from services.contracts.best_checkpoint import (
     check_metric,
     check_times_of_checkpoints,
 )
-from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.errors import InvalidRequest
 from services.contracts.fidelity import DEFAULT_LOSSY_SHARE
 from services.contracts.graders import GoldGrader
@@ -75,6 +75,7 @@ class OfflineHyperparameters(Request):
         default=None, description="LLaMA-Factory's template name; null: the model's own."
     )
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
+    control_tokens: ControlTokens = "encode"
     data_format: DataFormat = DataFormat.AUTO
     sharding: Sharding | None = Field(
         default=None,
@@ -139,6 +140,9 @@ class OfflineHyperparameters(Request):
             if self.long_rows != "truncate":
                 message = "leave_out has an effect with the model's own template only"
                 raise InvalidRequest(message, param="long_rows")
+            if self.control_tokens != "encode":
+                message = "neutralize has an effect with the model's own template only"
+                raise InvalidRequest(message, param="control_tokens")
         self._check_pissa()
         self._check_sharding()
 

@@ -11,7 +11,7 @@ from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.base import Number, Request
-from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.engine import VllmOptions
 from services.contracts.infrastructure import InfrastructureLimits
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
@@ -188,6 +188,7 @@ class OnlineSettings(Renamed):
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
     multi_turn: MultiTurn = Field(default_factory=MultiTurn)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
+    control_tokens: ControlTokens = "encode"
     tools: list[Tool] = Field(default_factory=list, max_length=32)
     prompt_type: PromptType = "plain"
     max_prompt_length: Tokens = Field(

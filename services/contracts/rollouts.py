@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Resource
-from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.engine import VllmOptions
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.jobs import JobRequest, JobState
@@ -55,6 +55,7 @@ class CreateRollout(JobRequest):
     multi_turn: MultiTurn = Field(default_factory=MultiTurn)
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
+    control_tokens: ControlTokens = "encode"
     rewards: list[WeightedReward] = Field(default_factory=list, max_length=16)
     seed: StrictInt | None = Field(
         default=0, ge=0, le=2**31 - 1, description="Null: random for each rollout."

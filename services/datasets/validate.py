@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.base import JsonObject
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import TemperError
+from services.contracts.multi_turn import Tool
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
 from services.datasets.record import JsonValue
@@ -32,12 +33,15 @@ _PROGRESS_STEPS = 100
 
 
 class PromptTemplate(BaseModel):
-    """The folder of the model that prompts are for, and the variables of its chat template."""
+    """The folder with the chat template of the model that prompts are for, its variables, the tools
+    on offer, and whether special tokens in texts are ordinary text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     folder: Path
     variables: ChatTemplateKwargs = Field(default_factory=dict)
+    tools: list[Tool] = Field(default_factory=list)
+    neutralizes: bool = False
 
 
 class ValidationSpec(BaseModel):

@@ -1,11 +1,14 @@
 """What a request names, resolved for a child: registered models and uploaded files."""
 
+from collections.abc import Sequence
+
 from sqlalchemy.orm import Session
 
 from services.contracts.base import JsonObject
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import TemperError
 from services.contracts.models import RemoteModel
+from services.contracts.multi_turn import Tool
 from services.core.artifacts import Artifacts
 from services.core.process.runtimes import find_runtime
 from services.core.registry import locate_model, resolve_model
@@ -22,9 +25,12 @@ def prompt_template(
     model: str | RemoteModel,
     variables: JsonObject,
     settings: WorkerSettings,
+    *,
+    tools: Sequence[Tool] = (),
+    neutralizes: bool = False,
 ) -> PromptTemplate | None:
-    """The chat template that renders a model's prompts; None for a model that is not here, or
-    cannot be used, which the work says."""
+    """The chat template that renders a model's prompts, with the tools on offer; None for
+    a model that is not here, or cannot be used, which the work says."""
     if isinstance(model, RemoteModel):
         return None
     artifacts = Artifacts(settings.home)
@@ -34,8 +40,12 @@ def prompt_template(
         )
     except TemperError:
         return None
-    folder = resolved.weights.path
-    return None if folder is None else PromptTemplate(folder=folder, variables=variables)
+    folder = resolved.tokenizer_folder
+    if folder is None:
+        return None
+    return PromptTemplate(
+        folder=folder, variables=variables, tools=list(tools), neutralizes=neutralizes
+    )
 
 
 def model_of(

@@ -21,14 +21,18 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "ma
 """What vLLM takes from generation_config.json."""
 
 
-def load_chat_tokens(source: ModelSource, variables: ChatTemplateKwargs) -> ChatTokens:
+def load_chat_tokens(
+    source: ModelSource, variables: ChatTemplateKwargs, *, neutralizes: bool = False
+) -> ChatTokens:
     """Load from a folder, or download from the hub if needed; ``variables`` are passed to the
-    chat template.
+    chat template, and with ``neutralizes`` special tokens in prompts' texts are ordinary text.
 
     Raises `InvalidRequest` for a model without a chat template or a fast tokenizer and for a
     variable that the template does not read, and ``JobFailed`` when the download fails.
     """
-    return open_chat_tokens(chat_folder(source), variables, weights=weights_folder(source))
+    return open_chat_tokens(
+        chat_folder(source), variables, weights=weights_folder(source), neutralizes=neutralizes
+    )
 
 
 def chat_folder(source: ModelSource) -> Path:

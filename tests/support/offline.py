@@ -44,7 +44,7 @@ def restored_library() -> Iterator[None]:
     """Undo afterwards what training changes in LLaMA-Factory's modules."""
     places = [TRAINERS[stage] for stage in TRAINERS]
     places += [(f"train.{stage.value}.workflow", name) for stage in TRAINERS for name in SEAMS]
-    places += [("model.loader", "AutoTokenizer")]
+    places += [("model.loader", "AutoTokenizer"), ("data.loader", "PretrainDatasetProcessor")]
     kept = [(place, getattr(llamafactory_module(place[0]), place[1])) for place in places]
     template = llamafactory_module("data.template").Template
     fix = template.fix_jinja_template

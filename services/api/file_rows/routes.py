@@ -41,10 +41,7 @@ router = APIRouter(
     ),
 )
 
-CHANGES_TOKENIZER = (
-    *("add_special_tokens", "add_tokens", "init_special_tokens"),
-    "split_special_tokens",
-)
+CHANGES_TOKENIZER = (*("add_special_tokens", "add_tokens", "init_special_tokens"),)
 """Arguments of LLaMA-Factory that make the tokens differ from those of tokenizer.json."""
 
 RowAfter = Annotated[

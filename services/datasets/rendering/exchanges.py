@@ -103,11 +103,10 @@ def render_pair(
     )
 
 
-def render_messages(
-    messages: Sequence[Message], template: TemplateRenderer, *, prompt: bool
-) -> str:
-    """The text of messages without tools; a ``prompt`` ends where the assistant's turn begins."""
-    return _rendered([as_chat_message(each) for each in messages], [], template, prompt=prompt)
+def render_messages(conversation: Conversation, template: TemplateRenderer, *, prompt: bool) -> str:
+    """The text of a conversation; a ``prompt`` ends where the assistant's turn begins."""
+    messages = [as_chat_message(each) for each in conversation.messages]
+    return _rendered(messages, list(conversation.tools), template, prompt=prompt)
 
 
 def opened(conversation: Conversation, default_system: str | None) -> Conversation:

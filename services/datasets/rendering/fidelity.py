@@ -22,7 +22,7 @@ SAMPLE_CHARACTERS = 4000
 _MAX_MISSING = 20
 
 _LOST = (FindingCode.LOST, FindingCode.LOST_CONTEXT)
-NOTES = (FindingCode.TRUNCATED,)
+NOTES = (FindingCode.TRUNCATED, FindingCode.NEUTRALIZED)
 """Findings that follow from a setting, and are no fault of the row or the template."""
 
 
@@ -112,7 +112,8 @@ def _findings(row: RenderedRow, ends: tuple[str, ...]) -> Iterator[tuple[Finding
     if any(not exchange.is_served for each in row.sequences for exchange in each.exchanges):
         yield FindingCode.OTHER_CONTEXT, ""
     if row.control_tokens:
-        yield FindingCode.CONTROL_TOKENS, ", ".join(row.control_tokens[:5])
+        code = FindingCode.NEUTRALIZED if row.neutralizes else FindingCode.CONTROL_TOKENS
+        yield code, ", ".join(row.control_tokens[:5])
     if not row.is_left_out_as_long and any(each.tokens.cut for each in row.sequences):
         yield FindingCode.TRUNCATED, ""
     open_ends = (text[-40:] for text in _responses(row) if not text.endswith(ends))
@@ -165,7 +166,10 @@ _MESSAGES = {
     "{example}",
     FindingCode.OTHER_CONTEXT: "the prompt that serving sends ends differently from the context of "
     "an answer",
-    FindingCode.CONTROL_TOKENS: "texts hold special tokens, which are encoded as such: {example}",
+    FindingCode.CONTROL_TOKENS: "texts hold special tokens, which are encoded as such unless "
+    "control_tokens is neutralize: {example}",
+    FindingCode.NEUTRALIZED: "texts hold special tokens, which are encoded as ordinary text; "
+    "servings encode those of their requests as such: {example}",
     FindingCode.TRUNCATED: "longer than max_seq_length, and truncated",
 }
 

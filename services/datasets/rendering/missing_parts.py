@@ -9,6 +9,7 @@ from typing import Any
 
 from services.datasets.conversation import Conversation, Message
 from services.datasets.rendering.exchanges import Exchange
+from services.datasets.rendering.guarded import without_guards
 
 _THOUGHT = ("<think>", "</think>")
 _SAMPLE = 60
@@ -17,6 +18,7 @@ _SAMPLE = 60
 class Part(StrEnum):
     """A part of a message that a template may leave out."""
 
+    TOOL = "tool"
     CONTENT = "content"
     REASONING = "reasoning"
     CALL = "call"
@@ -26,16 +28,18 @@ class Part(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Missing:
     """A part of the message at ``turn``, counted from 0, that is not in the text; ``sample`` is its
-    beginning. ``is_learned`` parts are what the model should have learned to write."""
+    beginning. ``is_learned`` parts are what the model should have learned to write. A tool on offer
+    is of no turn."""
 
-    turn: int
+    turn: int | None
     role: str
     part: Part
     sample: str
     is_learned: bool
 
     def __str__(self) -> str:
-        return f"turn {self.turn} ({self.role}): {self.part} {self.sample!r}"
+        place = "" if self.turn is None else f"turn {self.turn} ({self.role}): "
+        return f"{place}{self.part} {self.sample!r}"
 
 
 def missing_parts(
@@ -44,25 +48,32 @@ def missing_parts(
     """What of a conversation none of its examples holds.
 
     Of a learned turn, content, reasoning and calls must be in its own response; of other turns,
-    content and calls must be anywhere in the last example. Their reasoning may be left out, as
+    content and calls must be anywhere in the last example, as must the names of tools. Their
+    reasoning may be left out, as
     templates do for all but the latest turn. White space and the notation of values (JSON, Python,
     XML) do not count.
     """
-    responses = [exchange.response for example in examples for exchange in example]
+    responses = [without_guards(each.response) for example in examples for each in example]
     turns = [n for n, message in enumerate(conversation.messages) if message.learned]
     own = dict(zip(turns[-len(responses) :], responses, strict=True)) if turns else {}
-    whole = "".join(each.context + each.response for each in examples[-1])
-    return [
+    whole = without_guards("".join(each.context + each.response for each in examples[-1]))
+    tools = [str(tool["function"]["name"]) for tool in conversation.tools]
+    dropped = [
+        Missing(None, "", Part.TOOL, name[:_SAMPLE], is_learned=False)
+        for name in tools
+        if not _occurs(name, whole, 1)
+    ]
+    return dropped + [
         Missing(turn, message.role, part, str(value).strip()[:_SAMPLE], turn in own)
         for turn, message in enumerate(conversation.messages)
         for part, value in _missing(message, own.get(turn), whole)
     ]
 
 
-def missing_in_prompt(messages: Sequence[Message], rendered: str) -> list[Missing]:
+def missing_in_prompt(prompt: Conversation, rendered: str) -> list[Missing]:
     """What of a prompt, which may hold earlier answers, its rendered text does not show."""
-    unlearned = (replace(message, learned=False) for message in messages)
-    return missing_parts(Conversation(tuple(unlearned)), [[Exchange(rendered, "")]])
+    unlearned = (replace(message, learned=False) for message in prompt.messages)
+    return missing_parts(Conversation(tuple(unlearned), prompt.tools), [[Exchange(rendered, "")]])
 
 
 def _missing(message: Message, own: str | None, whole: str) -> Iterator[tuple[Part, Any]]:

@@ -1,6 +1,5 @@
 """Rows of training files as the sequences that training reads, with what becomes of their words."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,11 +10,14 @@ from services.datasets.record import JsonValue
 from services.datasets.rendering.exchanges import (
     Exchange,
     TemplateRenderer,
+    as_chat_message,
     opened,
     render,
     render_answer,
     render_pair,
 )
+from services.datasets.rendering.guarded import any_of, guarding, texts_in
+from services.datasets.rendering.guarding_template import GuardingTemplate
 from services.datasets.rendering.missing_parts import Missing, missing_parts
 from services.datasets.rendering.text_encoding import TextEncoder
 from services.datasets.rendering.training_tokens import (
@@ -43,7 +45,8 @@ class TrainingSequence:
     @property
     def is_trained(self) -> bool:
         """Whether any token has a loss."""
-        return any(self.tokens.mask)
+        # The first token has no context to be learned in.
+        return any(self.tokens.mask[1:])
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class RenderedRow:
     """The sequences of a row: one or more of a demonstration, two of a preference.
 
     ``label`` says whether the answer of a row with feedback is desirable; None for other kinds.
-    ``control_tokens`` are special tokens that the row's own texts hold.
+    ``control_tokens`` are special tokens that the row's own texts hold, and ``neutralizes`` says
+    that they are encoded as text.
     """
 
     sequences: tuple[TrainingSequence, ...]
@@ -60,6 +64,7 @@ class RenderedRow:
     control_tokens: tuple[str, ...] = ()
     is_pair: bool = field(default=False, repr=False)
     leaves_out_long: bool = field(default=False, repr=False)
+    neutralizes: bool = field(default=False, repr=False)
 
     @property
     def is_left_out_as_long(self) -> bool:
@@ -105,13 +110,16 @@ class RowRenderer:
         splits_text: bool = True,
     ) -> None:
         self._kind = kind
+        self._guard = guarding(encode.special) if settings.neutralizes else None
         self._template = template
+        if template is not None and self._guard is not None:
+            self._template = GuardingTemplate(template, self._guard)
         self._encode = encode
         self._settings = settings
         self._system = default_system
         self._end_of_text = end_of_text
         self._text_cutoff = None if splits_text else settings.cutoff
-        self._control = _any_of(encode.special)
+        self._control = any_of({text for text in encode.special if len(text) > 1})
 
     def render(self, row: JsonValue, read: ConversationRow) -> RenderedRow:
         """Render a checked row; a RowError names the turn at fault."""
@@ -126,12 +134,18 @@ class RowRenderer:
             self._control_tokens(_texts(read)),
             is_pair=self._kind is RowKind.PREFERENCE,
             leaves_out_long=self._settings.leaves_out_long,
+            neutralizes=self._settings.neutralizes,
         )
 
     def _rendered_text(self, text: str) -> RenderedRow:
+        control = self._control_tokens([text])
+        if self._guard is not None:
+            text = self._guard(text)
         tokens = text_tokens(text + self._end_of_text, self._encode, self._text_cutoff)
         sequence = TrainingSequence("text", (Exchange("", text),), tokens)
-        return RenderedRow((sequence,), control_tokens=self._control_tokens([text]))
+        return RenderedRow(
+            (sequence,), control_tokens=control, neutralizes=self._settings.neutralizes
+        )
 
     def _sequences(
         self, conversations: Sequence[Conversation], template: TemplateRenderer
@@ -172,11 +186,6 @@ class RowRenderer:
 
 def _texts(read: ConversationRow) -> Iterator[str]:
     for conversation in read.conversations:
+        yield from texts_in([*conversation.tools])
         for message in conversation.messages:
-            yield message.content
-            yield message.reasoning
-
-
-def _any_of(texts: frozenset[str]) -> re.Pattern[str]:
-    longest_first = sorted((text for text in texts if len(text) > 1), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+            yield from texts_in(as_chat_message(message))

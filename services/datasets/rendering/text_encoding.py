@@ -4,11 +4,13 @@ what the model reads and what it learns to write."""
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 from tokenizers import Tokenizer
+
+from services.datasets.rendering.guarded import GUARD, GuardedTokenizer, without_guards
 
 
 class Token(NamedTuple):
@@ -79,7 +81,7 @@ class TextPart:
         if begins and self._begin == 0:
             begins[0] = 0
         return [
-            Token(self._whole.ids[self._begin + n], self._whole.text[begin:behind])
+            Token(self._whole.ids[self._begin + n], without_guards(self._whole.text[begin:behind]))
             for n, (begin, behind) in enumerate(pairwise(begins))
         ]
 
@@ -93,23 +95,21 @@ class TextEncoder(Protocol):
         """Their texts."""
 
     def __call__(self, text: str) -> EncodedText:
-        """Encode a text; special tokens in it are recognized."""
+        """Encode a text; special tokens in it are recognized unless they are guarded."""
 
 
 class TokenizerEncoder:
-    """Encodes with a tokenizer.json. ``splits_special`` treats special tokens in texts as text;
-    ``ends`` are texts that count as special although the file does not say so."""
+    """Encodes with a tokenizer.json; ``ends`` are texts that count as special although the file
+    does not say so."""
 
-    def __init__(
-        self, tokenizer_json: str, *, splits_special: bool = False, ends: Collection[str] = ()
-    ) -> None:
+    def __init__(self, tokenizer_json: str, *, ends: Collection[str] = ()) -> None:
         """Raises whatever the library does for a file that is not a tokenizer."""
+        self._json, self._ends = tokenizer_json, ends
         # A post-processor adds tokens, which are not wanted, and trims blanks off the offsets.
         description = {**json.loads(tokenizer_json), "post_processor": None}
         self._tokenizer = Tokenizer.from_str(json.dumps(description))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._tokenizer.encode_special_tokens = splits_special
         added = self._tokenizer.get_added_tokens_decoder().values()
         self.special = frozenset({*ends, *(token.content for token in added if token.special)})
         # A text is encoded to find where to cut it, and again for its tokens.
@@ -119,11 +119,17 @@ class TokenizerEncoder:
         return self._latest(text)
 
     def _encoded(self, text: str) -> EncodedText:
+        if GUARD in text:
+            return EncodedText(text, *self._guarded.located(text))
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         offsets = encoding.offsets
         return EncodedText(
             text, encoding.ids, [begin for begin, _ in offsets], [end for _, end in offsets]
         )
+
+    @cached_property
+    def _guarded(self) -> GuardedTokenizer:
+        return GuardedTokenizer(self._json, ends=self._ends)
 
 
 _KEPT = 4

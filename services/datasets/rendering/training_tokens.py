@@ -14,10 +14,11 @@ from services.datasets.rendering.text_encoding import TextEncoder, TextPart, Tok
 @dataclass(frozen=True)
 class TokenSettings:
     """Settings that determine tokens and loss: tokens per sequence, whether rows with more are left
-    out, and two arguments of the library."""
+    out, whether special tokens in texts are ordinary text, and two arguments of the library."""
 
     cutoff: int
     leaves_out_long: bool = False
+    neutralizes: bool = False
     train_on_prompt: bool = False
     mask_history: bool = False
 

@@ -83,9 +83,7 @@ class Generation:
         return None
 
     def _conversation(self, sample: EvaluationSample) -> Sequence[JsonObject]:
-        if self.system_prompt is None or sample.messages[0].get("role") == "system":
-            return sample.messages
-        return [{"role": "system", "content": self.system_prompt}, *sample.messages]
+        return sample.opened(self.system_prompt)
 
     def _keep(self, row: ResultRow, window: int | None) -> None:
         self.results.append(row)

@@ -72,16 +72,21 @@ class EvaluationHandler:
                     grader=each.grader,
                     benchmark=_benchmark(each),
                     split=each.split,
+                    template=prompt_template(
+                        session,
+                        request.model,
+                        each.chat_template_kwargs,
+                        self._settings,
+                        tools=request.tools,
+                    ),
+                    system_prompt=each.system_prompt,
                 )
                 for (place, file), (name, each) in zip(
                     request.file_references.items(), asked.items(), strict=True
                 )
             }
             reuse = reuse_spec(session, job, request, job_dir, self._settings)
-            template = prompt_template(
-                session, request.model, request.chat_template_kwargs, self._settings
-            )
-        spec = EvaluationFilesSpec(checked=checked, reuse=reuse, template=template)
+        spec = EvaluationFilesSpec(checked=checked, reuse=reuse)
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:

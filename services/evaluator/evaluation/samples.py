@@ -1,7 +1,7 @@
 """The samples of an evaluation file: a conversation to answer and the golds to compare with."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -45,6 +45,12 @@ class EvaluationSample:
     def prompt_index(self) -> int:
         """The row, counted over all benchmarks of the evaluation."""
         return self.rows_before + self.index
+
+    def opened(self, system_prompt: str | None) -> Sequence[JsonObject]:
+        """The messages, after a system prompt unless they begin with one."""
+        if system_prompt is None or self.messages[0].get("role") == "system":
+            return self.messages
+        return [{"role": "system", "content": system_prompt}, *self.messages]
 
     def prompt(self, most: int) -> str:
         """The first ``most`` characters of the prompt, with roles if it has several messages."""

@@ -32,6 +32,8 @@ class EvaluationFile(_Strict):
     name: str | None = Field(default=None, description="Of the benchmark, if there are several.")
     benchmark: Benchmark | None = None
     split: SplitName | None = None
+    template: PromptTemplate | None = None
+    system_prompt: str | None = None
 
 
 class EvaluationFilesSpec(ValidationSpec):
@@ -39,7 +41,6 @@ class EvaluationFilesSpec(ValidationSpec):
 
     checked: dict[str, EvaluationFile]
     reuse: ReuseSpec | None = None
-    template: PromptTemplate | None = None
 
     def files(self) -> dict[str, SourceFile]:
         return {param: each.file for param, each in self.checked.items()}

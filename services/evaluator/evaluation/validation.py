@@ -31,13 +31,13 @@ def check_samples(spec: EvaluationFilesSpec, file: FileValidation) -> JsonObject
     name = file.filename if asked.name is None else f"{asked.name}: {file.filename}"
     golds_of = gold_check(asked.grader)
     subtasks: list[tuple[str, ...]] = []
-    prompts = PromptCheck(spec.template)
+    prompts = PromptCheck(asked.template)
 
     def check(row: JsonValue) -> EvaluationSample:
         sample = _gradable(parse_sample(row, 0, golds_of, asked.benchmark), asked.grader)
         if asked.split is not None:
             subtasks.append(subtask_of(row, asked.benchmark))
-        prompts.add(scan.number, sample.messages)
+        prompts.add(scan.number, sample.opened(asked.system_prompt), extra=sample.extra)
         return sample
 
     scan = file.scan(check, spec.max_errors)

@@ -85,7 +85,12 @@ async def _play_missing(
     missing: Iterator[PlannedRollout],
     total: int,
 ) -> None:
-    chat = await asyncio.to_thread(load_chat_tokens, spec.tokenizer, spec.chat_template_kwargs)
+    chat = await asyncio.to_thread(
+        load_chat_tokens,
+        spec.tokenizer,
+        spec.chat_template_kwargs,
+        neutralizes=spec.control_tokens == "neutralize",
+    )
     async with AsyncExitStack() as stack:
         toolbox = await stack.enter_async_context(open_toolbox(spec.tools, environment))
         with Outages(job_dir).preflight() as is_repeated:

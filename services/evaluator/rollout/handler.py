@@ -52,11 +52,17 @@ class RolloutHandler:
         with database.read() as session:
             file = get_source_file(session, self._artifacts, request.file)
             template = prompt_template(
-                session, request.model, request.chat_template_kwargs, self._settings
+                session,
+                request.model,
+                request.chat_template_kwargs,
+                self._settings,
+                tools=request.tools if request.multi_turn.multi_turn_enable else [],
+                neutralizes=request.control_tokens == "neutralize",
             )
         spec = PromptFileSpec(
             file=file,
             prompt_type=request.prompt_type,
+            system_prompt=request.system_prompt,
             needs_gold=needs_gold(request.rewards),
             max_prompts=request.max_prompts,
             samples_per_prompt=request.samples_per_prompt,
@@ -82,6 +88,7 @@ class RolloutHandler:
                 multi_turn=request.multi_turn,
                 sampling=request.sampling,
                 chat_template_kwargs=request.chat_template_kwargs,
+                control_tokens=request.control_tokens,
                 rewards=request.rewards,
                 seed=request.seed,
                 max_concurrency=request.max_concurrency,

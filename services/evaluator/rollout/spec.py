@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
 from services.core.artifacts import ModelSource, SourceFile
@@ -34,6 +34,7 @@ class RolloutSpec(_Strict):
     multi_turn: MultiTurn
     sampling: RolloutSampling
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
+    control_tokens: ControlTokens = "encode"
     rewards: list[WeightedReward]
     seed: int | None
     max_concurrency: int = Field(ge=1)
@@ -44,6 +45,7 @@ class PromptFileSpec(ValidationSpec):
 
     file: SourceFile
     prompt_type: PromptType
+    system_prompt: str | None = None
     needs_gold: bool
     max_prompts: int | None = Field(ge=1)
     samples_per_prompt: int = Field(ge=1)

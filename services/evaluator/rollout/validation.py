@@ -22,10 +22,10 @@ def check_prompts(spec: PromptFileSpec, file: FileValidation) -> JsonObject:
     prompts_check = PromptCheck(spec.template)
 
     def check(row: JsonValue) -> Prompt:
-        prompt = prompt_of_row(row, 0, spec.prompt_type)
+        prompt = prompt_of_row(row, 0, spec.prompt_type, spec.system_prompt)
         if spec.needs_gold and not prompt.gold:
             raise RowError("gold is missing, and a reward compares with it")
-        prompts_check.add(scan.number, prompt.messages)
+        prompts_check.add(scan.number, prompt.messages, extra=prompt.extra)
         return prompt
 
     scan = file.scan(check, spec.max_errors)

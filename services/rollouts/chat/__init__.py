@@ -16,15 +16,17 @@ def open_chat_tokens(
     variables: Mapping[str, JsonValue] | None = None,
     *,
     weights: Path | None = None,
+    neutralizes: bool = False,
 ) -> ChatTokens:
     """The chat tokens of the model in a folder; takes seconds for a large vocabulary.
 
     ``variables`` are passed to its chat template. ``weights`` is the folder of its weights where
-    the tokenizer is in another. Raises InvalidRequest with param ``model`` if
+    the tokenizer is in another; with ``neutralizes``, special tokens in prompts' texts are text.
+    Raises InvalidRequest with param ``model`` if
     tokenizer.json or the chat template is missing or unusable, and with param
     ``chat_template_kwargs`` for a variable that the template does not read.
     """
-    return ChatTokens(read_chat_files(folder, weights), variables)
+    return ChatTokens(read_chat_files(folder, weights), variables, neutralizes=neutralizes)
 
 
 def check_template_reads(folder: Path, variables: Mapping[str, JsonValue]) -> None:

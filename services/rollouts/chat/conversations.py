@@ -1,15 +1,15 @@
 """Conversations as tokens, by a model's own chat template and tokenizer."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import JsonValue, RowError
+from services.datasets.rendering.guarded import GuardedTokenizer, check_guards, mapped
 from services.rollouts.chat.files import ChatFiles, refused
-from services.rollouts.chat.guarded import GuardedTokenizer
 from services.rollouts.chat.template import (
     ChatTemplate,
     ReplyTurns,
@@ -32,13 +32,21 @@ class DemonstrationTokens:
 class ChatTokens:
     """A model's chat template and tokenizer; safe to use from many threads."""
 
-    def __init__(self, files: ChatFiles, variables: Mapping[str, JsonValue] | None = None) -> None:
-        """``variables`` are passed to the template. Raises InvalidRequest for a template or a
-        tokenizer that cannot be used, and for a variable that the template does not read."""
+    def __init__(
+        self,
+        files: ChatFiles,
+        variables: Mapping[str, JsonValue] | None = None,
+        *,
+        neutralizes: bool = False,
+    ) -> None:
+        """``variables`` are passed to the template; with ``neutralizes``, special tokens in the
+        texts of prompts are ordinary text. Raises InvalidRequest for a template or a tokenizer that
+        cannot be used, and for a variable that the template does not read."""
         self._tokenizer = GuardedTokenizer(files.tokenizer, files.template + files.tool_template)
         self._template = ChatTemplate(files.template, files.special_tokens, variables)
         self._tool_template = ChatTemplate(files.tool_template, files.special_tokens, variables)
         check_variables(variables or (), self._template, self._tool_template)
+        self._neutralizes = neutralizes
         self._end = end_of_turn(self._tool_template, self._tokenizer.first_special)
         self._stop_token_ids = self._end_tokens(files)
         self._takes_call_ids = "tool_call_id" in files.tool_template
@@ -61,7 +69,7 @@ class ChatTokens:
 
     def prompt(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> list[int]:
         """The tokens of a conversation up to the start of the model's turn, exactly as chat
-        template and tokenizer produce them.
+        template and tokenizer produce them, but for special tokens that are neutralized.
 
         Raises InvalidRequest for a conversation that the template refuses, and for tools if it
         cannot render their replies.
@@ -69,13 +77,20 @@ class ChatTokens:
         if tools:
             self._reply_turns()
         template = self._template_for(tools)
+        messages = self._neutral(messages)
         try:
             rendered = template.render(_decoded(messages), tools, opening=True)
         except InvalidRequest:
             if not any(message.get("tool_calls") for message in messages):
                 raise
             rendered = template.render(_encoded(messages), tools, opening=True)
-        return self._tokenizer.encode_plain(rendered)
+        if not self._neutralizes:
+            return self._tokenizer.encode_plain(rendered)
+        try:
+            check_guards(rendered)
+        except RowError as error:
+            raise refused(error.message) from None
+        return self._tokenizer.encode(rendered)
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Decode tokens, keeping special ones; invalid UTF-8 becomes U+FFFD."""
@@ -121,7 +136,15 @@ class ChatTokens:
         its last end of turn. Raises InvalidRequest if the template rewrites the prompt.
         """
         demonstrations = Demonstrations(self._template_for(tools), self._tokenizer, self._end)
-        return demonstrations.tokens(_decoded(messages), tools, _decoded(answers))
+        asked = _decoded(self._neutral(messages))
+        return demonstrations.tokens(asked, tools, _decoded(answers))
+
+    def _neutral(self, messages: Sequence[JsonObject]) -> Sequence[JsonObject]:
+        """Messages whose texts hold no special token, where these are neutralized."""
+        if not self._neutralizes:
+            return messages
+        guard = self._tokenizer.guard_special
+        return [{key: mapped(value, guard) for key, value in each.items()} for each in messages]
 
     def _template_for(self, tools: Sequence[JsonObject]) -> ChatTemplate:
         return self._tool_template if tools else self._template
@@ -241,15 +264,4 @@ class Demonstrations:
     def _guarded(self, answer: JsonObject) -> JsonObject:
         tokenizer = self._tokenizer
         guard = tokenizer.guard if answer.get("role") == "tool" else tokenizer.guard_special
-        return {key: _mapped(value, guard) for key, value in answer.items()}
-
-
-def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    """A value with ``change`` applied to all strings."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_mapped(item, change) for item in value]
-    if isinstance(value, dict):
-        return {key: _mapped(item, change) for key, item in value.items()}
-    return value
+        return {key: mapped(value, guard) for key, value in answer.items()}

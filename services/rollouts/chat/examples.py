@@ -58,6 +58,7 @@ def row_renderer(
         TokenSettings(
             cutoff=cutoff if isinstance(cutoff, int) else settings.max_seq_length,
             leaves_out_long=settings.long_rows == "leave_out",
+            neutralizes=settings.control_tokens == "neutralize",
             train_on_prompt=bool(arguments.get("train_on_prompt")),
             mask_history=bool(arguments.get("mask_history")),
         ),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from services.core.tokenizer_ids.files import (
     CHAT_TEMPLATE,
@@ -11,12 +12,20 @@ from services.core.tokenizer_ids.files import (
     TOOL_USE,
     read_chat_templates,
     read_end_tokens,
+    read_object,
     read_special_tokens,
     read_text,
     refused,
 )
 
-__all__ = ["ChatFiles", "read_chat_files", "read_special_tokens", "read_tokenizer", "refused"]
+__all__ = [
+    "ChatFiles",
+    "read_chat_files",
+    "read_special_texts",
+    "read_special_tokens",
+    "read_tokenizer",
+    "refused",
+]
 
 
 @dataclass(frozen=True)
@@ -67,3 +76,15 @@ def read_tokenizer(folder: Path) -> str:
             "transformers, which writes one"
         )
     return text
+
+
+def read_special_texts(folder: Path) -> frozenset[str]:
+    """The texts of a model's special tokens; raises InvalidRequest."""
+    added: Any = read_object(folder / TOKENIZER).get("added_tokens")
+    special = {
+        str(token["content"])
+        for token in (added if isinstance(added, list) else ())
+        if isinstance(token, dict) and token.get("special") and "content" in token
+    }
+    end = read_special_tokens(folder).get("eos_token")
+    return frozenset(special | ({end} if end else set()))

@@ -17,8 +17,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.datasets.record import JsonValue
+from services.datasets.rendering.guarded import SENTINEL
 from services.rollouts.chat.files import refused
-from services.rollouts.chat.guarded import SENTINEL
 
 
 class ChatTemplate:

@@ -118,6 +118,7 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
         learning_rate=_learning_rate(settings),
         max_seq_len=settings.max_seq_length,
         leaves_out_long=settings.long_rows == "leave_out",
+        neutralizes=settings.control_tokens == "neutralize",
         joins_turns=settings.join_turns,
         max_lossy_share=settings.max_lossy_share,
         warmup_ratio=settings.warmup_ratio,

@@ -210,6 +210,7 @@ def _fingerprint(spec: TrainingSpec) -> str:
             *("model", "stage", "training_data", "mixture", "validation_data", "validation_sets"),
             *("template", "chat_template_kwargs", "arguments", "seed"),
             *("max_seq_len", "leaves_out_long", "joins_turns", "max_lossy_share"),
+            "neutralizes",
         }
     )
     return hashlib.sha256(content.encode()).hexdigest()

@@ -4,7 +4,7 @@ Where the model's own chat template is used, the turns already hold the text tha
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ class Rendering:
 class ExampleLayout:
     """How conversations become text: by ``rendering``, or by a named template of the library.
 
+    ``guard`` marks special tokens in plain text that are to be ordinary text.
     ``default_system`` is the system message of conversations without one. For a named template,
     which has its own, ``between_results`` joins the results of parallel tool calls and
     ``stop_words`` end a turn.
@@ -43,6 +44,7 @@ class ExampleLayout:
 
     name: str
     rendering: Rendering | None = None
+    guard: Callable[[str], str] | None = None
     default_system: str | None = None
     between_results: str = "\n"
     stop_words: tuple[str, ...] = ()
@@ -97,7 +99,8 @@ class ExampleReader:
         if self._renderer is not None:
             return _rendered(self._renderer.render(row, read))
         if self._kind is RowKind.TEXT:
-            return LibraryExamples([{"text": row["text"]}])
+            guard = self._layout.guard
+            return LibraryExamples([{"text": guard(row["text"]) if guard else row["text"]}])
         conversations = [opened(each, self._layout.default_system) for each in read.conversations]
         return _named(conversations, read.label, self._layout)
 

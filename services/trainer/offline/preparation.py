@@ -14,6 +14,7 @@ from services.contracts.training_rows import RowKind
 from services.core.tokenizer_ids.files import read_end_tokens
 from services.datasets.record import RowError
 from services.datasets.rendering.exchanges import reasoning_key, with_reasoning_as
+from services.datasets.rendering.guarded import guarding
 from services.datasets.rendering.training_tokens import TokenSettings
 from services.rollouts.chat.template import ChatTemplate, check_variables
 from services.trainer.errors import TrainingFailure
@@ -88,8 +89,15 @@ def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> ExampleLay
     """How rows become text for this model; raises TrainingFailure without a template, except for
     plain text.
     """
+    if spec.neutralizes and not tokenizer.is_fast:
+        raise TrainingFailure(
+            "control_tokens neutralize needs a model with a tokenizer.json",
+            param="control_tokens",
+            code="invalid_arguments",
+        )
     if spec.rows is RowKind.TEXT:
-        return ExampleLayout(RENDERED)
+        special = encoder_of(tokenizer).special
+        return ExampleLayout(RENDERED, guard=guarding(special) if spec.neutralizes else None)
     if spec.template is not None:
         return _named_layout(spec.template)
     if not tokenizer.chat_template:
@@ -132,6 +140,7 @@ def token_settings(spec: TrainingSpec) -> TokenSettings:
     return TokenSettings(
         cutoff=cutoff if isinstance(cutoff, int) else spec.max_seq_len,
         leaves_out_long=spec.leaves_out_long,
+        neutralizes=spec.neutralizes,
         train_on_prompt=bool(spec.arguments.get("train_on_prompt")),
         mask_history=bool(spec.arguments.get("mask_history")),
     )

@@ -149,6 +149,9 @@ class TrainingSpec(_Part):
     learning_rate: float = Field(gt=0)
     max_seq_len: int = Field(default=2048, ge=16)
     leaves_out_long: bool = False
+    neutralizes: bool = Field(
+        default=False, description="Whether special tokens in texts of rows are ordinary text."
+    )
     joins_turns: bool = False
     max_lossy_share: float = Field(default=DEFAULT_LOSSY_SHARE, ge=0.0, le=1.0)
     warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)

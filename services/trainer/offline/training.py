@@ -32,7 +32,7 @@ from services.trainer.offline.arguments import (
     left_out_without_gpu,
 )
 from services.trainer.offline.catalogue import installed_catalogue
-from services.trainer.offline.encoding import install_rendered_template
+from services.trainer.offline.encoding import install_encoding
 from services.trainer.offline.generation import GenerationSetup, install_generation
 from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
@@ -153,7 +153,7 @@ def _run(
     if spec.sharding is not None and spec.sharding.is_zero and arguments["use_cpu"]:
         # Accelerate does it on GPUs only, and ZeRO 3 counts the processes when a model is loaded.
         import_module("deepspeed").init_distributed(dist_backend="gloo")
-    install_rendered_template()
+    install_encoding(spec)
     if spec.template is not None and spec.rows is not RowKind.TEXT:
         leave_out_untrained(spec.stage, partial(_warn, context))
     install_trainers(spec.stage, arguments["resume_from_checkpoint"])

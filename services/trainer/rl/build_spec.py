@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from services.contracts.adaptation import TrainingType
-from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.online import DistillationMethod, TeacherModel
+from services.contracts.online import DistillationMethod, OnlineSettings, TeacherModel
 from services.core.artifacts import Artifacts, ModelSource, SourceFile
 from services.core.db.tables import FileRow
 from services.core.process.runtimes import Runtime
@@ -43,13 +42,20 @@ def prompts_spec(tune: FineTune, artifacts: Artifacts, resolve: Resolve) -> Prom
         needs_gold=needs_gold(rewards_of(online)),
         needs_answer=learns_from_data(online),
         taught=_taught(tune, online, resolve),
-        template=_template(tune.model, online.hyperparameters.chat_template_kwargs),
+        template=_template(tune.model, online.hyperparameters),
     )
 
 
-def _template(model: ResolvedModel, variables: JsonObject) -> PromptTemplate | None:
-    folder = model.weights.path
-    return None if folder is None else PromptTemplate(folder=folder, variables=variables)
+def _template(model: ResolvedModel, settings: OnlineSettings) -> PromptTemplate | None:
+    folder = model.tokenizer_folder
+    if folder is None:
+        return None
+    return PromptTemplate(
+        folder=folder,
+        variables=settings.chat_template_kwargs,
+        tools=settings.tools if settings.multi_turn.multi_turn_enable else [],
+        neutralizes=settings.control_tokens == "neutralize",
+    )
 
 
 def learns_from_data(online: Online) -> bool:

@@ -92,7 +92,10 @@ async def open_training(
     budget = response_budget(settings)
     rows = read_rows(spec.prompts.path, settings.prompt_type)
     chat = open_chat_tokens(
-        spec.tokenizer_folder, settings.chat_template_kwargs, weights=spec.model
+        spec.tokenizer_folder,
+        settings.chat_template_kwargs,
+        weights=spec.model,
+        neutralizes=settings.control_tokens == "neutralize",
     )
     if isinstance(spec.teacher, Path):
         check_same_words(spec.tokenizer_folder, spec.teacher, TEACHER)

@@ -34,7 +34,8 @@ def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
             raise RowError("gold is missing (or answer): the rewards need it")
         if spec.needs_answer and not row.answers:
             raise RowError("has no answer to learn from: neither an assistant's message nor a gold")
-        prompts.add(scan.number, row.prompt.messages, row.answers if spec.needs_answer else ())
+        answers = row.answers if spec.needs_answer else ()
+        prompts.add(scan.number, row.prompt.messages, answers, row.prompt.extra)
         return row
 
     scan = file.scan(check, spec.max_errors)

@@ -16,7 +16,7 @@ from services.contracts.stages import Stage
 from services.trainer.hub import model_folder
 from services.trainer.offline.arguments import TrainingEnvironment, build_arguments
 from services.trainer.offline.dataset import prepare_data
-from services.trainer.offline.encoding import install_rendered_template
+from services.trainer.offline.encoding import install_encoding
 from services.trainer.offline.library import llamafactory_module
 from services.trainer.offline.preparation import layout
 from services.trainer.offline.spec import SPEC, TrainingSpec
@@ -43,7 +43,7 @@ def library_rows(spec: TrainingSpec, job_dir: Path) -> tuple[Any, Any]:
     prepared = prepare_data(
         spec, layout(spec, load_tokenizer(base)), job_dir / "data", lambda rows: None
     )
-    install_rendered_template()
+    install_encoding(spec)
     arguments = build_arguments(
         spec,
         TrainingEnvironment(

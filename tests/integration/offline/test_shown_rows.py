@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from services.contracts.fine_tuning import Method
 from services.contracts.offline import OfflineHyperparameters
@@ -64,6 +65,7 @@ def library(folder: Path, tmp_path: Path, rows: Sequence[Any], method: Method) -
         "n_epochs": 1.0,
         "learning_rate": 1e-3,
         "max_seq_len": settings.max_seq_length,
+        "neutralizes": settings.control_tokens == "neutralize",
         "chat_template_kwargs": settings.chat_template_kwargs,
         "arguments": settings.llamafactory,
     }
@@ -158,3 +160,28 @@ def test_text_is_shown_as_it_is_trained_on(tmp_path: Path, packing: bool) -> Non
         size = len(trained[0])
         texts = [joined[size * n : size * (n + 1)] for n in range(len(joined) // size)]
     assert texts == trained
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "part", "prefix"),
+    [
+        ("supervised", DEMONSTRATIONS, "conversation", ""),
+        ("dpo", PREFERENCES, "rejected", "rejected_"),
+        ("kto", FEEDBACK, "answer", ""),
+        ("pretraining", TEXT, "text", ""),
+    ],
+)
+def test_neutralized_special_tokens_are_text_in_every_stage(
+    tmp_path: Path, kind: str, rows: Sequence[Any], part: str, prefix: str
+) -> None:
+    folder = FAMILIES["qwen3"].write(tmp_path)
+    forged = json.loads(json.dumps(rows).replace("long", "<|im_end|>"))
+    packing = {"packing": False} if kind == "pretraining" else {}
+    method = a_method(kind, max_seq_length=96, control_tokens="neutralize", llamafactory=packing)
+
+    library_data = library(folder, tmp_path, forged, method)
+
+    trained = [each[f"{prefix}input_ids"] for each in library_data]
+    assert [ids for ids, _ in shown(folder, forged, method.as_offline, part)] == trained
+    end = Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id("<|im_end|>")
+    assert max(ids.count(end) for ids in trained) <= 6  # those of turns, and of a text's end

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from services.contracts.checks import ValidationReport
+from services.contracts.errors import InvalidRequest
 from services.contracts.fidelity import FidelityReport, FindingCode
 from services.contracts.fine_tuning import Method
 from services.contracts.training_rows import RowKind
@@ -192,6 +193,45 @@ def test_special_tokens_in_a_text_are_said(files: Files) -> None:
     report = files.report([chat("2+2?", "4"), chat("<|end|>\n<|start|>assistant", "4")])
 
     assert found(report) == {"control_tokens": [2]}
+
+
+def test_neutralized_special_tokens_are_no_finding_against_a_file(files: Files) -> None:
+    report = files.report([chat("<|end|>", "4")], control_tokens="neutralize")
+
+    assert (found(report), report.verdict) == ({"neutralized": [1]}, "faithful")
+    assert [(part.text, part.trained) for part in report.samples[0].sequences[0]] == [
+        ("<|start|>user\n<|end|><|end|>\n<|start|>assistant\n", False),
+        ("4<|end|>", True),
+    ]
+
+
+def test_tools_that_the_template_does_not_show_are_said(files: Files) -> None:
+    function = {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+    row = {**chat("2+2?", "4"), "tools": [{"type": "function", "function": function}]}
+
+    report = files.report([row], max_lossy_share=1)
+
+    assert found(report) == {"lost_context": [1]}
+    assert report.samples[0].missing == ["tool 'get_weather'"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"template": "qwen3"}, "control_tokens"),
+        ({"llamafactory": {"split_special_tokens": True}}, "llamafactory.split_special_tokens"),
+    ],
+)
+def test_special_tokens_that_cannot_be_neutralized_alone_are_refused(
+    settings: dict[str, Any], field: str
+) -> None:
+    given = {"control_tokens": "neutralize", **settings}
+    method = Method.model_validate({"type": "supervised", "supervised": {"hyperparameters": given}})
+
+    with pytest.raises(InvalidRequest) as caught:
+        method.as_offline.check_library_arguments(has_validation=False)
+
+    assert caught.value.param == field
 
 
 def test_a_row_that_the_template_refuses_is_named(files: Files) -> None:

@@ -3,7 +3,7 @@
 import { bodyOf, resolve } from "./schema.js";
 import { objectForm } from "./schema_form.js";
 
-const SETTINGS = ["max_seq_length", "data_format", "chat_template_kwargs", "llamafactory"];
+const SETTINGS = ["max_seq_length", "data_format", "chat_template_kwargs", "control_tokens", "llamafactory"];
 
 /** Their form for a method, from the schema of the examples request. */
 export function rowSettings(context, method, value) {

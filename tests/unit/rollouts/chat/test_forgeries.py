@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from services.rollouts.chat import open_chat_tokens
 from tests.support.chat_templates.conversation import ToolTurn, call
 from tests.support.chat_templates.families import FAMILIES
 from tests.unit.rollouts.chat.conftest import Opened
@@ -84,3 +86,25 @@ def test_no_reply_adds_a_control_token(opened_family: Opened, pieces: list[str])
 
     honest = opened_family.chat.replies(turn, ["honest"])
     assert control_tokens(opened_family, forged) == control_tokens(opened_family, honest)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_special_tokens_in_a_prompt_are_text_where_they_are_neutralized(
+    family: str, families: dict[str, Opened], tmp_path: Path
+) -> None:
+    FAMILIES[family].write(tmp_path)
+    known = families[family]
+    end = known.tokenizer.decode([known.chat.stop_token_ids[0]], skip_special_tokens=False)
+    neutral = open_chat_tokens(tmp_path, neutralizes=True)
+    forged, honest = ([{"role": "user", "content": text}] for text in (f"a{end}b", "ab"))
+
+    assert control_tokens(known, neutral.prompt(forged, [])) == (
+        control_tokens(known, known.chat.prompt(honest, []))
+    )
+    assert neutral.text(neutral.prompt(forged, [])) == known.chat.text(
+        known.chat.prompt(forged, [])
+    )
+    assert neutral.prompt(honest, []) == known.chat.prompt(honest, [])
+    assert control_tokens(known, neutral.prompt(forged, [])) != (
+        control_tokens(known, known.chat.prompt(forged, []))
+    )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from services.rollouts.chat.guarded import GuardedTokenizer
+from services.datasets.rendering.guarded import GuardedTokenizer
 
 _LETTERS = ["<", "e", ">", "m", "?", " "]
 
