@@ -5,7 +5,11 @@ read-only file systems and probes are the real ones.
 """
 
 from collections.abc import Iterator
+from ipaddress import IPv4Address
+from pathlib import Path
+from socket import AF_INET
 
+import psutil
 import pytest
 
 from tests.support.docker_engine import PROJECT, Engine, running_engine
@@ -19,6 +23,9 @@ SERVICES = {
     *("trainer", "evaluator", "indexer"),
     *("postgres", "redis"),
 }
+ISOLATING_RELEASE = 26
+"""The first engine known to give internal networks no default route; earlier ones give them an
+address for it that nobody has."""
 UP = ("up", "--no-build", "--no-recreate", "--wait", "--wait-timeout", "240")
 HEALTHY = dict.fromkeys(SERVICES, "healthy")
 
@@ -38,6 +45,10 @@ def test_the_stack_comes_up_in_any_order_and_after_a_reboot(engine: Engine) -> N
     engine.compose(*UP)
     assert engine.health() == HEALTHY
     addresses = script_addresses(engine)
+    gateways = gateways_of(engine, "sandbox")
+    if engine.release() >= ISOLATING_RELEASE:
+        assert gateways == set()
+    assert not gateways & taken_addresses(engine)
 
     engine.stop()
     engine.start()  # starts what ran
@@ -60,4 +71,31 @@ def script_addresses(engine: Engine) -> dict[str, str]:
         name: each["NetworkSettings"]["Networks"][network]["IPAddress"]
         for name, each in engine.containers().items()
         if network in each["NetworkSettings"]["Networks"]
+    }
+
+
+def gateways_of(engine: Engine, service: str) -> set[IPv4Address]:
+    """Where a container sends what is for no network of its own."""
+    pid = engine.containers()[service]["State"]["Pid"]
+    rows = Path(f"/proc/{pid}/net/route").read_text().splitlines()[1:]
+    routes = [row.split() for row in rows]  # interface, destination, gateway, ...
+    return {
+        IPv4Address(bytes.fromhex(gateway)[::-1])
+        for _, destination, gateway, *_ in routes
+        if int(destination, 16) == 0
+    }
+
+
+def taken_addresses(engine: Engine) -> set[IPv4Address]:
+    """The addresses of this machine and of all containers."""
+    local = {
+        IPv4Address(each.address)
+        for addresses in psutil.net_if_addrs().values()
+        for each in addresses
+        if each.family == AF_INET
+    }
+    return local | {
+        IPv4Address(network["IPAddress"])
+        for each in engine.containers().values()
+        for network in each["NetworkSettings"]["Networks"].values()
     }

@@ -67,6 +67,11 @@ class Engine:
             last = log.read_text(errors="replace").strip().splitlines()[-1]
             pytest.skip(f"no Docker engine can be started here: {last[-300:]}")
 
+    def release(self) -> int:
+        """The engine's major release."""
+        version = self.docker("version", "--format", "{{.Server.Version}}")
+        return int(version.partition(".")[0])
+
     def stop(self) -> None:
         """End it as a shutdown of the machine does, with all containers."""
         if self._process is not None and self._process.poll() is None:
