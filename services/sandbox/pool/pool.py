@@ -24,8 +24,9 @@ from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool.crowd import Occupant
+from services.sandbox.pool.run import SlotLost
 from services.sandbox.pool.sessions import SessionProcess
-from services.sandbox.pool.slot import Slot, SlotLost
+from services.sandbox.pool.slot import Slot
 from services.sandbox.pool.warm_pool import WarmPool
 from services.sandbox.pool.zygote import ALL, BASE, NOTEBOOK, Profile, Zygote, choose_profile
 

@@ -5,7 +5,8 @@ from typing import Self
 
 from services.sandbox.execution import Execution, Outcome, SandboxFailure
 from services.sandbox.pool.protocol import NotebookCommand
-from services.sandbox.pool.slot import Slot, SlotLost, SlotRun
+from services.sandbox.pool.run import SlotLost, SlotRun
+from services.sandbox.pool.slot import Slot
 from services.sandbox.pool.warm_pool import WarmPool
 
 

@@ -10,8 +10,9 @@ from services.sandbox.execution import Execution, ExitReason, Limits, Outcome, P
 from services.sandbox.guest.frames import ChannelClosed
 from services.sandbox.guest.layout import LAYOUT
 from services.sandbox.isolation.cgroup import Cgroup
-from services.sandbox.pool import slot as slots
-from services.sandbox.pool.slot import Slot, SlotLost
+from services.sandbox.pool import run as runs
+from services.sandbox.pool.run import SlotLost
+from services.sandbox.pool.slot import Slot
 from services.sandbox.pool.zygote import SlotProcess
 
 
@@ -52,7 +53,7 @@ def outcome(channel: Silent, fetch: tuple[str, ...] = ()) -> Outcome:
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_FILES_SECONDS", "_VERDICT_SECONDS"):
-        monkeypatch.setattr(slots, name, 0.01)
+        monkeypatch.setattr(runs, name, 0.01)
 
 
 @pytest.mark.parametrize("fetch", [(), ("result.txt",)])

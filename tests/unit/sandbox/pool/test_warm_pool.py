@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from services.sandbox.execution import SandboxFailure
-from services.sandbox.pool.slot import Slot, SlotLost
+from services.sandbox.pool.run import SlotLost
+from services.sandbox.pool.slot import Slot
 from services.sandbox.pool.warm_pool import WarmPool
 
 MOST = 3
