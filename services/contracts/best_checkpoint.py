@@ -19,9 +19,6 @@ _MILLION = 1_000_000
 SCORE = "score"
 """The mean score of a grader over generated answers."""
 
-WITHOUT_LOGITS = ("enable_liger_kernel", "use_liger_kernel")
-"""Arguments under which an evaluation has no logits, and hence no accuracy."""
-
 _BY_METRIC = ("load_best_model_at_end", "early_stopping_steps")
 _PAIRS = tuple(f"rewards/{name}" for name in ("accuracies", "chosen", "margins", "rejected"))
 _REPORTED: dict[Stage, tuple[str, ...]] = {
@@ -50,8 +47,7 @@ def check_metric(
     if not any(arguments.get(name) for name in (METRIC, *_BY_METRIC)):
         return
     reported = (*_REPORTED[stage], *generated)
-    has_logits = not any(arguments.get(name) for name in WITHOUT_LOGITS)
-    if not has_logits or arguments.get("compute_accuracy") is False:
+    if arguments.get("compute_accuracy") is False:
         reported = tuple(metric for metric in reported if metric != "accuracy")
     if names:
         reported = tuple(f"{name}_{metric}" for name in names for metric in reported)

@@ -149,9 +149,9 @@ _NEEDED: dict[tuple[str, ...], tuple[frozenset[str], str]] = {
     ("loraplus_lr_ratio",): (frozenset({"loraplus_lr_embedding"}), "loraplus_lr_ratio"),
     ("fsdp",): (frozenset({"fsdp_config"}), "fsdp"),
     ("fp8",): (frozenset({"fp8_backend", "fp8_enable_fsdp_float8_all_gather"}), "fp8"),
-    ("use_liger_kernel", "enable_liger_kernel"): (
-        frozenset({"liger_kernel_config"}),
-        "use_liger_kernel",
+    ("dataloader_num_workers",): (
+        frozenset({"dataloader_persistent_workers", "dataloader_prefetch_factor"}),
+        "dataloader_num_workers",
     ),
     ("use_eaft_loss",): (frozenset({"eaft_alpha"}), "use_eaft_loss"),
     ("use_asft_loss",): (frozenset({"asft_alpha"}), "use_asft_loss"),

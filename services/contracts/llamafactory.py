@@ -5,13 +5,18 @@ from the installed version by ``services.trainer.offline.catalogue``.
 """
 
 import difflib
-import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from services.contracts.argument_values import (
+    SPEED_ONLY,
+    missing_package,
+    schedule_problem,
+    value_problem,
+)
 from services.contracts.errors import InvalidRequest
 from services.contracts.idle_arguments import idle
 from services.contracts.llamafactory_closed import ArgumentProblem, refusal
@@ -81,10 +86,12 @@ def check_arguments(
     for key, value in arguments.items():
         _check_name(key, known)
         _check_value(key, value, known.arguments[key])
-        _check_usable(key, value)
         if (reason := idle(key, stage, together)) is not None and value is not None:
             message = f"{key} is not accepted: {reason}"
             raise ArgumentRefused(key, ArgumentProblem.NO_EFFECT, message)
+        _check_usable(key, value)
+    if (problem := schedule_problem(arguments)) is not None:
+        raise ArgumentRefused("lr_scheduler_type", ArgumentProblem.BAD_CHOICE, problem)
 
 
 def check_template(name: str) -> None:
@@ -132,14 +139,15 @@ def _check_value(key: str, value: JsonValue, argument: Argument) -> None:
 
 
 def _check_usable(key: str, value: JsonValue) -> None:
-    """Reject values that LLaMA-Factory would only reject once training starts."""
-    package = _OPTIMIZER_SWITCHES.get(key) if value is True else None
-    if key == "optim" and isinstance(value, str):
-        found = (name for prefix, name in _OPTIMIZER_PACKAGES if value.startswith(prefix))
-        package = next(found, None)
-    if package is not None:
-        message = f"{key} {value} needs {package}, which the training runtime does not have"
-        raise ArgumentRefused(key, ArgumentProblem.UNSAFE, message)
+    """Reject values that LLaMA-Factory would only reject once training starts, or ignore."""
+    if (package := missing_package(key, value)) is not None:
+        message = (
+            f"{key} {str(value)[:100]} needs {package}, which the training runtime does not have"
+        )
+        same = key in SPEED_ONLY
+        raise ArgumentRefused(
+            key, ArgumentProblem.NO_EFFECT if same else ArgumentProblem.UNSAFE, message
+        )
     if key == "pref_loss" and value == "kto_pair":
         message = "pref_loss kto_pair has been retired; method kto takes its place"
         raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, message)
@@ -149,12 +157,8 @@ def _check_usable(key: str, value: JsonValue) -> None:
             "trained on other tokens than it is served; control_tokens neutralize takes its place"
         )
         raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, message)
-    if key in _NEVER_ZERO and value == 0:
-        raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, f"{key} must not be 0")
-    least, most = _RANGES.get(key, (-math.inf, math.inf))
-    if isinstance(value, int | float) and not least <= value <= most:
-        message = f"{key} must be from {least:g} to {most:g}, not {value:g}"
-        raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, message)
+    if (problem := value_problem(key, value)) is not None:
+        raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, problem)
 
 
 def _is_a(value: JsonValue, type_name: str) -> bool:
@@ -172,32 +176,3 @@ def _type_name(value: JsonValue) -> str:
 
 # A string for one of these is the path of a file to read; only the object itself is accepted.
 _FILE_OR_OBJECT = {"accelerator_config", "fsdp_config", "generation_config", "lr_scheduler_kwargs"}
-
-_NEVER_ZERO = {"early_stopping_steps", "max_samples", "max_steps"}
-_RANGES = {
-    "dpo_label_smoothing": (0.0, 0.499),  # from 0.5 on, the rejected answer is preferred
-    "ld_alpha": (0.0, 1.0),  # LD-DPO, Liu et al. 2024, arXiv:2409.06411
-}
-"""Values outside give an invalid loss, but the library accepts them."""
-_OPTIMIZER_SWITCHES = {
-    "use_adam_mini": "adam-mini",
-    "use_apollo": "apollo-torch",
-    "use_badam": "badam",
-    "use_galore": "galore-torch",
-}
-_OPTIMIZER_PACKAGES = (
-    ("galore_", "galore-torch"),
-    ("apollo_", "apollo-torch"),
-    ("adamw_anyprecision", "torchdistx"),
-    ("adamw_apex", "apex"),
-    ("adamw_torch_4bit", "torchao"),
-    ("adamw_torch_8bit", "torchao"),
-    ("adamw_torch_npu", "torch-npu"),
-    ("adamw_torch_xla", "torch-xla"),
-    ("adalomo", "lomo-optim"),
-    ("lomo", "lomo-optim"),
-    ("grokadamw", "grokadamw"),
-    ("schedule_free_", "schedulefree"),
-    ("stable_adamw", "torch-optimi"),
-)
-"""Optimizers by name prefix, and their packages, which no lock file of ours contains."""

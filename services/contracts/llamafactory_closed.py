@@ -137,8 +137,8 @@ _WITHOUT_EFFECT: dict[str, set[str]] = {
     "the library leaves it off, or fails with rows longer than the model's positions; "
     "rope_parameters in the config.json of a registered model take its place": {"rope_scaling"},
     "its training type oft is not offered": {"oft_*"},
-    "its optimizer's package is not in the training runtime": {
-        *("apollo_*", "badam_*", "galore_*"),
+    "its package is not in the training runtime": {
+        *("apollo_*", "badam_*", "galore_*", "liger_kernel_config", "optim_target_modules"),
     },
 }
 _UNSAFE: dict[str, set[str]] = {

@@ -7,10 +7,11 @@ import yaml
 from pydantic import ValidationError
 
 from services.contracts.adaptation import TrainingType
+from services.contracts.argument_values import SPEED_ONLY, missing_package
 from services.contracts.errors import InvalidRequest
 from services.contracts.idle_arguments import idle
 from services.contracts.llamafactory import catalogue, check_arguments, check_template
-from services.contracts.llamafactory_closed import refusal
+from services.contracts.llamafactory_closed import ArgumentProblem, refusal
 from services.contracts.mixing import Mixing
 from services.contracts.offline import (
     OfflineHyperparameters,
@@ -51,9 +52,10 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     """Parse a YAML file for LLaMA-Factory's stages sft, dpo, kto, rm and pt.
 
     Missing arguments have LLaMA-Factory's defaults. Arguments that the platform controls, that
-    are unsafe, or that the stage ignores are dropped with a note. Raises InvalidRequest for
-    anything but a YAML mapping, for another stage or method, for a file that does not train, and
-    for an argument or template that is unknown or has an invalid value.
+    the stage ignores, or that only make it faster with a package that is not there are dropped
+    with a note. Raises InvalidRequest for anything but a YAML mapping, for another stage or method,
+    for a file that does not train, for an argument or template that is unknown or has an invalid
+    value, and for one without which something else would be trained.
     """
     settings = _load(text)
     _require(settings, "stage", tuple(Stage))
@@ -76,7 +78,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     reference = _named_reference(settings)
     generation = _generation(settings, stage)
     sharding = _sharding(settings)
-    notes = _drop_closed(settings)
+    notes = _drop_closed(settings) + _drop_accelerations(settings)
     if stage is Stage.PT and template is not None:
         template = None
         notes.append("template is ignored: pre-training reads raw text")
@@ -160,22 +162,40 @@ def _split(names: Any) -> tuple[str, ...]:
 
 
 def _drop_closed(settings: dict[str, Any]) -> list[str]:
-    """Remove arguments that clients may not set; return notes on those that would matter."""
+    """Remove arguments that clients may not set; return notes on those that would matter.
+
+    Raises InvalidRequest for those without which something else would be trained.
+    """
     notes = []
     for key in list(settings):
         closed = refusal(key) if key in catalogue().arguments else None
         if closed is None:
             continue
+        problem, reason = closed
         value = settings.pop(key)
-        if key in _DECISIVE and value is not None:
-            raise InvalidRequest(f"{key} cannot be used: {closed[1]}", param=key)
-        if value not in (None, False, "none") and key not in _ALREADY_TRUE:
-            notes.append(f"{key} is ignored: {closed[1]}")
+        if value in (None, False, "none") or key in _ALREADY_TRUE:
+            continue
+        unsafe = problem is ArgumentProblem.UNSAFE and key not in _NOT_NEEDED
+        if unsafe or key in _DECISIVE:
+            raise InvalidRequest(f"{key} cannot be used: {reason}", param=key)
+        notes.append(f"{key} is ignored: {reason}")
     return notes
 
 
-_DECISIVE = {"mixture_of_depths", "tokenized_path"}
-"""Arguments that change the model or the data; dropping them would train something else."""
+def _drop_accelerations(settings: dict[str, Any]) -> list[str]:
+    """Remove arguments that only compute the same faster, with a package that is not there."""
+    notes = []
+    for key in SPEED_ONLY & settings.keys():
+        if (package := missing_package(key, settings[key])) is not None:
+            del settings[key]
+            notes.append(f"{key} is ignored: the training runtime has no {package}")
+    return sorted(notes)
+
+
+_DECISIVE = {"adapter_name_or_path", "create_new_adapter", "model_revision", "tokenized_path"}
+"""The platform's own arguments that change the model or the data."""
+_NOT_NEEDED = {"trust_remote_code"}
+"""A model whose code is needed says so when it is loaded."""
 _ALREADY_TRUE = {"do_train", "overwrite_cache", "overwrite_output_dir", "stage"}
 
 

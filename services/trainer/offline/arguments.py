@@ -10,7 +10,6 @@ from services.contracts.adaptation import TrainingType
 from services.contracts.best_checkpoint import (
     EVALUATED_SHARE,
     METRIC,
-    WITHOUT_LOGITS,
     higher_is_better,
     times_of_checkpoints,
 )
@@ -25,6 +24,9 @@ from services.trainer.offline.spec import TrainingSpec
 
 _ROWS_PER_PREPROCESSING_WORKER = 10_000
 _NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval")
+
+_OF_BITSANDBYTES = ("8bit", "bnb", "paged", "ademamix", "lion")
+"""Parts of the names of optimizers."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,10 @@ def build_arguments(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str,
     """The complete arguments for the spec's stage of LLaMA-Factory.
 
     Precedence: arguments that the platform owns, then the client's ``arguments``, then the spec's
-    fields and our defaults. Raises ArgumentRefused for batch sizes that do not divide evenly.
+    fields and our defaults. Raises ArgumentRefused for batch sizes that do not divide evenly, and
+    for what needs a GPU to be the same training.
     """
+    _check_device(spec, place)
     return {
         **_defaults(spec, place),
         **spec.stage_arguments,
@@ -60,6 +64,22 @@ def build_arguments(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str,
         **_allowed(spec.arguments, place),
         **_platform_owned(spec, place),
     }
+
+
+def _check_device(spec: TrainingSpec, place: TrainingEnvironment) -> None:
+    """Without a GPU there is no bitsandbytes, and without it other weights would be trained."""
+    optimizer = str(spec.arguments.get("optim") or "")
+    needs = {
+        "quantization_bit": bool(spec.arguments.get("quantization_bit")),
+        "optim": any(part in optimizer for part in _OF_BITSANDBYTES),
+    }
+    for key, needed in needs.items():
+        if needed and not place.has_gpu:
+            raise ArgumentRefused(
+                key,
+                ArgumentProblem.BAD_CHOICE,
+                f"{key} {spec.arguments[key]} needs a GPU: it is computed by bitsandbytes",
+            )
 
 
 def left_out_without_gpu(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> list[str]:
@@ -120,9 +140,7 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
         chosen |= {"eval_strategy": "steps", "eval_steps": EVALUATED_SHARE}
         chosen |= {**_best_checkpoint(spec), **times_of_checkpoints(spec.arguments)}
         # valid_mean_token_accuracy of the result file
-        chosen["compute_accuracy"] = spec.stage is Stage.SFT and not any(
-            spec.arguments.get(name) for name in WITHOUT_LOGITS
-        )
+        chosen["compute_accuracy"] = spec.stage is Stage.SFT
     workers = min(place.cpu_cores, place.rows // _ROWS_PER_PREPROCESSING_WORKER)
     if workers > 1:
         chosen["preprocessing_num_workers"] = workers

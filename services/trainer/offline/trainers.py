@@ -106,7 +106,7 @@ def supervised_trainer(original: Any) -> Any:
     """A trainer of stage sft that also logs ``accuracy``: of the tokens trained since the last log,
     over all processes, the share that the model itself would have chosen.
 
-    A loss that leaves no logits (Liger's kernels, ASFT) leaves no accuracy either. The original
+    A loss that leaves no logits (ASFT) leaves no accuracy either. The original
     counts tokens by adding up attention masks, which are no ones and zeros when rows are packed.
     """
 

@@ -49,7 +49,6 @@ model_name_or_path: meta-llama/Llama-3.2-1B
 stage: sft
 do_train: true
 finetuning_type: full
-deepspeed: configs/zero3.json
 dataset: capitals
 dataset_dir: data
 eval_dataset: greetings
@@ -165,10 +164,23 @@ def test_an_invalid_value_names_its_field() -> None:
     with pytest.raises(InvalidRequest) as raised:
         parse_llamafactory_yaml(FULL + "num_train_epochs: -1\n")
 
-    assert raised.value.param == "n_epochs"
+    assert raised.value.param == "llamafactory.num_train_epochs"
 
 
-@pytest.mark.parametrize("line", ["tokenized_path: data/x", "mixture_of_depths: convert"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tokenized_path: data/x",
+        "mixture_of_depths: convert",
+        "adapter_name_or_path: saves/first",
+        "use_v1_kernels: true",
+        "use_kt: true",
+        "new_special_tokens_config: tokens.json",
+        "shift_attn: true",
+        "num_train_epochs: 0",
+        "save_steps: 0",
+    ],
+)
 def test_decisive_arguments_are_rejected_instead_of_ignored(line: str) -> None:
     with pytest.raises(InvalidRequest, match=line.partition(":")[0]):
         parse_llamafactory_yaml(f"{FULL}\n{line}\n")
@@ -178,14 +190,24 @@ def test_decisive_arguments_are_rejected_instead_of_ignored(line: str) -> None:
 def test_the_librarys_deepspeed_files_are_recognized_by_name(name: str) -> None:
     file = f"examples/deepspeed/ds_{name.replace('zero', 'z')}_config.json"
 
-    job = parse_llamafactory_yaml(FULL.replace("configs/zero3.json", file))
+    job = parse_llamafactory_yaml(f"{FULL}\ndeepspeed: {file}\n")
 
     assert job.hyperparameters.sharding == name
     assert not any("deepspeed" in note for note in job.notes)
 
 
-def test_a_custom_deepspeed_file_is_dropped_with_a_note() -> None:
-    job = parse_llamafactory_yaml(FULL)
+def test_a_custom_deepspeed_file_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"deepspeed cannot be used: .*sharding") as raised:
+        parse_llamafactory_yaml(FULL + "deepspeed: configs/zero3.json\n")
 
-    assert job.hyperparameters.sharding is None
-    assert any("deepspeed" in note and "sharding" in note for note in job.notes)
+    assert raised.value.param == "deepspeed"
+
+
+def test_accelerations_without_their_package_are_dropped_with_a_note() -> None:
+    job = parse_llamafactory_yaml(FULL + "flash_attn: fa2\nenable_liger_kernel: true\n")
+
+    assert job.notes[-2:] == (
+        "enable_liger_kernel is ignored: the training runtime has no liger-kernel",
+        "flash_attn is ignored: the training runtime has no flash-attn",
+    )
+    assert not {"flash_attn", "enable_liger_kernel"} & job.hyperparameters.llamafactory.keys()

@@ -177,3 +177,17 @@ def test_code_of_a_model_runs_only_where_it_is_trusted(trusted: bool) -> None:
     model = ModelSource(path=Path("/models/base"), trusted=trusted)
 
     assert build_arguments(spec(model=model), place())["trust_remote_code"] is trusted
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("quantization_bit", 4), ("optim", "paged_adamw_8bit"), ("optim", "lion_8bit")],
+)
+def test_what_bitsandbytes_computes_is_refused_without_a_gpu(key: str, value: Any) -> None:
+    asked = spec(method=TrainingType.LORA, arguments={key: value})
+
+    with pytest.raises(ArgumentRefused, match=f"{key} {value} needs a GPU") as raised:
+        build_arguments(asked, place())
+
+    assert raised.value.param == f"llamafactory.{key}"
+    assert build_arguments(asked, place(has_gpu=True))[key] == value

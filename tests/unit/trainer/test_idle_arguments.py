@@ -195,12 +195,12 @@ def test_a_metric_that_no_evaluation_reports_is_refused(
     assert raised.value.param == "llamafactory.metric_for_best_model"
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [{"enable_liger_kernel": True}, {"use_liger_kernel": True}, {"compute_accuracy": False}],
-)
-def test_an_accuracy_that_is_not_computed_decides_on_no_checkpoint(beside: JsonObject) -> None:
-    arguments = {"load_best_model_at_end": True, "metric_for_best_model": "accuracy", **beside}
+def test_an_accuracy_that_is_not_computed_decides_on_no_checkpoint() -> None:
+    arguments = {
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "accuracy",
+        "compute_accuracy": False,
+    }
 
     with pytest.raises(InvalidRequest, match="must be one of loss, not 'accuracy'"):
         check(arguments, has_validation=True)
@@ -231,7 +231,7 @@ def test_weights_under_which_no_row_would_count_are_refused() -> None:
 )
 def test_a_value_of_a_loss_outside_of_its_definition_is_refused(arguments: JsonObject) -> None:
     (name,) = arguments
-    with pytest.raises(InvalidRequest, match="must be from 0 to") as raised:
+    with pytest.raises(InvalidRequest, match="must be at least 0 and") as raised:
         DpoHyperparameters(llamafactory=arguments).check_library_arguments(has_validation=False)
     assert raised.value.param == f"llamafactory.{name}"
 
@@ -244,7 +244,7 @@ def test_a_value_of_a_loss_outside_of_its_definition_is_refused(arguments: JsonO
     [
         ({"eval_steps": 5, "save_steps": 8}, "save_steps", "8 must be a multiple of eval_steps 5"),
         ({"eval_steps": 5, "save_steps": 0.5}, "save_steps", "0.5 must be a multiple"),
-        ({"eval_steps": 0, "save_steps": 5}, "save_steps", "5 must be a multiple of eval_steps 0"),
+        ({"eval_steps": 0, "save_steps": 5}, "eval_steps", "must be above 0 and at most"),
         ({"eval_strategy": "epoch", "save_strategy": "steps"}, "save_strategy", "be eval_strategy"),
         ({"eval_strategy": "no"}, "eval_strategy", "an evaluation of every checkpoint"),
     ],

@@ -2,6 +2,7 @@ import pytest
 from pydantic import JsonValue
 
 from services.contracts import llamafactory_closed
+from services.contracts.argument_values import BOUNDS, CHOICES
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory import (
     ArgumentRefused,
@@ -141,6 +142,83 @@ def test_closed_arguments_exist_in_the_catalog() -> None:
 )
 def test_optimizers_without_their_packages_are_refused(key: str, value: JsonValue) -> None:
     assert "the training runtime does not have" in refused(key, value).message
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("flash_attn", "fa2"),
+        ("enable_liger_kernel", True),
+        ("use_liger_kernel", True),
+        ("fp8", True),
+        ("shift_attn", True),
+        ("quantization_method", "gptq"),
+    ],
+)
+def test_a_value_whose_package_is_in_no_runtime_is_refused(key: str, value: JsonValue) -> None:
+    assert "the training runtime does not have" in refused(key, value).message
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_train_epochs", 0),
+        ("per_device_train_batch_size", 0),
+        ("lora_rank", 0),
+        ("save_steps", 0),
+        ("max_grad_norm", -1),
+        ("weight_decay", -1),
+        ("warmup_steps", -1),
+        ("dataloader_num_workers", 100_000),
+        ("quantization_bit", 5),
+        ("freeze_trainable_layers", 0),
+        ("learning_rate", float("nan")),
+        ("torch_compile_backend", "os.system"),
+        ("torch_compile_mode", "fastest"),
+        ("tool_format", "qwen9"),
+        ("include_for_metrics", ["inputs", "everything"]),
+        ("lr_scheduler_type", "cosine_with_min_lr"),
+    ],
+)
+def test_a_value_that_dies_late_or_has_no_effect_is_refused(key: str, value: JsonValue) -> None:
+    beside: dict[str, JsonValue] = {"eval_dataset": True, "template": "qwen3"}
+    if key == "freeze_trainable_layers":
+        beside["finetuning_type"] = "freeze"
+    with pytest.raises(ArgumentRefused) as raised:
+        check_arguments({key: value}, beside=beside)
+
+    error = raised.value
+    assert error.problem is ArgumentProblem.BAD_CHOICE
+    assert error.param == f"llamafactory.{key}"
+    assert key in error.message
+
+
+def test_every_number_that_a_client_may_set_has_bounds_around_its_default() -> None:
+    numbers = {
+        key: argument
+        for key, argument in catalogue().arguments.items()
+        if {"integer", "number"} & set(argument.types)
+        and refusal(key) is None
+        and not key.startswith("ppo_")  # an argument of no stage that is offered
+    }
+
+    assert numbers.keys() == BOUNDS.keys()
+    outside = {
+        key
+        for key, argument in numbers.items()
+        if isinstance(argument.default, int | float) and not BOUNDS[key].contain(argument.default)
+    }
+    assert outside == set()
+
+
+def test_names_that_the_library_reads_as_code_or_looks_up_are_arguments() -> None:
+    assert CHOICES.keys() <= catalogue().arguments.keys()
+
+
+def test_a_schedule_with_what_it_needs_is_accepted() -> None:
+    check_arguments(
+        {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-6}}
+    )
 
 
 @pytest.mark.parametrize("key", ["early_stopping_steps", "max_steps", "max_samples"])
