@@ -14,7 +14,7 @@ from services.contracts.sandbox_cases import (
 )
 from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.languages.build import Build
-from services.sandbox.runs.checkers import checker_input, judgement, with_files
+from services.sandbox.runs.checkers import checker_input, judgment, with_files
 from services.sandbox.runs.comparison import matches
 from services.sandbox.runs.service import Compiled, Runs
 from services.sandbox.wire import Program, check_program, command_result, failed_result
@@ -164,7 +164,7 @@ class _CaseRunner:
     ) -> CaseResult:
         """Have a checker judge what the program printed; raises `SandboxFailure`."""
         outcome = await self._outcome(checker.program, checker.build, given)
-        judged = judgement(outcome, checker.verdict)
+        judged = judgment(outcome, checker.verdict)
         status = CaseStatus.PASSED if judged.score == 1.0 else CaseStatus.WRONG_OUTPUT
         return CaseResult(
             status=CaseStatus.CHECKER_FAILED if judged.score is None else status,

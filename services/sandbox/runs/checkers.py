@@ -21,7 +21,7 @@ MESSAGE_CHARACTERS = 500
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """The share of a case that a checker gave, or why it gave none."""
 
     score: float | None
@@ -40,30 +40,30 @@ def checker_input(given: bytes, printed: bytes, expected: bytes) -> bytes:
     return b" ".join(str(len(each)).encode() for each in contents) + b"\n" + b"".join(contents)
 
 
-def judgement(outcome: Outcome, verdict: CheckerVerdict) -> Judgement:
+def judgment(outcome: Outcome, verdict: CheckerVerdict) -> Judgment:
     """Read the verdict of a checker's run."""
     if outcome.exit_reason is not ExitReason.EXITED:
         return _failed(outcome, f"it was ended: {outcome.exit_reason.value}")
     code = outcome.return_code
     if verdict is CheckerVerdict.EXIT_STATUS and (code == 0 or code in WRONG):
-        return Judgement(float(code == 0))
+        return Judgment(float(code == 0))
     if code != 0:
         return _failed(outcome, f"it exited with {code}")
     if verdict is CheckerVerdict.EXIT_STATUS:
-        return Judgement(1.0)
+        return Judgment(1.0)
     words = outcome.stdout.split()
     try:
         score = float(words[-1]) if words and not outcome.stdout_cut else math.nan
     except ValueError:
         score = math.nan
     if not 0.0 <= score <= 1.0:
-        return _failed(outcome, "the last word that it printed is no number from 0 to 1")
-    return Judgement(score)
+        return _failed(outcome, "the last word that it printed is not a number from 0 to 1")
+    return Judgment(score)
 
 
-def _failed(outcome: Outcome, what: str) -> Judgement:
+def _failed(outcome: Outcome, what: str) -> Judgment:
     said = outcome.stderr.decode(errors="replace").strip()[-MESSAGE_CHARACTERS:]
-    return Judgement(None, f"the checker failed: {what}" + (f": {said}" if said else ""))
+    return Judgment(None, f"the checker failed: {what}" + (f": {said}" if said else ""))
 
 
 def _python(code: str, arguments: Sequence[CheckedFile]) -> str:

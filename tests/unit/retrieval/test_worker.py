@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from services.api.indexing.service import create_indexing_job
+from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.index_messages import MESSAGE_FILE, BuildIndex
 from services.contracts.indexes import CreateIndexingJob, IndexMode
@@ -60,7 +61,7 @@ def new_job(database: Database, **fields: Any) -> Job:
             )
         )
         body = CreateIndexingJob(index="wiki", file="file-1", **fields)
-        return create_indexing_job(session, body)
+        return create_indexing_job(session, body, ApiSettings())
 
 
 def order_of(handler: IndexingHandler, database: Database, job: Job, job_dir: Path) -> BuildIndex:

@@ -123,7 +123,7 @@ CALLING = Conversation(
 )
 
 
-def lost(template: str, conversation: Conversation) -> list[tuple[int, str, str]]:
+def lost(template: str, conversation: Conversation) -> list[tuple[int | None, str, str]]:
     examples = list(render(conversation, Rendered(template), encoder()))
     return [
         (each.turn, each.part.value, each.sample) for each in missing_parts(conversation, examples)

@@ -27,13 +27,13 @@ def said(prompts: list[Any], **settings: Any) -> list[tuple[str, str]]:
     check = PromptCheck(PromptTemplate(**settings))
     for row, (messages, extra) in enumerate(prompts, start=1):
         check.add(row, messages, extra=extra)
-    messages: list[tuple[str, str]] = []
-    check.announce(lambda text, level: messages.append((text, level)))
-    return messages
+    announced: list[tuple[str, str]] = []
+    check.announce(lambda text, level: announced.append((text, level)))
+    return announced
 
 
 def test_a_template_that_does_not_show_the_tools_on_offer_is_said(folder: Path) -> None:
-    prompts = [(ASKED, {})]
+    prompts: list[Any] = [(ASKED, {})]
 
     ((text, level),) = said(prompts, folder=folder, tools=TOOLS)
 
@@ -68,7 +68,7 @@ def test_tools_of_a_row_which_are_not_offered_are_said(folder: Path) -> None:
 def test_special_tokens_in_prompts_are_said(
     folder: Path, neutralizes: bool, level: str, words: str
 ) -> None:
-    prompts = [(ASKED, {}), (FORGED, {})]
+    prompts: list[Any] = [(ASKED, {}), (FORGED, {})]
 
     ((text, found),) = said(prompts, folder=folder, neutralizes=neutralizes)
 

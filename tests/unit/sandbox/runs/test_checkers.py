@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from services.contracts.sandbox_cases import Checker, CheckerVerdict
 from services.sandbox.execution import ExitReason, Outcome
-from services.sandbox.runs.checkers import checker_input, judgement, with_files
+from services.sandbox.runs.checkers import checker_input, judgment, with_files
 
 GIVEN = (b"3\n", b"1 2\xff\r\n", b"2 1\n")
 READS = "import sys\ngiven, printed, answer = [open(each, 'rb').read() for each in sys.argv[1:]]\n"
@@ -55,7 +55,7 @@ def test_a_checker_reads_its_files_and_an_exception_is_no_verdict(
     ],
 )
 def test_exit_statuses_are_testlibs(outcome: Outcome, score: float | None) -> None:
-    assert judgement(outcome, CheckerVerdict.EXIT_STATUS).score == score
+    assert judgment(outcome, CheckerVerdict.EXIT_STATUS).score == score
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_exit_statuses_are_testlibs(outcome: Outcome, score: float | None) -> No
     ],
 )
 def test_printed_verdicts_are_numbers(outcome: Outcome, score: float | None) -> None:
-    assert judgement(outcome, CheckerVerdict.PRINTED).score == score
+    assert judgment(outcome, CheckerVerdict.PRINTED).score == score
 
 
 def test_a_failure_says_what_the_checker_wrote() -> None:
-    message = judgement(ended(3, stderr=b"no such edge\n"), CheckerVerdict.EXIT_STATUS).message
+    message = judgment(ended(3, stderr=b"no such edge\n"), CheckerVerdict.EXIT_STATUS).message
 
     assert "exited with 3" in message
     assert "no such edge" in message
