@@ -12,7 +12,6 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.idle_arguments import idle
 from services.contracts.llamafactory import catalogue, check_arguments, check_template
 from services.contracts.llamafactory_closed import ArgumentProblem, refusal
-from services.contracts.mixing import Mixing
 from services.contracts.offline import (
     OfflineHyperparameters,
     PretrainingHyperparameters,
@@ -23,6 +22,7 @@ from services.contracts.preference_optimization import DpoHyperparameters, KtoHy
 from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.contracts.yaml_text import parse_yaml
+from services.mixing.order import Mixing
 
 MAX_YAML_CHARACTERS = 256 * 1024
 MAX_SEED = 2**31 - 1

@@ -11,8 +11,8 @@ from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     Method,
 )
-from services.contracts.mixing import Mixing
 from services.contracts.offline import OfflineHyperparameters
+from services.mixing.order import Mixing
 from temper.formats.llamafactory_datasets import Dataset, DatasetInfo
 from temper.formats.llamafactory_rows import merge
 from temper.formats.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml

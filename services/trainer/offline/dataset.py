@@ -21,11 +21,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.errors import InvalidRequest
 from services.contracts.fidelity import FidelityReport
 from services.contracts.fine_tuning import TRAINING_DATASET
-from services.contracts.line_file import LineFile
-from services.contracts.mixing import Mixing, drawn
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.datasets.rendering.fidelity import FidelityCounter, check_fidelity
+from services.mixing.line_file import LineFile
+from services.mixing.order import Mixing, drawn
 from services.trainer.hub import explained
 from services.trainer.offline.examples import ExampleLayout, ExampleReader, described
 from services.trainer.offline.spec import DataSource, TrainingSpec

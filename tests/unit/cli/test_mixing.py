@@ -3,7 +3,8 @@
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.mixing import Mixing, MixStrategy, drawn
+from services.contracts.mixing import MixStrategy
+from services.mixing.order import Mixing, drawn
 
 
 def mixed(strategy: str, lengths: list[int], probabilities: str | None = None) -> list[str]:

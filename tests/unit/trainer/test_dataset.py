@@ -197,7 +197,7 @@ def test_a_mixture_of_too_many_rows_names_the_field_of_the_request(
     probabilities: tuple[float, ...] | None,
     param: str,
 ) -> None:
-    monkeypatch.setattr("services.contracts.mixing.MAX_ROWS", 3)
+    monkeypatch.setattr("services.mixing.order.MAX_ROWS", 3)
     second = DataSource(path=write(tmp_path / "b.jsonl", ROWS))
     mixture = Mixture(sources=[second], strategy=MixStrategy.OVER, probabilities=probabilities)
     asked = spec(write(tmp_path / "a.jsonl", ROWS)).model_copy(update={"mixture": mixture})
