@@ -132,6 +132,7 @@ COPY services/core services/core
 COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics services/metrics
+COPY services/mixing services/mixing
 COPY services/rewards services/rewards
 COPY services/rollouts services/rollouts
 COPY services/trainer services/trainer
@@ -173,6 +174,7 @@ FROM service AS cli
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
 COPY services/metrics services/metrics
+COPY services/mixing services/mixing
 COPY temper temper
 RUN python -m compileall -q --invalidation-mode unchecked-hash services temper
 USER 10001:10001
