@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -16,6 +16,12 @@ from starlette.types import Message, Receive, Scope, Send
 
 from services.contracts.errors import BadGateway, GatewayTimeout, TemperError, Unavailable
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
+from services.core.web.relay import (
+    relay_body,
+    request_headers,
+    response_headers,
+    upstream_session,
+)
 
 
 @dataclass(frozen=True)
@@ -141,12 +147,7 @@ class _Exchange:
         try:
             async with asyncio.timeout_at(self._deadline):
                 await send(head)
-                is_complete = False
-                while not is_complete:
-                    chunk = await answer.content.readany()
-                    is_complete = answer.content.at_eof()
-                    body = {"type": "http.response.body", "body": chunk}
-                    await send({**body, "more_body": not is_complete})
+                await relay_body(answer, send)
         except (aiohttp.ClientError, TimeoutError) as error:
             if not isinstance(self._body.failure, ClientGone):
                 # The server aborts the connection of an unfinished response.
@@ -203,7 +204,6 @@ class _RequestBody:
         return message.get("body", b""), more
 
 
-CONNECT_SECONDS = 5.0
 # Shorter than the servers' keep-alive timeout, so that a reused connection is never one that
 # the server is closing.
 IDLE_SECONDS = 4.0
@@ -221,12 +221,8 @@ class Upstream:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS),
-            auto_decompress=False,
-            skip_auto_headers=SKIPPED_AUTO_HEADERS,
+        self._session = upstream_session(
+            idle_seconds=IDLE_SECONDS, skip_auto_headers=SKIPPED_AUTO_HEADERS
         )
         return self
 
@@ -272,40 +268,3 @@ class Upstream:
                     "TEMPER_TOOL_CALL_SECONDS allows"
                 )
         return BadGateway(f"the {name} closed the connection before it responded")
-
-
-RawHeaders = list[tuple[bytes, bytes]]
-
-HOP_BY_HOP = frozenset(
-    {
-        *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade"),
-        *(b"transfer-encoding", b"proxy-authenticate", b"proxy-authorization"),
-    }
-)
-# Credentials for the gateway, and headers about its own origin, are not forwarded.
-GATEWAY_ONLY = frozenset({b"authorization", b"cookie", b"host", b"origin", b"referer", b"expect"})
-# The gateway sets these itself.
-SET_BY_GATEWAY = frozenset({b"date", b"server", b"x-request-id", b"set-cookie"})
-_NOT_FORWARDED = HOP_BY_HOP | GATEWAY_ONLY
-_NOT_RETURNED = HOP_BY_HOP | SET_BY_GATEWAY
-
-
-def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """The headers forwarded to the service."""
-    forwarded = _without(headers, _NOT_FORWARDED)
-    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in forwarded]
-
-
-def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
-    """The headers returned to the client."""
-    return _without(headers, _NOT_RETURNED)
-
-
-def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> RawHeaders:
-    lowered = [(name.lower(), value) for name, value in headers]
-    for name, value in lowered:
-        if name == b"connection":  # it names further hop-by-hop headers
-            dropped = dropped | {part.strip().lower() for part in value.split(b",")}
-        elif name == b"transfer-encoding":  # it overrides any content-length
-            dropped = dropped | {b"content-length"}
-    return [(name, value) for name, value in lowered if name not in dropped]

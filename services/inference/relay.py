@@ -19,6 +19,7 @@ import aiohttp
 from aiohttp import web
 
 from services.contracts.errors import InvalidRequest, TemperError, Unavailable
+from services.core.web.relay import upstream_session
 from services.inference.relay_protocol import (
     ADAPTER_HEADER,
     MAX_BODY_BYTES,
@@ -33,7 +34,6 @@ from services.inference.relay_protocol import (
 
 logger = logging.getLogger(__name__)
 
-CONNECT_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 2.0
 """Shorter than vLLM's, so that a connection that vLLM is closing is never reused."""
 END_SECONDS = 5.0
@@ -89,12 +89,7 @@ class Relay:
 
     async def __aenter__(self) -> Self:
         self._session = await self._stack.enter_async_context(
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
+            upstream_session(idle_seconds=KEEP_ALIVE_SECONDS)
         )
         application = web.Application(client_max_size=MAX_BODY_BYTES + ADDED_BYTES)
         application.add_routes([web.post(path, self._answer) for path in PATHS])

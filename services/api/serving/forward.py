@@ -9,7 +9,6 @@ import aiohttp
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from services.api.proxy import CONNECT_SECONDS, response_headers
 from services.api.serving.locator import Locator, not_ready
 from services.api.serving.metering import Meter
 from services.api.serving.rate_limits import RateLimits
@@ -20,6 +19,7 @@ from services.api.settings import ApiSettings
 from services.contracts.errors import BadGateway, GatewayTimeout, Unavailable
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
 from services.core.web.json_body import whole_body
+from services.core.web.relay import relay_body, response_headers, upstream_session
 from services.inference.relay_protocol import (
     ADAPTER_HEADER,
     EMBEDDINGS,
@@ -46,16 +46,8 @@ class Inference:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(
-                total=None,
-                sock_connect=CONNECT_SECONDS,
-                sock_read=self._settings.serving_silence_seconds,
-            ),
-            auto_decompress=False,
-        )
+        silence = self._settings.serving_silence_seconds
+        self._session = upstream_session(silence_seconds=silence)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -173,15 +165,8 @@ class RelayedResponse(Response):
     async def _stream(self, send: Send) -> None:
         head = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **head})
-        content = self._reply.content
         try:
-            is_complete = False
-            while not is_complete:
-                chunk = await content.readany()
-                is_complete = content.at_eof()
-                body = self._meter.feed(chunk, last=is_complete)
-                message = {"type": "http.response.body", "body": body}
-                await send({**message, "more_body": not is_complete})
+            await relay_body(self._reply, send, self._meter.feed)
         except (aiohttp.ClientError, TimeoutError) as error:
             # The server aborts the connection of an unfinished response.
             logger.warning("an engine aborted its response: %r", error)

@@ -131,7 +131,7 @@ def plan_offline(
     scratch: Path,
     devices: Sequence[str],
 ) -> OfflineCommand:
-    """Build the command of `services.contracts.offline_engine`'s program; see `plan_launch`."""
+    """Build the command that speaks `services.contracts.offline_engine`; see `plan_launch`."""
     arguments = [f"--model={model.location}", *_model_arguments(model, options)]
     arguments += ["--enable-prefix-caching", "--disable-log-stats"]
     if options.disable_cascade_attn:

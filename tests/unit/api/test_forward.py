@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from services.api import proxy as upstream_module
-from services.api.proxy import request_headers, response_headers
 from services.core.web.auth import hash_key
+from services.core.web.relay import request_headers, response_headers
 from tests.unit.api.tool_upstream import (
     ANSWER,
     STEP_SECONDS,
