@@ -80,8 +80,11 @@ async def relay_body(
     send: Send,
     transform: Transform = _unchanged,
 ) -> None:
-    """Send the body of an answer as it arrives; ``transform`` changes each chunk. Raises aiohttp's errors, and leaves the response unfinished then: the server of this
-    process aborts the connection of an unfinished response."""
+    """Send the body of an answer as it arrives, each chunk changed by ``transform``.
+
+    Raises aiohttp's errors, and leaves the response unfinished then: the server of this process
+    aborts the connection of an unfinished response.
+    """
     is_complete = False
     while not is_complete:
         chunk = await answer.content.readany()
