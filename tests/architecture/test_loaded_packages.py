@@ -10,7 +10,7 @@ from tests.support.processes import REPOSITORY
 
 COMPUTING = {"torch", "pyarrow", "sympy", "faiss", "pandas", "scipy", "sklearn", "transformers"}
 PROCESSES = [
-    "temper.cli.main",
+    "temper.stack.supervisor",
     "services.trainer.__main__",
     "services.evaluator.__main__",
     "services.retrieval.worker",
@@ -26,7 +26,7 @@ CAMPAIGNS = ["services.campaigns.__main__"]
         (PROCESSES, COMPUTING | {"numpy", "fastapi", "azure", "requests", "alembic"}),
         (CAMPAIGNS, COMPUTING | {"fastapi", "azure", "requests", "alembic"}),
     ],
-    ids=["gateway", "command line and workers", "campaigns"],
+    ids=["gateway", "supervisor and workers", "campaigns"],
 )
 def test_a_process_does_not_load_what_it_does_not_use(
     modules: list[str], unwanted: set[str]

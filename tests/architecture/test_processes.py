@@ -45,7 +45,7 @@ def loaded(module: str, *names: str) -> list[str]:
         "services.retrieval.worker",
         "services.retrieval.builder.__main__",
         "services.retrieval.corpus.validation",
-        "temper.cli.main",
+        "temper.stack.supervisor",
     ],
 )
 def test_only_children_of_a_runtime_load_the_heavy_libraries(module: str) -> None:
@@ -70,8 +70,8 @@ def test_the_search_service_loads_no_database_and_no_queue() -> None:
     assert loaded("services.retrieval.server.server", "sqlalchemy", "celery") == []
 
 
-def test_the_command_line_loads_no_database_and_no_queue() -> None:
-    assert loaded("temper.cli.main", "sqlalchemy", "celery") == []
+def test_the_supervisor_of_a_stack_loads_no_database_and_no_queue() -> None:
+    assert loaded("temper.stack.supervisor", "sqlalchemy", "celery") == []
 
 
 def test_the_gateway_loads_no_part_of_a_worker() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from services.core.db.engine import Database
 from services.core.jobs.job import NewJob
@@ -53,19 +52,21 @@ def test_every_job_has_tensorboard_files(database: Database, tmp_path: Path) -> 
 def test_a_tracker_of_another_package_runs_in_the_core_environment(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    selection = selected(database, tmp_path / "none", "lines")
-    assert selection.warnings == ["lines does not track this job: its extension is not installed"]
-
     monkeypatch.syspath_prepend(str(write_wheel(tmp_path)))
-    with database.write() as session:
-        session.execute(text("DELETE FROM jobs"))
     environ = {"LINES_KEY": "k", "TEMPER_X": "t"}
+
     selection = selected(database, tmp_path / "none", "lines", environ=environ)
 
     assert selection.warnings == []
     found = selection.specs[1]
     assert (found.name, found.target) == ("lines", "extension_example:LinesTracker")
     assert (found.python, found.environment) == (Path(sys.executable), {"LINES_KEY": "k"})
+
+
+def test_a_tracker_whose_package_is_gone_is_a_warning(database: Database, tmp_path: Path) -> None:
+    selection = selected(database, tmp_path / "none", "lines")
+
+    assert selection.warnings == ["lines does not track this job: its extension is not installed"]
 
 
 def test_a_tracker_is_shown_its_own_variables_alone(database: Database, runtimes: Path) -> None:
