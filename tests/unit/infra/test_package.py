@@ -7,7 +7,7 @@ import pytest
 from infra.package.layout import lay_out
 
 FILES = {
-    "temper/__init__.py": "from services.contracts.kinds import KIND\n",
+    "temper/__init__.py": "from services.metrics import k\n",
     "temper/stack.py": 'MODULE = "services.api"\nOTHER = "services"\n',
     "services/__init__.py": "",
     "services/contracts/__init__.py": "",
@@ -49,7 +49,7 @@ def test_the_client_has_copies_of_its_rooms_and_the_services_are_unchanged(
     assert laid == {
         **{name: FILES[name] for name in ("README.md", "LICENSE", "MANIFEST.in")},
         **server,
-        "temper/__init__.py": "from temper._services.contracts.kinds import KIND\n",
+        "temper/__init__.py": "from temper._services.metrics import k\n",
         "temper/stack.py": FILES["temper/stack.py"],
         "temper/_services/__init__.py": "",
         "temper/_services/contracts/__init__.py": "",
