@@ -29,7 +29,7 @@ from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.client import Temper
 from temper.demo.setup import local_stack, make_model
-from temper.settings import ClientSettings
+from temper.settings import load_settings
 from temper.submission.job_file import read_job_file
 from temper.submission.submit import Reporting, submit
 from tests.support.runtimes import FOLDER
@@ -188,7 +188,7 @@ def main(stages: list[str], rows: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home, work = Path(folder, "home"), Path(folder, "work")
         os.environ |= {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER)}
-        settings = ClientSettings()
+        settings = load_settings()
         model = make_model(settings, MODEL, "addition/model.py", ["--seed", "0"], out)
         print("stage   by hand   platform   beyond 2 s   loss by hand   platform")
         with local_stack(settings, out) as url, client_of(url, settings) as client:

@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-from pydantic_settings import BaseSettings
+from pydantic import BaseModel
 
 from services.api.settings import ApiSettings
 from services.campaigns.settings import CampaignSettings
@@ -18,7 +18,7 @@ MARK = "<!-- settings -->"
 _TABLE = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
 
 
-READERS: tuple[tuple[type[BaseSettings], str], ...] = (
+READERS: tuple[tuple[type[BaseModel], str], ...] = (
     (ApiSettings, "api"),
     (IndexerSettings, "workers"),
     (CampaignSettings, "campaigns"),
@@ -31,7 +31,7 @@ def table() -> str:
     """The settings of every process, as a Markdown table; each variable once."""
     lines = ["| variable | default | read by | meaning |", "|---|---|---|---|"]
     listed: set[str] = set()
-    classes: tuple[type[BaseSettings], ...] = (ProcessSettings, Settings, *dict(READERS))
+    classes: tuple[type[BaseModel], ...] = (ProcessSettings, Settings, *dict(READERS))
     for settings in classes:
         for name, field in settings.model_fields.items():
             if name not in listed:
@@ -45,7 +45,7 @@ def _readers(name: str) -> str:
     return "all" if len(readers) == len(READERS) else ", ".join(readers)
 
 
-def _row(settings: type[BaseSettings], name: str, reader: str, meaning: str) -> str:
+def _row(settings: type[BaseModel], name: str, reader: str, meaning: str) -> str:
     default = settings.model_fields[name].get_default(call_default_factory=True, validated_data={})
     shown = "" if default in (None, "", [], {}) else f"`{str(default).lower()}`"
     if isinstance(default, str | Path) and shown:

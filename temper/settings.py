@@ -1,9 +1,9 @@
 """Settings of the command line, from TEMPER_* environment variables."""
 
+import os
 from pathlib import Path
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from temper.client.errors import ClientError
 
@@ -14,12 +14,11 @@ class InvalidSetting(ClientError):
     code = "configuration_error"
 
 
-class ClientSettings(BaseSettings):
+class ClientSettings(BaseModel):
     """The gateway's URL and key, and the home folder of a local stack."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="TEMPER_", env_ignore_empty=True, extra="ignore", frozen=True
-    )
+    # Not of pydantic-settings, which takes longer to import than the whole command.
+    model_config = ConfigDict(frozen=True)
 
     home: Path = Field(
         default=Path(".temper"),
@@ -65,8 +64,11 @@ class ClientSettings(BaseSettings):
 
 def load_settings() -> ClientSettings:
     """Read the settings; raise `InvalidSetting` with the variable's name."""
+    names = ClientSettings.model_fields
+    variables = {name: os.environ.get(f"TEMPER_{name.upper()}") for name in names}
+    given = {name: value for name, value in variables.items() if value}
     try:
-        return ClientSettings()
+        return ClientSettings.model_validate(given)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         name = "_".join(str(part) for part in fault["loc"]).upper()

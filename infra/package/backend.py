@@ -16,7 +16,6 @@ from setuptools.build_meta import (
     build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
-    get_requires_for_build_wheel,
     prepare_metadata_for_build_editable,
 )
 
@@ -28,7 +27,6 @@ __all__ = [
     "build_wheel",
     "get_requires_for_build_editable",
     "get_requires_for_build_sdist",
-    "get_requires_for_build_wheel",
     "prepare_metadata_for_build_editable",
 ]
 

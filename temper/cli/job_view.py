@@ -153,7 +153,7 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
     from services.contracts.merges import Merge
     from services.contracts.rollouts import Rollout
     from services.contracts.serving import Serving
-    from temper.client.jobs import BatchJob
+    from temper.client.batch_job import BatchJob
 
     match job:
         case FineTuningJob():

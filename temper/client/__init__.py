@@ -28,6 +28,6 @@ def __getattr__(name: str) -> Any:
     # What knows only the errors does not wait for httpx and every contract.
     if name not in {"DEFAULT_URL", "Temper"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from temper.client import client  # noqa: PLC0415
+    from temper.client import client
 
     return getattr(client, name)

@@ -14,7 +14,6 @@ from temper.client.datasets import Datasets
 from temper.client.files import Files
 from temper.client.jobs import (
     Batches,
-    BatchJob,
     Checks,
     Evaluations,
     Exports,
@@ -74,6 +73,8 @@ class Temper:
         the kind."""
         if job.kind not in KINDS:
             return job
+        from temper.client.batch_job import BatchJob
+
         own = self.of_kind(job.kind).get(job.id)
         return own if isinstance(own, JobState) else BatchJob(batch=own, **dict(job))
 

@@ -1,37 +1,42 @@
 """Jobs: the fields and calls that all kinds share, and one resource per kind."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page, Request
-from services.contracts.batches import Batch, CreateBatch
-from services.contracts.checks import Check, CreateCheck
-from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
-from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
-from services.contracts.evaluations import CreateEvaluation, Evaluation
-from services.contracts.exports import CreateExport, Export, ExportModel
-from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
-from services.contracts.indexes import CreateIndexingJob, IndexingJob
 from services.contracts.jobs import Artifact, Attempt, Event, Job, JobKind, JobState, JobStatus
 from services.contracts.kinds import kind_of
-from services.contracts.merges import CreateMerge, Merge, MergeModel
-from services.contracts.rollouts import CreateRollout, Rollout
-from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
 from temper.client import pages
 from temper.client.errors import WaitTimedOut
 from temper.client.events import EventStream
 from temper.client.process_log import ProcessLog
 from temper.client.transport import TRANSFER_TIME_LIMIT, Progress, Transport, download
 
+# ruff: noqa: F401  (in the bases of classes, these are strings: a call imports what it uses)
+if TYPE_CHECKING:
+    from services.contracts.batches import Batch, CreateBatch
+    from services.contracts.checks import Check, CreateCheck
+    from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
+    from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
+    from services.contracts.evaluations import CreateEvaluation, Evaluation
+    from services.contracts.exports import CreateExport, Export
+    from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
+    from services.contracts.indexes import CreateIndexingJob, IndexingJob
+    from services.contracts.merges import CreateMerge, Merge
+    from services.contracts.rollouts import CreateRollout, Rollout
+    from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
+
 FIRST_POLL = 0.2
 SLOWEST_POLL = 2.0
 
 CreateT = TypeVar("CreateT", bound=Request)
-JobT = TypeVar("JobT", bound=JobState | Batch)
+JobT = TypeVar("JobT", bound="JobState | Batch")
 
 
 class Jobs:
@@ -186,18 +191,20 @@ class JobResource(Generic[CreateT, JobT]):
         return self._transport.post(_path(self.path, job_id, "retry"), self.resource)
 
 
-class FineTuning(JobResource[CreateFineTuningJob, FineTuningJob]):
+class FineTuning(JobResource["CreateFineTuningJob", "FineTuningJob"]):
     """``/v1/fine_tuning/jobs``."""
 
     kind = JobKind.FINE_TUNING
 
     def checkpoints(self, job_id: str, *, most: int = 20) -> Page[Checkpoint]:
         """Return up to ``most`` checkpoints of a job, newest first."""
+        from services.contracts.fine_tuning import Checkpoint
+
         path = _path(self.path, job_id, "checkpoints")
         return pages.page(self._transport, path, Page[Checkpoint], {}, most)
 
 
-class Evaluations(JobResource[CreateEvaluation, Evaluation]):
+class Evaluations(JobResource["CreateEvaluation", "Evaluation"]):
     """``/v1/evaluations``."""
 
     kind = JobKind.EVALUATION
@@ -214,6 +221,8 @@ class Evaluations(JobResource[CreateEvaluation, Evaluation]):
         most: int = 20,
     ) -> Page[SampleResult]:
         """Return up to ``most`` rows, as they finished or in the order of the file."""
+        from services.contracts.evaluation_results import SampleResult
+
         path = _path(self.path, evaluation_id, "results")
         given = {
             **{"outcome": outcome, "text": text, "benchmark": benchmark, "tag": tag},
@@ -224,11 +233,13 @@ class Evaluations(JobResource[CreateEvaluation, Evaluation]):
 
     def compare(self, evaluation_id: str, request: CompareEvaluations) -> EvaluationComparison:
         """Test candidates against an evaluation of the same items."""
+        from services.contracts.comparisons import EvaluationComparison
+
         path = _path(self.path, evaluation_id, "compare")
         return self._transport.post(path, EvaluationComparison, request)
 
 
-class Rollouts(JobResource[CreateRollout, Rollout]):
+class Rollouts(JobResource["CreateRollout", "Rollout"]):
     """``/v1/rollouts``; `Trajectories` returns the conversations."""
 
     kind = JobKind.ROLLOUT
@@ -238,65 +249,67 @@ class Rollouts(JobResource[CreateRollout, Rollout]):
         download(self._transport, _path(self.path, job_id, "content"), target, progress)
 
 
-class BatchJob(Job):
-    """A batch with the fields that jobs of every kind share, which OpenAI's shape lacks."""
-
-    batch: Batch
-
-
-class Batches(JobResource[CreateBatch, Batch]):
+class Batches(JobResource["CreateBatch", "Batch"]):
     """``/v1/batches``."""
 
     kind = JobKind.BATCH
 
 
-class Indexing(JobResource[CreateIndexingJob, IndexingJob]):
+class Indexing(JobResource["CreateIndexingJob", "IndexingJob"]):
     """``/v1/indexing/jobs``."""
 
     kind = JobKind.INDEXING
 
 
-class Checks(JobResource[CreateCheck, Check]):
+class Checks(JobResource["CreateCheck", "Check"]):
     """``/v1/checks``."""
 
     kind = JobKind.CHECK
 
 
-class Merges(JobResource[CreateMerge, Merge]):
+class Merges(JobResource["CreateMerge", "Merge"]):
     """``/v1/merges``."""
 
     kind = JobKind.MERGE
 
     def create(self, request: CreateMerge) -> Merge:
+        from services.contracts.merges import Merge, MergeModel
+
         body = MergeModel(
             suffix=request.suffix, priority=request.priority, metadata=request.metadata
         )
         return self._transport.post(_path("/v1/models", request.model, "merge"), Merge, body)
 
 
-class Exports(JobResource[CreateExport, Export]):
+class Exports(JobResource["CreateExport", "Export"]):
     """``/v1/exports``."""
 
     kind = JobKind.EXPORT
 
     def create(self, request: CreateExport) -> Export:
+        from services.contracts.exports import Export, ExportModel
+
         body = ExportModel(
             destination=request.destination, priority=request.priority, metadata=request.metadata
         )
         return self._transport.post(_path("/v1/models", request.model, "export"), Export, body)
 
 
-class Servings(JobResource[CreateServing, Serving]):
+class Servings(JobResource["CreateServing", "Serving"]):
     """``/v1/servings``."""
 
     kind = JobKind.SERVE
 
     def deploy(self, model: str, request: DeployModel) -> Serving:
         """Start a model's engine, or change whether a running one is kept warm."""
+        from services.contracts.serving import Serving
+
         return self._transport.post(_path("/v1/models", model, "deploy"), Serving, request)
 
     def undeploy(self, model: str) -> Undeployed:
         """Stop the engine that serves a model."""
+        from services.contracts.serving import Undeployed
+
         return self._transport.post(_path("/v1/models", model, "undeploy"), Undeployed)
 
 

@@ -1,12 +1,17 @@
 """The model registry."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page
-from services.contracts.models import Model, RegisterModel
 from temper.client import pages
 from temper.client.errors import ApiError
 from temper.client.transport import Transport
+
+if TYPE_CHECKING:
+    from services.contracts.models import Model, RegisterModel
 
 PATH = "/v1/models"
 
@@ -19,10 +24,14 @@ class Models:
 
     def page(self, *, most: int = 20) -> Page[Model]:
         """Return up to ``most`` models."""
+        from services.contracts.models import Model
+
         return pages.page(self._transport, PATH, Page[Model], {}, most)
 
     def get(self, model_id: str) -> Model:
         """Return a model."""
+        from services.contracts.models import Model
+
         return self._transport.get(_path(model_id), Model)
 
     def find(self, model_id: str) -> Model | None:
@@ -36,6 +45,8 @@ class Models:
 
     def register(self, request: RegisterModel) -> Model:
         """Register a model."""
+        from services.contracts.models import Model
+
         return self._transport.post(PATH, Model, request)
 
     def delete(self, model_id: str) -> Deleted:

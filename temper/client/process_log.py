@@ -52,7 +52,7 @@ class ProcessLog:
 
     def _range(self, wanted: str) -> tuple[int, bytes] | None:
         """Return a range's start and bytes; None if the log has none of it."""
-        from temper.client.transport import TIME_LIMIT  # noqa: PLC0415  (httpx, only to read)
+        from temper.client.transport import TIME_LIMIT
 
         headers = {"Range": f"bytes={wanted}"}
         try:

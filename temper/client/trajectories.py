@@ -1,21 +1,22 @@
 """Trajectories: turns, tool calls and rewards of a job's rollouts."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from services.contracts.audits import RewardAudit
 from services.contracts.base import Page
 from services.contracts.kinds import JobKind, kind_of
-from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
-from services.contracts.trajectories import FinishReason, Trajectory
-from services.contracts.trajectory_tokens import (
-    MAX_TOKENS_PER_PAGE,
-    TrajectoryToken,
-    TrajectoryTokens,
-)
 from temper.client import pages
 from temper.client.transport import Transport
+
+if TYPE_CHECKING:
+    from services.contracts.audits import RewardAudit
+    from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
+    from services.contracts.trajectories import FinishReason, Trajectory
+    from services.contracts.trajectory_tokens import TrajectoryToken
 
 
 @dataclass(frozen=True)
@@ -56,30 +57,39 @@ class Trajectories:
         job_id: str,
         kind: str = JobKind.ROLLOUT,
         *,
-        sort: TrajectoryOrder = TrajectoryOrder.FINISHED,
+        sort: TrajectoryOrder | None = None,
         ascending: bool = False,
         where: TrajectoryFilter = EVERY,
         most: int = 20,
     ) -> Page[TrajectorySummary]:
-        """Return up to ``most`` trajectories in this order."""
+        """Return up to ``most`` trajectories in this order; by default as they finished."""
+        from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
+
         order = "asc" if ascending else "desc"
-        query = {"sort": sort.value, "order": order, **where.query()}
+        by = sort or TrajectoryOrder.FINISHED
+        query = {"sort": by.value, "order": order, **where.query()}
         return pages.page(
             self._transport, _path(kind, job_id), Page[TrajectorySummary], query, most
         )
 
     def audit(self, job_id: str) -> RewardAudit:
         """Return the reward audit of an online training."""
+        from services.contracts.audits import RewardAudit
+
         return self._transport.get(f"{_path(JobKind.FINE_TUNING, job_id)}/audit", RewardAudit)
 
     def get(self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT) -> Trajectory:
         """Return a trajectory with its tokens."""
+        from services.contracts.trajectories import Trajectory
+
         return self._transport.get(_one(kind, job_id, trajectory_id), Trajectory)
 
     def tokens(
         self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT
     ) -> Iterator[TrajectoryToken]:
         """Yield the tokens of a trajectory with their texts."""
+        from services.contracts.trajectory_tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
+
         path = f"{_one(kind, job_id, trajectory_id)}/tokens"
         start: int | None = 0
         while start is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from temper.settings import ClientSettings
+from temper.settings import load_settings
 from temper.stack.addresses import LOOPBACK, access_of, addresses_of, any_free
 from temper.stack.services import TOOLS, Address, Service
 
@@ -37,7 +37,7 @@ def test_a_gateway_with_keys_gets_a_generated_key_for_temper_up(
 ) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
 
-    access, another = access_of(ClientSettings(), NEITHER), access_of(ClientSettings(), NEITHER)
+    access, another = access_of(load_settings(), NEITHER), access_of(load_settings(), NEITHER)
 
     assert access.api_key is not None
     accepted = access.variables[Service.API]["TEMPER_API_KEY_HASHES"]
@@ -50,7 +50,7 @@ def test_the_users_key_is_used_if_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
     monkeypatch.setenv("TEMPER_API_KEY", "mine")
 
-    access = access_of(ClientSettings(), NEITHER)
+    access = access_of(load_settings(), NEITHER)
 
     assert access.api_key == "mine"
     assert access.variables[Service.API] == {}
@@ -62,7 +62,7 @@ def test_a_keyless_stack_generates_no_keys_for_clients(
 ) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", hashes)
 
-    access = access_of(ClientSettings(), SANDBOX)
+    access = access_of(load_settings(), SANDBOX)
 
     assert access.api_key is None
     assert access.variables[Service.API] == {"TEMPER_SANDBOX_URL": "http://127.0.0.1:1234"}
@@ -75,7 +75,7 @@ def test_tool_services_of_a_stack_with_keys_accept_the_gateways_key(
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
     monkeypatch.setenv("TEMPER_API_KEY", "mine")
 
-    access = access_of(ClientSettings(), SANDBOX)
+    access = access_of(load_settings(), SANDBOX)
 
     key = access.variables[Service.API]["TEMPER_SANDBOX_API_KEY"]
     assert access.variables[Service.SANDBOX]["TEMPER_API_KEY_HASHES"] == f"{HASH},{hash_of(key)}"
@@ -88,7 +88,7 @@ def test_tool_services_of_a_stack_with_keys_accept_the_gateways_key(
 
 
 def test_the_campaigns_worker_alone_gets_the_key_for_scripts() -> None:
-    access = access_of(ClientSettings(), SANDBOX)
+    access = access_of(load_settings(), SANDBOX)
 
     key = access.variables[Service.CAMPAIGNS]["TEMPER_CAMPAIGN_SCRIPT_KEY"]
     of_sandbox = access.variables[Service.SANDBOX]
@@ -100,7 +100,7 @@ def test_the_campaigns_worker_alone_gets_the_key_for_scripts() -> None:
     assert port != "1234"
     others = [names for service, names in access.variables.items() if service != Service.CAMPAIGNS]
     assert key not in str(others)
-    elsewhere = access_of(ClientSettings(), NEITHER).variables[Service.CAMPAIGNS]
+    elsewhere = access_of(load_settings(), NEITHER).variables[Service.CAMPAIGNS]
     assert "TEMPER_CAMPAIGN_SCRIPT_KEY" not in elsewhere
 
 
@@ -113,7 +113,7 @@ def test_the_campaigns_worker_gets_the_address_and_key_of_the_gateway(
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", hashes)
     monkeypatch.setenv("TEMPER_API_KEY", key or "")
 
-    access = access_of(ClientSettings(), NEITHER)
+    access = access_of(load_settings(), NEITHER)
 
     variables = access.variables[Service.CAMPAIGNS]
     assert variables["TEMPER_GATEWAY_URL"] == "http://127.0.0.1:1233"
@@ -127,7 +127,7 @@ def ports(gateway: int, **tools: int) -> dict[Service, int | None]:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_tool_service_uses_its_default_port_unless_it_is_in_use(tool: Service) -> None:
-    settings = ClientSettings()
+    settings = load_settings()
     usual = TOOLS[tool].port
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -141,7 +141,7 @@ def test_a_tool_service_uses_its_default_port_unless_it_is_in_use(tool: Service)
 
 
 def test_a_stack_on_a_free_port_does_not_take_the_default_tool_ports() -> None:
-    addresses = addresses_of(ClientSettings(), ports(0))
+    addresses = addresses_of(load_settings(), ports(0))
 
     usual = {tool.port for tool in TOOLS.values()}
     taken = {address.port for address in addresses.values()}
@@ -153,7 +153,7 @@ def test_services_get_distinct_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     free = iter([5001, 5001, 5002, 5001, 5002, 5003])
     monkeypatch.setattr("temper.stack.addresses.any_free", lambda: next(free))
 
-    addresses = addresses_of(ClientSettings(), ports(0))
+    addresses = addresses_of(load_settings(), ports(0))
 
     assert sorted(address.port for address in addresses.values()) == [5001, 5002, 5003]
 
@@ -162,7 +162,7 @@ def test_an_external_tool_service_is_not_started(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
     for tool in TOOLS.values():
         monkeypatch.setenv(tool.url_variable, f"http://127.0.0.1:{any_free()}")
-    settings = ClientSettings()
+    settings = load_settings()
 
     addresses = addresses_of(settings, ports(8080))
 
@@ -178,7 +178,7 @@ def test_an_empty_variable_means_the_default(
     for name in ("TEMPER_HOME", "TEMPER_API_KEY", "TEMPER_GRACE_SECONDS"):
         monkeypatch.setenv(name, "")
 
-    settings = ClientSettings()
+    settings = load_settings()
 
     assert settings.home == tmp_path / ".temper"
     assert settings.api_key is None

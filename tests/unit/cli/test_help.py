@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -15,8 +16,11 @@ from tests.support.processes import REPOSITORY
 
 TYPER = 200
 """Modules: those of Typer, and a few of ours."""
-ALL_COMMANDS = 460
+ONE_COMMAND = 350
+CONNECTED = 520
 HEAVY = {"httpx", "asyncio", "numpy", "pyarrow", "huggingface_hub", "fsspec", "pydantic_settings"}
+KINDS = {f"services.contracts.{name}" for name in ("fine_tuning", "evaluations", "rollouts")}
+"""Types of which a command needs one kind's at most."""
 
 
 def commands() -> Iterator[tuple[str, ...]]:
@@ -44,30 +48,41 @@ def test_the_list_of_commands_has_the_first_paragraph_of_their_help(name: str) -
     assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[name].summary
 
 
-def test_a_command_imports_what_it_needs_only_when_it_runs() -> None:
-    words = sorted(commands())
-    program = (
-        "import io, json, sys\n"
-        "from contextlib import redirect_stdout\n"
-        "from temper.cli.main import main\n"
-        "loaded = []\n"
-        "for words in json.loads(sys.argv[1]):\n"
-        "    with redirect_stdout(io.StringIO()):\n"
-        "        assert main([*words, '--help']) == 0, words\n"
-        "    loaded.append(list(sys.modules))\n"
-        "print(json.dumps([loaded[0], loaded[-1]]))\n"
-    )
+PROGRAM = """
+import io, json, sys
+from contextlib import redirect_stdout
+from temper.cli.main import main
+
+def show(*words):
+    with redirect_stdout(io.StringIO()):
+        assert main([*words, "--help"]) == 0, words
+    return list(sys.modules)
+
+own = show()
+jobs = show("ps")
+from temper.cli.gateway import connect
+connect().close()
+connected = list(sys.modules)
+for words in json.loads(sys.argv[1]):
+    every = show(*words)
+print(json.dumps([own, jobs, connected, every]))
+"""
+
+
+def test_a_command_imports_what_it_needs_only_when_it_runs(tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-P", "-c", program, json.dumps(words)],
-        env={"PYTHONPATH": str(REPOSITORY)},
+        [sys.executable, "-P", "-c", PROGRAM, json.dumps(sorted(commands()))],
+        env={"PYTHONPATH": str(REPOSITORY), "TEMPER_HOME": str(tmp_path)},
         capture_output=True,
         check=True,
         timeout=120,
     )
-    own_help, every_help = json.loads(run.stdout)
+    own, jobs, connected, every = map(set, json.loads(run.stdout))
 
-    assert words[0] == ()
-    assert len(own_help) <= TYPER
-    assert not any(name.startswith(("pydantic", "services.contracts.jobs")) for name in own_help)
-    assert HEAVY.isdisjoint(every_help)
-    assert len(every_help) <= ALL_COMMANDS
+    assert len(own) <= TYPER
+    assert "pydantic" not in own
+    assert jobs.isdisjoint(HEAVY)
+    assert len(jobs) <= ONE_COMMAND
+    assert connected.isdisjoint(HEAVY - {"httpx"} | KINDS)
+    assert len(connected) <= CONNECTED
+    assert (every - connected).isdisjoint(HEAVY)

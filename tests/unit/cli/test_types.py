@@ -4,29 +4,37 @@ import inspect
 import typing
 from collections.abc import Iterator
 
+import pytest
+
 from temper import Temper, types
 
 
-def annotated(resource: object) -> Iterator[object]:
-    """What the public methods of a resource take and return, down to the parts of generics."""
-    for name, method in inspect.getmembers(type(resource), inspect.isfunction):
-        if not name.startswith("_"):
-            waiting = list(typing.get_type_hints(method, include_extras=False).values())
-            while waiting:
-                hint = waiting.pop()
-                yield hint
-                waiting += typing.get_args(hint)
+def methods() -> Iterator[tuple[str, object]]:
+    """The public methods of all resources."""
+    with Temper() as client:
+        resources = [each for name, each in vars(client).items() if not name.startswith("_")]
+    for resource in resources:
+        for name, method in inspect.getmembers(type(resource), inspect.isfunction):
+            if not name.startswith("_"):
+                yield f"{type(resource).__name__}.{name}", method
 
 
 def test_every_type_that_the_client_names_can_be_imported() -> None:
-    with Temper() as client:
-        resources = [each for name, each in vars(client).items() if not name.startswith("_")]
-        named = {
-            hint.__name__
-            for resource in resources
-            for hint in annotated(resource)
-            if inspect.isclass(hint) and hint.__module__.startswith("services.contracts")
-        }
+    for name, method in methods():
+        try:
+            typing.get_type_hints(method, localns=vars(types))
+        except NameError as error:
+            pytest.fail(f"{name}: {error}")
 
-    assert "CreateFineTuningJob" in types.__all__
-    assert {name.partition("[")[0] for name in named} <= set(types.__all__)
+
+def test_what_the_resources_of_kinds_create_can_be_imported() -> None:
+    with Temper() as client:
+        bases = [base for each in vars(client).values() for base in _bases(each)]
+
+    names = {part.__forward_arg__ for base in bases for part in typing.get_args(base)}
+    assert {"CreateFineTuningJob", "FineTuningJob", "CreateCampaign"} <= names
+    assert names <= set(types.__all__)
+
+
+def _bases(resource: object) -> tuple[object, ...]:
+    return getattr(type(resource), "__orig_bases__", ())
