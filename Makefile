@@ -10,7 +10,7 @@ DEMO_RUNTIMES := training vllm
 unexport PYTHONDONTWRITEBYTECODE
 export TEMPER_HOME ?= $(CURDIR)/.temper
 
-.PHONY: demo test test-rest test-full test-long core dev languages runtimes lint format lock docs
+.PHONY: demo fast test test-rest test-full test-long core dev languages runtimes lint format lock docs
 # What one target installs the next one uses.
 .NOTPARALLEL:
 
@@ -18,6 +18,11 @@ demo:
 	@$(PYTHON) infra/environment.py --announce $(DEMO_RUNTIMES)
 	@$(PY) infra/runtimes/install.py $(DEMO_RUNTIMES)
 	@$(PY) -m temper demo addition
+
+# While writing: the unit tests, without the runtimes.
+fast:
+	@$(PYTHON) infra/environment.py --dev
+	@$(PYTEST) -m "fast and not drill"
 
 # Every change: linters, types, all services on SQLite and files, one whole path through the runtimes.
 test: dev runtimes lint
