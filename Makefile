@@ -57,7 +57,7 @@ runtimes: core
 lint: dev
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/ruff format --check --quiet .
-	@.venv/bin/mypy services temper infra tests benchmarks
+	@.venv/bin/mypy services temper infra tests benchmarks examples
 	@.venv/bin/lint-imports
 	@$(PY) infra/vocabulary.py
 

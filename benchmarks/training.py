@@ -22,13 +22,13 @@ from typing import Any
 
 import yaml
 
+from examples.demo_common.setup import local_stack, make_model
 from services.contracts.jobs import JobStatus
 from services.contracts.models import RegisterModel
 from services.core.process.runtimes import REPOSITORY, child_environment
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.client import Temper
-from temper.demo.setup import local_stack, make_model
 from temper.settings import load_settings
 from temper.submission.job_file import read_job_file
 from temper.submission.submit import Reporting, submit

@@ -16,15 +16,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from examples.demo_3_tool_use.run import NEAR_ZERO, correct, prepare, prepare_tool, reward
+from examples.demo_3_tool_use.steps import (
+    HELD_OUT,
+    REINFORCEMENT_STEPS,
+    SAMPLES,
+    ToolUseLesson,
+    teach,
+)
+from examples.demo_3_tool_use.tasks import Arithmetic, Facts, ToolTask
+from examples.demo_common.setup import local_stack
+from examples.demo_common.steps import Demo
 from services.contracts.jobs import JobKind
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.client import Temper
-from temper.demo.setup import local_stack
-from temper.demo.steps import Demo
-from temper.demo.tool_use.run import NEAR_ZERO, correct, prepare, prepare_tool, reward
-from temper.demo.tool_use.steps import HELD_OUT, REINFORCEMENT_STEPS, SAMPLES, ToolUseLesson, teach
-from temper.demo.tool_use.tasks import Arithmetic, Facts, ToolTask
 from temper.settings import load_settings
 
 TASKS: Mapping[str, type[Arithmetic | Facts]] = {"retool": Arithmetic, "search": Facts}

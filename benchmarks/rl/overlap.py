@@ -2,7 +2,7 @@
 
     python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER]
 
-Trains a tiny model (a real learner; FOLDER is a model from temper/demo/addition/model.py) on
+Trains a tiny model (a real learner; FOLDER is a model from examples/demo_1_addition/model.py) on
 conversations with tools of log-normal latency. The model's output is scripted and arrives at a
 fixed rate, so that only waiting differs. Latencies are scaled until rolling out a batch takes as
 long as an update; then it trains strictly on-policy, with ``max_staleness`` 1, and on-policy again,
@@ -251,7 +251,7 @@ def main() -> None:
 
 def made_model(folder: Path) -> Path:
     """Create a tiny model with random weights."""
-    script = REPOSITORY / "temper/demo/addition/model.py"
+    script = REPOSITORY / "examples/demo_1_addition/model.py"
     python = find_runtime(FOLDER, "training").python
     subprocess.run([python, script, folder], check=True, capture_output=True, timeout=300)
     return folder

@@ -48,7 +48,7 @@ def _model(folder: Path) -> Path:
     folder.mkdir()
     model = folder / "model"
     python = find_runtime(RUNTIMES, "training").python
-    script = REPOSITORY / "temper/demo/addition/model.py"
+    script = REPOSITORY / "examples/demo_1_addition/model.py"
     subprocess.run([str(python), str(script), str(model)], check=True, stdout=subprocess.DEVNULL)
     return model
 

@@ -5,14 +5,14 @@ Each property raises `DemoMissing`, with the demo's command, if there is no such
 
 from functools import cached_property
 
+from examples.demo_1_addition.run import BASE
+from examples.demo_common.steps import LABEL
 from services.contracts.evaluations import Evaluation
 from services.contracts.fine_tuning import FineTuningJob, MethodType
 from services.contracts.jobs import Job, JobKind, JobStatus
 from services.contracts.rollouts import TrajectoryOrder
 from temper.client import Temper
 from temper.client.trajectories import TrajectoryFilter
-from temper.demo.addition.run import BASE
-from temper.demo.steps import LABEL
 
 SEARCHED = 200
 

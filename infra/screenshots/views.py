@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
+from examples.demo_1_addition.data import question
 from infra.screenshots.demo_runs import DemoRuns
-from temper.demo.addition.data import question
 
 PHONE_WIDTH = 390
 TABLE_WIDTH = 1440

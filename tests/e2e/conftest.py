@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo_1_addition.data import write_data
 from services.contracts.models import RegisterModel
 from temper import Temper
-from temper.demo.addition.data import write_data
 from tests.support.processes import running, running_gateway
 from tests.support.runtimes import FOLDER, installed_runtime
 from tests.support.tiny_model import make_tiny_model

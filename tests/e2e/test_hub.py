@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo_1_addition.data import write_data
 from services.contracts.adaptation import LoraSettings
 from services.contracts.evaluations import CreateEvaluation, Evaluation
 from services.contracts.files import FilePurpose
@@ -21,7 +22,6 @@ from services.contracts.models import RegisterModel
 from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
 from services.contracts.sampling import Sampling
 from services.core.artifacts import Artifacts
-from temper.demo.addition.data import write_data
 from tests.e2e.conftest import Platform, running_platform
 from tests.support.hub import Hub, Kind, Repository, running_hub
 from tests.support.processes import free_port

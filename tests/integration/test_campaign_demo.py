@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo_5_campaign.data import Quality, write_data
+from examples.demo_5_campaign.run import line_of, search
+from examples.demo_5_campaign.scripted_llm import reply
+from examples.demo_common.steps import Demo
 from services.contracts.campaign_llms import CampaignLlm
 from temper.cli.output import Output
 from temper.client import Temper
-from temper.demo.campaign.data import Quality, write_data
-from temper.demo.campaign.run import line_of, search
-from temper.demo.campaign.scripted_llm import reply
-from temper.demo.steps import Demo
 from tests.integration.test_campaigns import Campaigns, running_campaigns
 
 RIGHT, UNCARRIED, SHUFFLED = Quality.RIGHT, Quality.UNCARRIED, Quality.SHUFFLED

@@ -167,3 +167,5 @@ def test_commands_that_need_an_extra_name_it(environment: Path, folder: Path) ->
     assert (code, "pip install 'temper[server]'" in text) == (1, True)
     code, text = run(command, "datasets", "add", "deepscaler", folder=folder)
     assert (code, "pip install 'temper[data]'" in text) == (1, True), text
+    code, text = run(command, "demo", "addition", folder=folder)
+    assert (code, "examples/ of Temper's repository" in text) == (1, True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from services.core.process.runtimes import REPOSITORY
 from tests.support.runtimes import installed_runtime
 
-SCRIPT = REPOSITORY / "temper/demo/addition/model.py"
+SCRIPT = REPOSITORY / "examples/demo_1_addition/model.py"
 
 
 def make_tiny_model(folder: Path, runtime: str = "training") -> Path:

@@ -7,7 +7,7 @@ import runpy
 
 from services.core.process.runtimes import REPOSITORY
 
-_SCRIPT = runpy.run_path(str(REPOSITORY / "temper/demo/addition/model.py"))
+_SCRIPT = runpy.run_path(str(REPOSITORY / "examples/demo_1_addition/model.py"))
 
 build_tokenizer = _SCRIPT["build_tokenizer"]
 build_model = _SCRIPT["build_model"]

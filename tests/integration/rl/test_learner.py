@@ -60,7 +60,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def base(python: Path, folder: Path) -> Path:
-    script = REPOSITORY / "temper/demo/addition/model.py"
+    script = REPOSITORY / "examples/demo_1_addition/model.py"
     environment = child_environment({"OMP_NUM_THREADS": "1"})
     command = [python, script, folder / "base"]
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=DEADLINE)

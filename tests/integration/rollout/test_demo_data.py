@@ -6,9 +6,16 @@ from itertools import islice
 
 import pytest
 
+from examples.demo_3_tool_use.tasks import (
+    INDEX,
+    Arithmetic,
+    Facts,
+    ToolQuestion,
+    ToolTask,
+    corpus_rows,
+)
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply, open_toolbox
-from temper.demo.tool_use.tasks import INDEX, Arithmetic, Facts, ToolQuestion, ToolTask, corpus_rows
 from tests.support.corpora.passage import Passage
 from tests.support.library import LIBRARY
 from tests.support.retrieval import build_index, running_retrieval

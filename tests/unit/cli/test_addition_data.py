@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from temper.demo.addition.data import split_pairs, worked_answer, write_data
+from examples.demo_1_addition.data import split_pairs, worked_answer, write_data
 
 
 def test_answers_are_worked_digit_by_digit_and_end_with_the_sum() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from temper.demo.rlhf.replies import RlhfData, write_data
-from temper.demo.rlhf.run import win_rate
+from examples.demo_4_rlhf.replies import RlhfData, write_data
+from examples.demo_4_rlhf.run import win_rate
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

@@ -14,9 +14,8 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from services.contracts.openai_graders import MultiGrader, StringCheckGrader
-from services.contracts.rewards import WeightedReward
-from temper.demo.setup import write_rows
+from examples.demo_common.setup import write_rows
+from temper.types import MultiGrader, StringCheckGrader, WeightedReward
 
 DEMONSTRATIONS = 4000
 PAIRS = 1500

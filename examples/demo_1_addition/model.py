@@ -1,6 +1,6 @@
 """Create a tiny base model with random weights, for demonstrations and tests.
 
-    <training runtime>/bin/python temper/demo/addition/model.py DIRECTORY [--seed N]
+    <training runtime>/bin/python examples/demo_1_addition/model.py DIRECTORY [--seed N]
 
 The model has Qwen3's architecture and about half a million parameters. Its head dimension (32)
 and untied embeddings work with vLLM, also on CPU. The tokenizer is byte-level, with tokens for

@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
-from temper.demo.setup import write_rows
+from examples.demo_common.setup import write_rows
 
 TRAIN_ROWS = 4000
 HELDOUT_ROWS = 300

@@ -13,16 +13,16 @@ from statistics import fmean, variance
 
 from rich.table import Table
 
-from services.contracts.rollouts import RewardSpread, Rollout
+from examples.demo_4_rlhf.replies import HELD_OUT, RATING, write_data
+from examples.demo_4_rlhf.steps import SAMPLES, SCORE, RlhfLesson, teach
+from examples.demo_common.report import interval, show_rewards, train_time
+from examples.demo_common.setup import local_stack, make_model
+from examples.demo_common.steps import Demo
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.client import Temper
-from temper.demo.report import interval, show_rewards, train_time
-from temper.demo.rlhf.replies import HELD_OUT, RATING, write_data
-from temper.demo.rlhf.steps import SAMPLES, SCORE, RlhfLesson, teach
-from temper.demo.setup import local_stack, make_model
-from temper.demo.steps import Demo
 from temper.settings import ClientSettings
+from temper.types import RewardSpread, Rollout
 
 EVEN = 0.5
 
@@ -47,7 +47,7 @@ def run(
     """
     out.line("(a) a tiny base model, its data and the local stack")
     name = f"tiny-rlhf-{seed}"
-    model = make_model(settings, name, "addition/model.py", ["--seed", str(seed)], out)
+    model = make_model(settings, name, "demo_1_addition/model.py", ["--seed", str(seed)], out)
     data = write_data(
         settings.home / "demo" / f"rlhf-{seed}{'-gamed' if gamed else ''}", seed, gamed=gamed
     )

@@ -10,27 +10,30 @@ from pathlib import Path
 
 from rich.table import Table
 
-from services.contracts.adaptation import TrainingType
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.evaluations import CreateEvaluation, Evaluation
-from services.contracts.files import File, FilePurpose
-from services.contracts.fine_tuning import (
-    CreateFineTuningJob,
-    FineTuningJob,
-    Method,
-)
-from services.contracts.graders import NumericGrader
-from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
-from services.contracts.sampling import Sampling
+from examples.demo_1_addition.data import write_data
+from examples.demo_common.setup import local_stack, make_model
+from examples.demo_common.steps import Demo
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.cli.units import duration
 from temper.client import DEFAULT_URL
-from temper.demo.addition.data import write_data
-from temper.demo.setup import local_stack, make_model
-from temper.demo.steps import Demo
 from temper.settings import ClientSettings
 from temper.stack.state import StackFile
+from temper.types import (
+    CreateEvaluation,
+    CreateFineTuningJob,
+    Evaluation,
+    EvaluationMetrics,
+    File,
+    FilePurpose,
+    FineTuningJob,
+    Method,
+    NumericGrader,
+    Sampling,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+    TrainingType,
+)
 
 BASE = "tiny-base"
 BEFORE_AT_MOST = 0.05
@@ -60,7 +63,7 @@ class Outcome:
 def run(settings: ClientSettings, out: Output) -> bool:
     """Run all steps; return whether the model learned the task."""
     out.line("(a) a tiny base model, its data and the local stack")
-    model = make_model(settings, BASE, "addition/model.py", [], out)
+    model = make_model(settings, BASE, "demo_1_addition/model.py", [], out)
     data = settings.home / "demo"
     write_data(data)
     with local_stack(settings, out) as url, client_of(url, settings) as client:

@@ -3,16 +3,24 @@
 import hashlib
 from pathlib import Path
 
-from services.contracts.evaluations import CreateEvaluation, Evaluation
-from services.contracts.files import File, FilePurpose
-from services.contracts.fine_tuning import CreateFineTuningJob, FineTuningJob
-from services.contracts.indexes import CreateIndexingJob
-from services.contracts.jobs import JobKind, JobState, JobStatus
-from services.contracts.models import RegisterModel
-from services.contracts.rollouts import CreateRollout, Rollout
 from temper.cli.follow import Follower
 from temper.cli.output import Output, transfer_bar
 from temper.client import ClientError, Temper
+from temper.types import (
+    CreateEvaluation,
+    CreateFineTuningJob,
+    CreateIndexingJob,
+    CreateRollout,
+    Evaluation,
+    File,
+    FilePurpose,
+    FineTuningJob,
+    JobKind,
+    JobState,
+    JobStatus,
+    RegisterModel,
+    Rollout,
+)
 
 LABEL = "demo"
 DemoRequest = CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob

@@ -8,11 +8,10 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.contracts.benchmarks import Benchmark
-from services.contracts.graders import NumericGrader
-from temper.demo.addition.data import HELDOUT_ROWS, TRAIN_ROWS, question, split_pairs
-from temper.demo.addition.data import write_data as write_sums
-from temper.demo.setup import write_rows
+from examples.demo_1_addition.data import HELDOUT_ROWS, TRAIN_ROWS, question, split_pairs
+from examples.demo_1_addition.data import write_data as write_sums
+from examples.demo_common.setup import write_rows
+from temper.types import Benchmark, NumericGrader
 
 TAUGHT_ITEMS = 150
 LONGER_ITEMS = 50

@@ -1,6 +1,6 @@
 """Create a tiny model with random weights, and a tokenizer trained on a few conversations.
 
-    <training runtime>/bin/python temper/demo/tool_use/model.py DIRECTORY CONVERSATIONS [--seed N]
+    <training runtime>/bin/python model.py DIRECTORY CONVERSATIONS [--seed N]
 
 ``CONVERSATIONS`` is JSONL with ``messages`` and ``tools``. The model has Qwen3's architecture and
 about 0.9 million parameters; head dimension (32) and untied embeddings work with vLLM on CPU. The

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from temper.demo.addition.data import question, split_pairs, worked_answer
-from temper.demo.setup import write_rows
+from examples.demo_1_addition.data import question, split_pairs, worked_answer
+from examples.demo_common.setup import write_rows
 
 TRAIN_ROWS = 4000
 ITEMS = 120

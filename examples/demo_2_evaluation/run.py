@@ -7,9 +7,10 @@ runs are reused.
 
 from pathlib import Path
 
-from services.contracts.evaluations import CreateEvaluation, Evaluation
-from services.contracts.files import File, FilePurpose
-from services.contracts.sampling import Sampling
+from examples.demo_1_addition.run import BASE, training_request
+from examples.demo_2_evaluation.data import BENCHMARK, ITEMS, EvaluationData, write_data
+from examples.demo_common.setup import local_stack, make_model
+from examples.demo_common.steps import Demo
 from services.metrics.evaluation_report import (
     WRITERS,
     EvaluationReport,
@@ -22,11 +23,8 @@ from temper.cli.gateway import client_of
 from temper.cli.leaderboard import filenames, markdown_table, shown_table
 from temper.cli.output import Output
 from temper.client import Temper
-from temper.demo.addition.run import BASE, training_request
-from temper.demo.evaluation.data import BENCHMARK, ITEMS, EvaluationData, write_data
-from temper.demo.setup import local_stack, make_model
-from temper.demo.steps import Demo
 from temper.settings import ClientSettings
+from temper.types import CreateEvaluation, Evaluation, File, FilePurpose, Sampling
 
 SAMPLES = 4
 
@@ -34,7 +32,7 @@ SAMPLES = 4
 def run(settings: ClientSettings, out: Output) -> bool:
     """Run all steps; return whether the fine-tuned model is better than its base."""
     out.line("(a) a tiny base model, its data and the local stack")
-    model = make_model(settings, BASE, "addition/model.py", [], out)
+    model = make_model(settings, BASE, "demo_1_addition/model.py", [], out)
     folder = settings.home / "demo" / "evaluation"
     data = write_data(folder)
     with local_stack(settings, out) as url, client_of(url, settings) as client:

@@ -4,27 +4,30 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from services.contracts.adaptation import TrainingType
-from services.contracts.files import File, FilePurpose
-from services.contracts.fine_tuning import (
+from examples.demo_3_tool_use.tasks import ToolTask, conversation_row, prompt_row
+from examples.demo_common.setup import write_rows
+from examples.demo_common.steps import Demo
+from temper.types import (
     CreateFineTuningJob,
+    CreateRollout,
+    DynamicSampling,
+    File,
+    FilePurpose,
     FineTuningJob,
     Method,
     MethodType,
-)
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
-from services.contracts.online import (
-    DynamicSampling,
+    MultiTurn,
     OptimizerSettings,
     ReinforcementHyperparameters,
     ReinforcementMethod,
+    Rollout,
+    RolloutSampling,
+    SearchEmReward,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+    TrainingType,
+    WeightedReward,
 )
-from services.contracts.rewards import SearchEmReward, WeightedReward
-from services.contracts.rollouts import CreateRollout, Rollout
-from temper.demo.setup import write_rows
-from temper.demo.steps import Demo
-from temper.demo.tool_use.tasks import ToolTask, conversation_row, prompt_row
 
 HELD_OUT = 200
 SAMPLES = 4

@@ -10,20 +10,24 @@ from pathlib import Path
 
 from rich.table import Table
 
-from services.contracts.files import FilePurpose
-from services.contracts.indexes import CreateIndexingJob
-from services.contracts.jobs import JobKind
-from services.contracts.rollouts import RewardSpread, Rollout, TrajectoryOrder
+from examples.demo_3_tool_use.steps import CORRECT, ToolUseData, ToolUseLesson, teach, write_data
+from examples.demo_3_tool_use.tasks import INDEX, Facts, ToolTask, corpus_rows
+from examples.demo_common.report import interval, show_rewards, train_time
+from examples.demo_common.setup import local_stack, make_model, write_rows
+from examples.demo_common.steps import Demo
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.cli.trajectory_text import render
 from temper.client import Temper
-from temper.demo.report import interval, show_rewards, train_time
-from temper.demo.setup import local_stack, make_model, write_rows
-from temper.demo.steps import Demo
-from temper.demo.tool_use.steps import CORRECT, ToolUseData, ToolUseLesson, teach, write_data
-from temper.demo.tool_use.tasks import INDEX, Facts, ToolTask, corpus_rows
 from temper.settings import ClientSettings
+from temper.types import (
+    CreateIndexingJob,
+    FilePurpose,
+    JobKind,
+    RewardSpread,
+    Rollout,
+    TrajectoryOrder,
+)
 
 WORDS = 500
 
@@ -49,7 +53,7 @@ def prepare(
     words = _first_rows(data.conversations, folder / "words.jsonl")
     arguments = [str(words), "--seed", str(seed)]
     name = f"tiny-{task.name}-{seed}"
-    return make_model(settings, name, "tool_use/model.py", arguments, out), data
+    return make_model(settings, name, "demo_3_tool_use/model.py", arguments, out), data
 
 
 def prepare_tool(task: ToolTask, demo: Demo) -> None:

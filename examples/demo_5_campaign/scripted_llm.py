@@ -12,8 +12,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from services.contracts.base import JsonObject
 from temper.stack.addresses import LOOPBACK
+from temper.types import JsonObject
 
 MODEL = "scripted"
 MAX_BODY_BYTES = 32 << 20

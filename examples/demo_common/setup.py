@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from examples.demo_common.steps import DemoFailed
 from temper.cli.gateway import default_port
 from temper.cli.output import Output
-from temper.demo.steps import DemoFailed
 from temper.settings import ClientSettings
 from temper.stack.addresses import any_free, is_free
 from temper.stack.detached import end_stack, start_detached
@@ -24,7 +24,7 @@ from temper.stack.state import StackFile
 BUILD_SECONDS = 300.0
 START_SECONDS = 120.0
 ALLOWED_ENDPOINTS = "TEMPER_ALLOWED_ENDPOINTS"
-SCRIPTS = Path(__file__).resolve().parent
+SCRIPTS = Path(__file__).resolve().parents[1]
 
 
 def make_model(

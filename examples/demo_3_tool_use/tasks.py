@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from services.contracts.multi_turn import Tool
-from services.contracts.rewards import RetoolReward, SearchEmReward, WeightedReward
+from temper.types import RetoolReward, SearchEmReward, Tool, WeightedReward
 
 Messages = list[dict[str, Any]]
 

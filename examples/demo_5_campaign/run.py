@@ -7,20 +7,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.contracts.campaign_limits import CampaignBudget
-from services.contracts.campaign_llms import CampaignLlm
-from services.contracts.campaign_reports import CampaignReport, ReportedAttempt
-from services.contracts.campaigns import CampaignDataset, CreateCampaign
-from services.contracts.files import FilePurpose
-from services.contracts.graders import NumericGrader
-from services.contracts.sampling import Sampling
+from examples.demo_5_campaign.data import CampaignData, write_data
+from examples.demo_5_campaign.scripted_llm import MODEL, scripted_llm
+from examples.demo_common.setup import local_stack, make_model
+from examples.demo_common.steps import Demo
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
-from temper.demo.campaign.data import CampaignData, write_data
-from temper.demo.campaign.scripted_llm import MODEL, scripted_llm
-from temper.demo.setup import local_stack, make_model
-from temper.demo.steps import Demo
 from temper.settings import ClientSettings
+from temper.types import (
+    CampaignBudget,
+    CampaignDataset,
+    CampaignLlm,
+    CampaignReport,
+    CreateCampaign,
+    FilePurpose,
+    NumericGrader,
+    ReportedAttempt,
+    Sampling,
+)
 
 BASE = "tiny-base"
 LOOPS = 3
@@ -32,7 +36,7 @@ def run(settings: ClientSettings, out: Output, llm: CampaignLlm | None) -> bool:
     Without ``llm``, a script stands in for it.
     """
     out.line("(a) a tiny base model, its data and the local stack")
-    model = make_model(settings, BASE, "addition/model.py", [], out)
+    model = make_model(settings, BASE, "demo_1_addition/model.py", [], out)
     data = write_data(settings.home / "demo" / "campaign")
     with (
         _llm(llm, out) as endpoint,

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from services.contracts.fine_tuning import FineTuningJob
 from temper.cli.output import Output
 from temper.cli.units import duration
 from temper.client import Temper
+from temper.types import FineTuningJob
 
 REWARD = "reward"
 EVENTS = 10_000

@@ -3,29 +3,33 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.contracts.adaptation import TrainingType
-from services.contracts.files import File, FilePurpose
-from services.contracts.fine_tuning import CreateFineTuningJob, FineTuningJob, Method, MethodType
-from services.contracts.multi_turn import RolloutSampling
-from services.contracts.offline import (
-    RewardModelHyperparameters,
-    RewardModelMethod,
-    SupervisedHyperparameters,
-    SupervisedMethod,
-)
-from services.contracts.online import (
+from examples.demo_4_rlhf.replies import RlhfData, rating
+from examples.demo_common.steps import Demo
+from temper.types import (
+    CreateFineTuningJob,
+    CreateRollout,
     Critic,
+    File,
+    FilePurpose,
+    FineTuningJob,
     KlPenalty,
     KlTo,
+    Method,
+    MethodType,
     OptimizerSettings,
     PolicyLoss,
     PpoHyperparameters,
     PpoMethod,
+    RewardModelHyperparameters,
+    RewardModelMethod,
+    RewardModelReward,
+    Rollout,
+    RolloutSampling,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+    TrainingType,
+    WeightedReward,
 )
-from services.contracts.rewards import RewardModelReward, WeightedReward
-from services.contracts.rollouts import CreateRollout, Rollout
-from temper.demo.rlhf.replies import RlhfData, rating
-from temper.demo.steps import Demo
 
 PPO_STEPS = 10
 PROMPTS_PER_STEP = 64

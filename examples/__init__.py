@@ -1,0 +1,1 @@
+"""Demonstrations that run to a table of results, and job files; see README.md."""

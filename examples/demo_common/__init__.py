@@ -1,0 +1,1 @@
+"""What the demonstrations share: a local stack, steps that reuse earlier results, and tables."""

@@ -1,1 +1,0 @@
-"""Demos: end-to-end runs on tasks small enough for two CPU cores."""
