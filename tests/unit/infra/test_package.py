@@ -1,10 +1,13 @@
 """The layout of the installed package, from a small repository."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from infra.package.layout import lay_out
+from services.contracts.version import VERSION
+from tests.support.processes import REPOSITORY
 
 FILES = {
     "temper/__init__.py": "from services.metrics import k\n",
@@ -68,3 +71,9 @@ def test_an_import_that_binds_the_name_is_refused(
 
     with pytest.raises(ValueError, match=r"late\.py:2: write it as"):
         lay_out(repository, tmp_path / "package")
+
+
+def test_the_changelog_has_a_section_for_the_version() -> None:
+    sections = re.findall(r"^## (\S+)", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert sections[0] == ("Unreleased" if ".dev" in VERSION else VERSION)
