@@ -8,13 +8,14 @@ from pydantic_settings import NoDecode
 from services.contracts.origins import Origin, PageOrigin
 from services.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
 from services.contracts.sandbox import MAX_BODY_BYTES
+from services.core.choice_settings import ChoiceSettings
 from services.core.export_settings import ExportSettings
 from services.core.settings import Settings, split_commas
 from services.core.tool_settings import ToolSettings
 from services.core.web.auth import AccessSettings
 
 
-class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
+class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings, ChoiceSettings):
     """Rate limits, allowed destinations, and the addresses of the tool services."""
 
     max_upload_bytes: int = Field(default=16 << 30, ge=1, description="Largest uploaded file.")
@@ -61,13 +62,6 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
         gt=0.0,
         description="Longest pause in the response of a served model; without streaming, its whole "
         "duration.",
-    )
-    max_choices: int = Field(
-        default=128,
-        ge=1,
-        le=16_384,
-        description="Choices of one request to a served model, n times its prompts; with more it "
-        "gets 400.",
     )
     cors_origins: Annotated[list[PageOrigin], NoDecode, BeforeValidator(split_commas)] = Field(
         default=[],

@@ -166,6 +166,7 @@ def batch(
     sampling |= {"top_p": top_p} if top_p is not None else {}
     sampling |= {"n": n} if n is not None else {}
     fields = {**sampling, **dict(_field(each, "--body") for each in body or [])}
+    _check_names(fields)
     if local:
         _check_sampling(fields)
     variables = dict(_pair(each, "--var") for each in var or [])
@@ -296,6 +297,16 @@ def _engine(model: str | None, options: Sequence[str], devices: str | None) -> O
     except ValidationError as error:
         raise typer.BadParameter(f"--engine {_reason(error)}") from error
     return OwnEngine(model=model, runtimes=runtimes.absolute(), devices=wanted, options=settings)
+
+
+def _check_names(body: JsonObject) -> None:
+    from services.contracts.errors import InvalidRequest
+    from services.contracts.inference_body import check_names
+
+    try:
+        check_names(body)
+    except InvalidRequest as error:
+        raise typer.BadParameter(f"--body: {error.message}") from None
 
 
 def _check_sampling(body: JsonObject) -> None:

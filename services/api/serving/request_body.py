@@ -9,22 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
+from services.contracts.inference_body import check_body
 
 LARGE_BODY = 1 << 20
 STOP_TOKENS = "stop_token_ids"
 STREAM_OPTIONS = "stream_options"
 INCLUDE_USAGE = "include_usage"
-
-RENAMED = {
-    "guided_json": 'structured_outputs {"json": ...} or response_format',
-    "guided_regex": 'structured_outputs {"regex": ...}',
-    "guided_choice": 'structured_outputs {"choice": [...]}',
-    "guided_grammar": 'structured_outputs {"grammar": ...}',
-    "guided_json_object": 'response_format {"type": "json_object"}',
-    "guided_whitespace_pattern": 'structured_outputs {"whitespace_pattern": ...}',
-    "guided_decoding_backend": "structured_outputs, for which the engine chooses a backend",
-}
-"""Fields of guided decoding that vLLM ignores today, by what does the same."""
 
 
 class InferenceBody(BaseModel):
@@ -88,28 +78,3 @@ def _parse(body: bytes, max_choices: int) -> InferenceRequest:
         raise InvalidRequest("model must be the name of a model", param="model")
     check_body(value, max_choices)
     return InferenceRequest(model, body, value)
-
-
-def check_body(value: JsonObject, max_choices: int) -> None:
-    """Raise `InvalidRequest` for what the engine would take as something else, or for too long."""
-    for name, now in RENAMED.items():
-        if value.get(name) is not None:
-            raise InvalidRequest(f"{name} has been renamed: use {now}", param=name)
-    prompt = value.get("prompt")
-    several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
-    prompts = len(prompt) if several and isinstance(prompt, list) else 1
-    for name in ("n", "best_of"):
-        number = value.get(name)
-        if isinstance(number, int) and number * prompts > max_choices:
-            times = f" times {prompts} prompts" if prompts > 1 else ""
-            raise InvalidRequest(
-                f"{name} is {number}{times}: a request has at most {max_choices} choices "
-                "(TEMPER_MAX_CHOICES)",
-                param=name,
-            )
-    if prompts > max_choices and value.get("n") is None:
-        raise InvalidRequest(
-            f"prompt has {prompts} texts: a request has at most {max_choices} choices "
-            "(TEMPER_MAX_CHOICES)",
-            param="prompt",
-        )

@@ -6,13 +6,14 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr
 from pydantic_settings import NoDecode
 
+from services.core.choice_settings import ChoiceSettings
 from services.core.export_settings import ExportSettings
 from services.core.settings import Settings, split_commas
 from services.core.tool_settings import ToolSettings
 from services.core.tracking.selection import known_tracker
 
 
-class WorkerSettings(Settings, ToolSettings, ExportSettings):
+class WorkerSettings(Settings, ToolSettings, ExportSettings, ChoiceSettings):
     """What a worker process offers, how it runs its children, and which tools they reach."""
 
     host_name: str = Field(default="", description="This host in leases; empty: its name.")

@@ -46,6 +46,7 @@ class BatchHandler:
             input_file_id=file,
             endpoint=request.endpoint,
             max_requests=self._settings.batch_requests,
+            max_choices=self._settings.max_choices,
         )
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 

@@ -20,6 +20,7 @@ class BatchFileSpec(ValidationSpec):
     input_file_id: SourceFile
     endpoint: BatchEndpoint
     max_requests: int
+    max_choices: int = Field(description="Of one request.")
 
 
 class BatchSpec(BaseModel):

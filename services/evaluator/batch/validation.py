@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.contracts.inference_body import check_body
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
 from services.evaluator.batch.requests import BatchRequest, parse_request
@@ -15,7 +17,8 @@ from services.evaluator.batch.spec import BatchFileSpec
 
 
 class _FileCheck:
-    """Checks row after row; ids are unique, and all rows name the model of the first."""
+    """Checks row after row; ids are unique, all rows name the model of the first, and no body has
+    what the gateway would refuse."""
 
     def __init__(self, spec: BatchFileSpec) -> None:
         self._spec = spec
@@ -28,6 +31,10 @@ class _FileCheck:
             raise RowError(f"custom_id {request.custom_id[:60]!r} is that of an earlier row")
         if len(self._ids) == self._spec.max_requests:
             raise RowError(f"a batch has at most {counted(len(self._ids), 'request')}")
+        try:
+            check_body(request.body, self._spec.max_choices)
+        except InvalidRequest as error:
+            raise RowError(f"body.{error.message}") from None
         self._ids.add(request.custom_id)
         self.model = self.model or request.model
         if request.model != self.model:

@@ -192,6 +192,17 @@ def test_a_file_that_is_read_is_never_the_output(
     assert batch.output.read_bytes() == before
 
 
+def test_a_former_name_of_guided_decoding_is_refused(tmp_path: Path, server: ChatServer) -> None:
+    batch = Batch(tmp_path, 3, server.url)
+    arguments = [*command(batch, server)[4:], "--body", 'guided_json={"type": "object"}']
+
+    result = CliRunner().invoke(app, arguments)
+
+    assert result.exit_code == 2
+    assert "guided_json" in result.output
+    assert not server.requests
+
+
 def test_rows_go_to_another_endpoint_when_one_fails(tmp_path: Path, server: ChatServer) -> None:
     with unreachable() as dead, ChatServer(lambda *_: error(401, "no key")) as refusing:
         rows = Batch(tmp_path, 30, dead, refusing.url, server.url).run()

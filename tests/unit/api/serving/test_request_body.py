@@ -5,9 +5,14 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
-from services.api.serving.request_body import RENAMED, parse_request
+from services.api.serving.request_body import parse_request
+from services.campaigns.llm_proxy import ProxiedChat
 from services.contracts.errors import InvalidRequest
+from services.contracts.inference_body import RENAMED
+from services.contracts.multi_turn import RolloutSampling
+from services.contracts.sampling import Sampling
 
 MOST = 8
 
@@ -52,3 +57,13 @@ def test_many_choices_and_renamed_fields_are_refused_by_name(
 
     assert refused.value.param == param
     assert param in refused.value.message
+
+
+@pytest.mark.parametrize("settings", [Sampling, RolloutSampling, ProxiedChat])
+def test_what_makes_requests_of_its_own_fields_names_those_that_it_lacks(
+    settings: type[BaseModel],
+) -> None:
+    fields = {"model": "m", "messages": [{"role": "user"}]} if settings is ProxiedChat else {}
+
+    with pytest.raises(ValidationError, match="guided_regex"):
+        settings.model_validate({**fields, "guided_regex": "a+"})

@@ -31,7 +31,7 @@ def check(
     path = folder / "lines.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in lines))
     file = SourceFile(path=path, filename="lines.jsonl")
-    spec = BatchFileSpec(input_file_id=file, endpoint=endpoint, max_requests=3)
+    spec = BatchFileSpec(input_file_id=file, endpoint=endpoint, max_requests=3, max_choices=8)
     validation = FileValidation("input_file_id", file, Reporter(folder), lambda _share: None)
     return check_requests(spec, validation)
 
@@ -51,6 +51,8 @@ def check(
         ([{**line(0), "urls": "x"}], "row 1: urls: "),
         ([{"custom_id": "a"}], "row 1: method: Field required"),
         ([line(0), "text"], "row 2: is 'text', not an object"),
+        ([line(0), line(1, n=9)], "row 2: body.n is 9: a request has at most 8 choices"),
+        ([line(0, guided_json={})], "row 1: body.guided_json has been renamed"),
         ([line(number) for number in range(4)], "row 4: a batch has at most 3 requests"),
     ],
     ids=[
@@ -66,6 +68,8 @@ def check(
         "unknown-field",
         "missing-fields",
         "not-an-object",
+        "many-choices",
+        "renamed-field",
         "too-many",
     ],
 )
