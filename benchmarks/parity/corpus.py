@@ -4,10 +4,10 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 
-from benchmarks.parity import choices, formulas, numbers, texts
+from benchmarks.parity import choices, formulas, numbers, programs, texts
 from benchmarks.parity.form import Form
 
-GRAMMARS = (numbers, choices, formulas, texts)
+GRAMMARS = (numbers, choices, formulas, texts, programs)
 
 
 def forms(seed: int = 0) -> Iterator[Form]:

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Grader = Literal["numeric", "choice", "math", "box", "code"]
+Grader = Literal["numeric", "choice", "math", "box", "code", "tests"]
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The text of an answer to a question with this gold; ``kind`` says how it is written."""
+    """The text of an answer to a question with this gold; ``kind`` says how it is written.
+
+    The gold of ``code`` is the program, that of ``tests`` the tests that a program has to pass.
+    """
 
     grader: Grader
     kind: str

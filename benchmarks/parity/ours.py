@@ -1,6 +1,7 @@
 """Temper's verdicts of forms, without processes around them."""
 
 from benchmarks.parity.form import Form
+from benchmarks.parity.runs import passes
 from services.contracts.graders import ChoiceGrader, NumericGrader
 from services.contracts.sandbox import Language
 from services.rewards.answers.boxes import last_box, last_boxes
@@ -29,3 +30,5 @@ def verdict(form: Form) -> bool:
             return last_box([answer]) == form.gold
         case "code":
             return last_program([answer], Language.PYTHON) == form.gold
+        case "tests":
+            return passes(answer, form.gold)

@@ -4,12 +4,14 @@ A rule returns its verdict of a form. A difference between its verdicts and the 
 reason that stands beside it.
 """
 
+import json
 import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.parity.form import Form, Grader
+from benchmarks.parity.runs import Crashed, called, printed
 
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it warns that it has no time limit
 
@@ -79,6 +81,20 @@ def _livecodebench(form: Form) -> bool:
     return len(fences) > 1 and "\n".join(lines[fences[-2] + 1 : fences[-1]]) == form.gold
 
 
+def _apps(form: Form) -> bool:
+    """APPS's comparison of values and of words, in this process."""
+    tests, program = json.loads(form.gold), form.text.split("```")[1].partition("\n")[2]
+    try:
+        if isinstance(tests, list):
+            return all(
+                printed(program, each["input"]).split() == each["output"].split() for each in tests
+            )
+        pairs = zip(tests["inputs"], tests["outputs"], strict=True)
+        return all(called(program, "f", given) == wanted for given, wanted in pairs)
+    except Crashed:
+        return False
+
+
 def _last_boxed(text: str) -> str | None:
     start = text.rfind("\\boxed")
     start = text.rfind("\\fbox") if start < 0 else start
@@ -135,6 +151,12 @@ RULES: Mapping[Grader, Mapping[str, Rule]] = {
     "box": {
         "lighteval": Rule(
             _lighteval_box, "takes the last box even if it is cut off, and \\fbox only without any"
+        ),
+    },
+    "tests": {
+        "APPS": Rule(
+            _apps,
+            "compares words whatever their lines, takes true for 1, and here the first block",
         ),
     },
     "code": {

@@ -1,10 +1,13 @@
 """Rewards that run programs, with the real sandbox."""
 
+import random
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
 
+from benchmarks.parity import programs
 from services.core.operator_environment import OperatorEnvironment
 from tests.support.rewards import failure, rewarded, rewarded_all, score, trajectory
 from tests.support.sandbox import running_sandbox
@@ -125,3 +128,16 @@ def test_a_grader_without_a_score_is_reported(
     source = f"def grade(sample, item):\n    {body}\n"
 
     assert message in failure(trajectory("x"), grader(source), environment)
+
+
+@pytest.mark.drill
+def test_generated_programs_have_their_verdicts(environment: OperatorEnvironment) -> None:
+    """A sample of those that ``python -m benchmarks.parity`` compares without a sandbox."""
+    source = random.Random(3)
+    right = source.sample(list(programs.forms(source)), 8)
+    forms = [*right, *islice(programs.near_misses(source), 16)]
+    rows = [trajectory(form.text, extra={"tests": form.gold}) for form in forms]
+
+    judged = rewarded_all(rows, CODE | {"partial": False}, environment=environment)
+
+    assert [each.reward for each in judged] == [float(form.is_right) for form in forms]
