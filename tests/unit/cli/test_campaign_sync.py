@@ -2,12 +2,14 @@
 
 import base64
 import contextlib
+import hmac
 import socket
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 from azure.storage import blob
@@ -17,7 +19,8 @@ from fastapi.responses import JSONResponse
 from infra.testing.azurite import PROGRAM
 from temper.cli.main import main
 from temper.submission.submission import SubmissionError
-from temper.sync.sas_token import RIGHTS_DOWN, RIGHTS_UP, check_token, read_token
+from temper.sync import sas_token
+from temper.sync.sas_token import RIGHTS_DOWN, RIGHTS_UP, check_token, make_token, read_token
 from temper.sync.store import MANIFEST, LogStore
 from temper.sync.transfer import LogFile, fetch, send
 from tests.support.processes import free_port
@@ -251,3 +254,64 @@ def test_a_token_is_made_for_its_owner_alone(
         check_token(made, RIGHTS_DOWN, now + timedelta(days=2, hours=1))
     assert path.stat().st_mode & 0o777 == 0o600
     assert made not in capsys.readouterr().err
+
+
+DELEGATED = base64.b64encode(b"delegated key").decode()
+SIGNED = {
+    "signed_oid": "11111111-2222-3333-4444-555555555555",
+    "signed_tid": "66666666-7777-8888-9999-000000000000",
+    "signed_start": "2026-05-01T00:00:00Z",
+    "signed_expiry": "2026-05-08T00:00:00Z",
+    "signed_service": "b",
+    "signed_version": "2025-07-05",
+    "value": DELEGATED,
+}
+BEFORE_SIGNED_KEY = ("sp", "st", "se", "/blob/acme/logs")
+ACCOUNT_SIGNED = (*BEFORE_SIGNED_KEY, "si", "sip", "spr", "sv", "sr", "snapshot", "ses")
+USER_SIGNED = (
+    *BEFORE_SIGNED_KEY,
+    *("skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid", "skdutid", "sduoid"),
+    *("sip", "spr", "sv", "sr", "snapshot", "ses", "srh", "srq"),
+)
+HEADERS_SIGNED = ("rscc", "rscd", "rsce", "rscl", "rsct")
+"""The fields of the strings to sign, in the order that Microsoft publishes ("Create a service SAS",
+"Create a user delegation SAS"); what a token lacks is an empty line."""
+
+
+@pytest.mark.parametrize("by_user", [False, True])
+def test_a_token_is_signed_as_published(by_user: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Service:
+        def __init__(self, url: str, credential: object) -> None:
+            assert url == "https://acme.blob.core.windows.net"
+            assert credential == "signed in"
+
+        def __enter__(self) -> "Service":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def get_user_delegation_key(self, start: datetime, end: datetime) -> Any:
+            assert (start, end) == (NOW, NOW + timedelta(days=7))
+            key = blob.UserDelegationKey()
+            for name, value in SIGNED.items():
+                setattr(key, name, value)
+            return key
+
+    monkeypatch.setattr(blob, "BlobServiceClient", Service)
+    monkeypatch.setattr("azure.identity.DefaultAzureCredential", lambda: "signed in")
+    key = DELEGATED if by_user else base64.b64encode(b"account key").decode()
+    monkeypatch.delenv(sas_token.ACCOUNT_KEY, raising=False)
+    if not by_user:
+        monkeypatch.setenv(sas_token.ACCOUNT_KEY, key)
+
+    token = make_token("acme", "logs", NOW, NOW + timedelta(days=7))
+
+    fields = {name: values[0] for name, values in parse_qs(token).items()}
+    signed = (*(USER_SIGNED if by_user else ACCOUNT_SIGNED), *HEADERS_SIGNED)
+    text = "\n".join(name if name.startswith("/") else fields.get(name, "") for name in signed)
+    digest = hmac.digest(base64.b64decode(key), text.encode(), "sha256")
+    assert fields["sig"] == base64.b64encode(digest).decode()
+    assert (fields["sp"], fields["sr"], fields["spr"]) == ("rwdl", "c", "https")
+    assert (fields["st"], fields["se"]) == (SIGNED["signed_start"], SIGNED["signed_expiry"])
+    if by_user:
+        assert (fields["skoid"], fields["sktid"]) == (SIGNED["signed_oid"], SIGNED["signed_tid"])
