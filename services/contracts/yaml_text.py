@@ -7,7 +7,26 @@ import yaml
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 reads 1e-4 as a string; later versions, and every reader, as a number."""
+    """YAML 1.1 reads 1e-4 as a string; later versions, and every reader, as a number.
+
+    A key that a mapping has twice is an error, as YAML has it: PyYAML would take the last.
+    """
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        """A mapping as it is written, before others are merged into it."""
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
+                continue
+            if (key.tag, key.value) in seen:
+                what = f"the key {key.value[:100]!r} is given twice"
+                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+            seen.add((key.tag, key.value))
+        return node
+
+
+_MERGE = "tag:yaml.org,2002:merge"
 
 
 _Loader.add_implicit_resolver(

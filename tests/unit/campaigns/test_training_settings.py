@@ -43,6 +43,7 @@ def test_unknown_and_managed_arguments_are_dropped_with_a_note() -> None:
         "deepspeed: ds.json",
         "trust_remote_code: true",
         "learning_rate: high",
+        "learning_rate: 1e-4\nlearning_rate: 1e-5",
         "finetuning_type: magic",
         "template: no-such-template",
         "a: !!python/object/apply:os.system ['true']",
