@@ -8,6 +8,8 @@ from pydantic import Field
 
 from services.contracts.base import Resource
 
+FIDELITY = "fidelity.json"
+"""The artifact that says what becomes of the rows of each file."""
 MAX_NAMED_ROWS = 20
 DEFAULT_LOSSY_SHARE = 0.01
 
@@ -25,6 +27,8 @@ class FindingCode(StrEnum):
     CONTROL_TOKENS = "control_tokens"
     NEUTRALIZED = "neutralized"
     TRUNCATED = "truncated"
+    REFUSED = "refused"
+    OWN_TOOLS = "own_tools"
 
 
 class Finding(Resource):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from services.datasets.container import Container
+from services.datasets.jsonl import JOINED
 from services.datasets.record import Problem, Record, UnreadableFile
 
 
@@ -52,6 +53,10 @@ class CsvReader:
             return Problem(
                 row, f"has {len(cells)} cells; the first line names {len(names)} columns"
             )
+        if cells[0].startswith("\ufeff"):
+            return Problem(row, JOINED)
+        if cells == names:
+            return Problem(row, "repeats the names of the columns, as where files were joined")
         if sum(map(len, cells)) > self._max_row_bytes:
             return Problem(row, f"is longer than {self._max_row_bytes:,} bytes")
         if any("\0" in cell for cell in cells):

@@ -13,6 +13,9 @@ _UTF8_BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
 
 
+JOINED = "begins with a byte order mark, as where files were joined; remove the mark"
+
+
 class Lines(Protocol):
     """A binary file read line by line, plain or decompressing."""
 
@@ -83,6 +86,8 @@ def _decode(decoder: StrictDecoder, line: bytes) -> JsonValue:
     except UnicodeDecodeError as error:
         byte = line[error.start]
         raise RowError(f"is not UTF-8: byte 0x{byte:02x} at position {error.start + 1}") from None
+    if text.startswith("\ufeff"):
+        raise RowError(JOINED)
     if "\0" in text:
         raise RowError(f"holds a NUL byte at position {text.index(chr(0)) + 1}")
     return decoder.decode(text)

@@ -8,7 +8,7 @@ from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.core.artifacts import ModelSource
 from services.core.embedding_models import computes_embeddings
-from services.core.tokenizer_ids.compare import check_prepared
+from services.core.tokenizer_ids.compare import check_built, check_prepared
 from services.core.tokenizer_ids.files import GENERATION_CONFIG, TOKENIZER, read_object
 from services.core.tokenizer_ids.prepared import prepare_tokenizer
 from services.rollouts.chat import open_chat_tokens
@@ -55,12 +55,16 @@ def prepared_source(source: ModelSource, target: Path, python: Path) -> ModelSou
     """The model with a prepared copy of its tokenizer in ``target``, which the engine loads with
     the interpreter ``python``.
 
-    A model without tokenizer.json keeps its own, and so does an embedding model, whose vectors are
-    those of its library. Raises `InvalidRequest` for files that cannot be read, and for a tokenizer
-    that the engine would build differently.
+    A model without tokenizer.json keeps its own files, of which the training runtime must build the
+    same, and so does an embedding model, whose vectors are those of its library. Raises
+    `InvalidRequest` for files that cannot be read, and for a tokenizer that the engine would build
+    differently.
     """
     folder = chat_folder(source)
-    if computes_embeddings(source.path) or not (folder / TOKENIZER).is_file():
+    if computes_embeddings(source.path):
+        return source
+    if not (folder / TOKENIZER).is_file():
+        check_built(source.location, folder, python)
         return source
     prepared = prepare_tokenizer(folder, target, weights=weights_folder(source))
     check_prepared(source.location, prepared, "vllm", python)

@@ -121,9 +121,14 @@ def _rows(dataset: Dataset) -> Iterator[Row]:
 
 
 def _lines(path: Path, key: str) -> Iterator[Row]:
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if text := line.strip():
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if line.startswith("\ufeff"):
+                raise InvalidRequest(
+                    f"{path}: line {number} begins with a byte order mark, as where files were "
+                    "joined; remove the mark"
+                )
+            if text := line.rstrip():
                 yield {key: text}
 
 

@@ -45,6 +45,7 @@ def restored_library() -> Iterator[None]:
     places = [TRAINERS[stage] for stage in TRAINERS]
     places += [(f"train.{stage.value}.workflow", name) for stage in TRAINERS for name in SEAMS]
     places += [("model.loader", "AutoTokenizer"), ("data.loader", "PretrainDatasetProcessor")]
+    places += [("train.pt.workflow", "DataCollatorForLanguageModeling")]
     kept = [(place, getattr(llamafactory_module(place[0]), place[1])) for place in places]
     template = llamafactory_module("data.template").Template
     fix = template.fix_jinja_template

@@ -82,6 +82,11 @@ def find_runtime(runtimes: Path, name: str) -> Runtime:
     return Runtime(name, python, stamp.version, stamp.accelerator)
 
 
+def runtimes_of(python: Path) -> Path:
+    """The folder of all runtimes, of which one has the interpreter ``python``."""
+    return python.parent.parent.parent
+
+
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the complete environment of a child; ``extra`` overrides inherited variables.
 

@@ -12,7 +12,14 @@ from tempfile import TemporaryDirectory
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.errors import InvalidRequest
-from services.core.process.runtimes import REPOSITORY, Runtime, child_environment
+from services.core.process.runtimes import (
+    REPOSITORY,
+    Runtime,
+    RuntimeMissing,
+    child_environment,
+    find_runtime,
+    runtimes_of,
+)
 from services.core.tokenizer_ids.files import TOKENIZER, read_special_tokens
 from services.core.tokenizer_ids.prepared import is_settled, prepare_tokenizer
 from services.core.tokenizer_ids.probes import probes_for
@@ -20,6 +27,12 @@ from services.core.tokenizer_ids.probes import probes_for
 CHILD = "services.core.tokenizer_ids.child"
 CODE = "tokenizer_differs"
 FOLDER = "tokenizer_ids"
+GENERATING = ("training", "vllm")
+"""The runtimes that read and write a model's text."""
+EMBEDDING = ("vllm", "encoder")
+"""Those that compute its vectors."""
+BUILT_FROM = ("*.model", "*.tiktoken", "vocab.*")
+"""Files of which a tokenizer is built where there is no tokenizer.json."""
 MAX_CACHED = 1000
 LIMIT_SECONDS = 180.0
 SHOWN_IDS = 8
@@ -44,21 +57,26 @@ class RuntimeIds(BaseModel):
     error: str | None = None
 
 
-def check_equal_ids(model: str, folder: Path, runtimes: Sequence[Runtime], home: Path) -> None:
+def check_equal_ids(
+    model: str, folder: Path, runtimes: Sequence[Runtime], home: Path, *, embeds: bool = False
+) -> None:
     """Raise `TokenizerDiffers` unless all runtimes give a model's text the same ids.
 
-    ``folder`` has the model's tokenizer. Nothing is started where tokenizer.json alone decides the
-    ids, and results are cached below ``home`` by the content of the files. A tokenizer that needs
-    code of its own is left to the runtime that may run it.
+    ``folder`` has the model's tokenizer, which a model that ``embeds`` is loaded with as it is.
+    Nothing is started where tokenizer.json alone decides the ids, and results are cached below
+    ``home`` by the content of the files. A tokenizer that needs code of its own is left to the
+    runtime that may run it.
     """
     with TemporaryDirectory(prefix="temper-tokenizer-") as scratch:
         place = folder
-        if (folder / TOKENIZER).is_file():
+        if (folder / TOKENIZER).is_file() and not embeds:
             place = prepare_tokenizer(folder, Path(scratch) / "prepared")
             if is_settled(place):
                 return
         probes = probes_of(place)
         found = {each.name: _cached_ids(place, probes, each, home) for each in runtimes}
+        if embeds:  # the libraries of both build it, and never read the file by itself
+            found = {name: ids.model_copy(update={"plain": None}) for name, ids in found.items()}
     compare(model, probes, found)
 
 
@@ -72,6 +90,22 @@ def check_prepared(model: str, prepared: Path, runtime: str, python: Path) -> No
     except (OSError, ValueError, subprocess.SubprocessError):
         return  # a runtime that fails here says why when it loads the model
     compare(model, probes, {runtime: found})
+
+
+def check_built(model: str, folder: Path, python: Path) -> None:
+    """The same for a folder without tokenizer.json: each runtime builds a tokenizer from its other
+    files. Compared are the runtimes that generate text, of those installed beside that of the
+    interpreter ``python``.
+    """
+    if not any(path.is_file() for pattern in BUILT_FROM for path in folder.glob(pattern)):
+        return
+    probes = probes_of(folder)
+    found: dict[str, RuntimeIds] = {}
+    for name in GENERATING:
+        with contextlib.suppress(RuntimeMissing, OSError, ValueError, subprocess.SubprocessError):
+            runtime = find_runtime(runtimes_of(python), name)
+            (found[name],) = encode_in(runtime.python, [(folder, probes)])
+    compare(model, probes, found)
 
 
 def probes_of(folder: Path) -> list[str]:

@@ -149,7 +149,7 @@ def speaks_as(folder: Path, other: Path) -> bool:
 
 def vocabulary_of(folder: Path) -> dict[str, int]:
     """Every token's text and id; raises InvalidRequest."""
-    return _loaded(folder / TOKENIZER).get_vocab(with_added_tokens=True)
+    return load_json_tokenizer(folder / TOKENIZER).get_vocab(with_added_tokens=True)
 
 
 def _vocabulary_digest(path: Path) -> str | None:
@@ -162,7 +162,7 @@ def _vocabulary_digest(path: Path) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _digest(content: "_Content") -> str:
-    described: JsonObject = json.loads(_loaded(content.path).to_str())
+    described: JsonObject = json.loads(load_json_tokenizer(content.path).to_str())
     names = ("added_tokens", "model", "normalizer", "pre_tokenizer")
     decisive = {name: described.get(name) for name in names}
     return sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
@@ -176,7 +176,8 @@ class _Content:
     path: Path = field(compare=False)
 
 
-def _loaded(path: Path) -> Tokenizer:
+def load_json_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer in a file; raises InvalidRequest."""
     _check_size(path)
     try:
         return Tokenizer.from_file(str(path))

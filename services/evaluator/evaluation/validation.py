@@ -56,7 +56,7 @@ def check_samples(spec: EvaluationFilesSpec, file: FileValidation) -> JsonObject
             raise InvalidRequest(message, param=file.param)
         text += f"; {number:,} in the {asked.split} part"
     file.message(text, **report)
-    prompts.announce(file.message)
+    prompts.finish(file)
     return report
 
 

@@ -17,18 +17,21 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.rollouts import RolloutStatistics
 from services.contracts.trajectories import FinishReason
+from services.core.artifacts import SourceFile
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
+from services.datasets.validate import FileValidation, PromptTemplate
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.rollout.engine import WatchedEngine, open_engine
 from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.rollout.totals import RolloutTotals
-from services.evaluator.tokenizers import load_chat_tokens
+from services.evaluator.tokenizers import chat_folder, load_chat_tokens
 from services.rewards.factory import check_rewards_respond
 from services.rewards.scorer import open_scorer
+from services.rollouts.chat.prompt_check import PromptCheck
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
@@ -39,6 +42,8 @@ from services.rollouts.tools import open_toolbox
 from services.rollouts.tools.health import ToolMonitor, check_tools_respond
 
 PARQUET = "trajectories.parquet"
+INLINE = "prompts"
+"""The request's field of prompts that are not in a file."""
 
 
 async def play(
@@ -91,6 +96,8 @@ async def _play_missing(
         spec.chat_template_kwargs,
         neutralizes=spec.control_tokens == "neutralize",
     )
+    if spec.is_inline:
+        await asyncio.to_thread(_check_prompts, spec, reporter)
     async with AsyncExitStack() as stack:
         toolbox = await stack.enter_async_context(open_toolbox(spec.tools, environment))
         with Outages(job_dir).preflight() as is_repeated:
@@ -138,6 +145,21 @@ def _kept(spec: RolloutSpec, job_dir: Path, total: int, totals: RolloutTotals) -
 def _prompts(spec: RolloutSpec) -> Iterator[Prompt]:
     prompts = read_prompts(spec.prompts, spec.prompt_type, spec.system_prompt)
     return islice(prompts, spec.max_prompts)
+
+
+def _check_prompts(spec: RolloutSpec, reporter: Reporter) -> None:
+    """Say what the chat template makes of the prompts, as is said of those of a file."""
+    template = PromptTemplate(
+        folder=chat_folder(spec.tokenizer),
+        variables=spec.chat_template_kwargs,
+        tools=spec.tools if spec.multi_turn.multi_turn_enable else [],
+        neutralizes=spec.control_tokens == "neutralize",
+    )
+    check = PromptCheck(template)
+    for prompt in _prompts(spec):
+        check.add(prompt.index + 1, prompt.messages, extra=prompt.extra)
+    source = SourceFile(path=spec.prompts, filename=INLINE)
+    check.finish(FileValidation(INLINE, source, reporter, lambda _: None))
 
 
 def _samples(spec: RolloutSpec) -> Iterator[PlannedRollout]:

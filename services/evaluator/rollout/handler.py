@@ -89,6 +89,7 @@ class RolloutHandler:
                 sampling=request.sampling,
                 chat_template_kwargs=request.chat_template_kwargs,
                 control_tokens=request.control_tokens,
+                is_inline=request.file is None,
                 rewards=request.rewards,
                 seed=request.seed,
                 max_concurrency=request.max_concurrency,

@@ -35,6 +35,9 @@ class RolloutSpec(_Strict):
     sampling: RolloutSampling
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     control_tokens: ControlTokens = "encode"
+    is_inline: bool = Field(
+        default=False, description="Whether the request held the prompts: no file was validated."
+    )
     rewards: list[WeightedReward]
     seed: int | None
     max_concurrency: int = Field(ge=1)

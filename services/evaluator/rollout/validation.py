@@ -40,7 +40,7 @@ def check_prompts(spec: PromptFileSpec, file: FileValidation) -> JsonObject:
             param="max_prompts",
         )
     file.message(f"{counted(report.rows, 'prompt')}, {counted(rollouts, 'rollout')} to play")
-    prompts_check.announce(file.message)
+    prompts_check.finish(file)
     return {"prompts": report.rows}
 
 

@@ -30,6 +30,8 @@ LEAST_LOG_PROB = -9000.0
 GENERATE = "/inference/v1/generate"
 """Of vLLM 0.32, with --enable-scale-out."""
 COMPLETIONS = "/completions"
+TEXTS_AT_ONCE = 128
+"""Fewer than the context of any model has."""
 UNNAMED = "default"
 """vLLM's name for the initial weight version."""
 
@@ -167,6 +169,22 @@ class CompletionsTokenEngine(_VllmClient):
         fields: JsonObject = {"max_tokens": 1, "prompt_logprobs": top_k}
         return await self._ask(token_ids, fields, read)
 
+    async def token_texts(self, token_ids: Sequence[int]) -> dict[int, str]:
+        """The texts of tokens, as far as the server tells them; raises `EngineFailed`."""
+
+        def read(reply: bytes) -> dict[int, str]:
+            places = read_foreign(_Completions, reply).choices[0].prompt_logprobs or []
+            found = [each for place in places if place is not None for each in place.items()]
+            return {token: each.decoded_token for token, each in found if each.decoded_token}
+
+        fields: JsonObject = {"max_tokens": 1, "prompt_logprobs": 1}
+        told: dict[int, str] = {}
+        for begin in range(0, len(token_ids), TEXTS_AT_ONCE):
+            # Nothing is told of the first token of a prompt.
+            asked = [token_ids[0], *token_ids[begin : begin + TEXTS_AT_ONCE]]
+            told |= await self._ask(asked, fields, read)
+        return told
+
     async def _ask(
         self, token_ids: Sequence[int], fields: JsonObject, read: Callable[[bytes], Read]
     ) -> Read:
@@ -179,6 +197,7 @@ class _Alternative(BaseModel):
 
     logprob: float
     rank: int | None = None
+    decoded_token: str | None = None
 
 
 PromptPlaces = list[dict[int, _Alternative] | None]

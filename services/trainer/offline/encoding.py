@@ -5,13 +5,11 @@ the next, or a blank that a tokenizer puts before a text, would differ from what
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from transformers import PreTrainedTokenizerBase
 
-from services.contracts.training_rows import RowKind
 from services.datasets.rendering.text_encoding import (
     EncodedText,
     TextEncoder,
@@ -19,7 +17,6 @@ from services.datasets.rendering.text_encoding import (
 )
 from services.trainer.offline.examples import RENDERED
 from services.trainer.offline.library import llamafactory_module
-from services.trainer.offline.spec import TrainingSpec
 
 _encoders: WeakKeyDictionary[PreTrainedTokenizerBase, TextEncoder] = WeakKeyDictionary()
 
@@ -31,13 +28,10 @@ def encoder_of(tokenizer: PreTrainedTokenizerBase) -> TextEncoder:
     return found
 
 
-def install_encoding(spec: TrainingSpec) -> None:
-    """Make the library encode the texts of a rendered row as one, and plain text whose special
-    tokens are neutralized as it is meant."""
+def install_rendered_template() -> None:
+    """Make the library's template for rendered rows encode the texts of a row as one."""
     template: Any = llamafactory_module("data.template").TEMPLATES[RENDERED]
     template._encode = encode_whole
-    if spec.neutralizes and spec.rows is RowKind.TEXT:
-        _install_guarded_text()
 
 
 def encode_whole(
@@ -50,40 +44,6 @@ def encode_whole(
     texts = [message["content"] for message in messages]
     parts = encoder_of(tokenizer)("".join(texts)).parts([len(text) for text in texts])
     return [part.ids for part in parts]
-
-
-def _install_guarded_text() -> None:
-    loader: Any = llamafactory_module("data.loader")
-    original: Any = loader.PretrainDatasetProcessor
-
-    class GuardedText(original):  # type: ignore[misc]
-        """The library's processor of plain text, whose special tokens may be guarded."""
-
-        def preprocess_dataset(self, examples: dict[str, list[Any]]) -> dict[str, list[Any]]:
-            """The ids of texts."""
-            inner = replace(self, tokenizer=_TextTokenizer(self.tokenizer))
-            result: dict[str, list[Any]] = original.preprocess_dataset(inner, examples)
-            return result
-
-    loader.PretrainDatasetProcessor = GuardedText
-
-
-class _TextTokenizer:
-    """Stands in for the tokenizer of the library's processor of plain text
-    (data/processor/pretrain.py)."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tokenizer, name)
-
-    def __call__(
-        self, texts: Sequence[str], *, max_length: int | None = None, **_: bool
-    ) -> dict[str, list[list[int]]]:
-        encode = encoder_of(self._tokenizer)
-        rows = [list(encode(text).ids[:max_length]) for text in texts]
-        return {"input_ids": rows, "attention_mask": [[1] * len(ids) for ids in rows]}
 
 
 def _encoder(tokenizer: PreTrainedTokenizerBase) -> TextEncoder:

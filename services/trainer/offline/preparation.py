@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from services.contracts.fidelity import FIDELITY
 from services.contracts.training_rows import RowKind
 from services.core.tokenizer_ids.files import read_end_tokens
 from services.datasets.record import RowError
@@ -27,9 +28,6 @@ from services.trainer.offline.spec import TrainingSpec
 from services.trainer.offline.tokenizer import load_tokenizer, training_tokenizer
 
 _WAIT_SECONDS = 6 * 3600
-
-FIDELITY = "fidelity.json"
-"""The artifact that says what became of the rows of each file."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from services.trainer.offline.arguments import (
     left_out_without_gpu,
 )
 from services.trainer.offline.catalogue import installed_catalogue
-from services.trainer.offline.encoding import install_encoding
+from services.trainer.offline.encoding import install_rendered_template
 from services.trainer.offline.generation import GenerationSetup, install_generation
 from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
@@ -43,11 +43,12 @@ from services.trainer.offline.library import (
 )
 from services.trainer.offline.named_template import chat_template_of
 from services.trainer.offline.pissa import Pissa
+from services.trainer.offline.plain_text import install_plain_text
 from services.trainer.offline.preparation import Preparation
 from services.trainer.offline.progress import Patience, ProgressCallback, TrainerOutcome
 from services.trainer.offline.reward_classifier import convert_to_classifier
 from services.trainer.offline.spec import GenerationSpec, TrainingSpec
-from services.trainer.offline.tokenizer import load_tokenizer
+from services.trainer.offline.tokenizer import adds_tokens, load_tokenizer
 from services.trainer.offline.trainers import install_trainers
 from services.trainer.offline.untrained_rows import leave_out_untrained
 from services.trainer.step_metrics import write_step_metrics
@@ -95,7 +96,8 @@ def _environment(
         rows=preparation.data.training_rows,
         has_validation=preparation.data.validation_rows > 0,
         reference=preparation.reference,
-        resizes=_has_more_tokens(spec, preparation.model),
+        resizes=_has_more_tokens(spec, preparation.model)
+        or adds_tokens(spec, preparation.tokenizer, preparation.model),
         resume_from=checkpoint,
         devices=context.processes,
         cpu_cores=os.cpu_count() or 1,
@@ -153,8 +155,10 @@ def _run(
     if spec.sharding is not None and spec.sharding.is_zero and arguments["use_cpu"]:
         # Accelerate does it on GPUs only, and ZeRO 3 counts the processes when a model is loaded.
         import_module("deepspeed").init_distributed(dist_backend="gloo")
-    install_encoding(spec)
-    if spec.template is not None and spec.rows is not RowKind.TEXT:
+    install_rendered_template()
+    if spec.rows is RowKind.TEXT:
+        install_plain_text()
+    if spec.template is not None or spec.rows is RowKind.TEXT:
         leave_out_untrained(spec.stage, partial(_warn, context))
     install_trainers(spec.stage, arguments["resume_from_checkpoint"])
     callback = ProgressCallback(context)

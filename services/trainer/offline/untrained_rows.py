@@ -1,5 +1,6 @@
-"""Rows that the library's own templates leave without a token to learn, after truncation: their
-loss is NaN, or nothing. Rows of the model's own template are checked when they are prepared."""
+"""Rows that the library leaves without a token to learn: their loss is NaN, or nothing. They are
+those of its own templates after truncation, and texts of one token; rows of the model's own
+template are checked when they are prepared."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,12 +35,12 @@ def _filtered(rows: Any, report: Callable[[str], None]) -> Any:
         return rows
     if not len(kept):
         raise TrainingFailure(
-            f"truncation leaves none of {len(rows):,} rows a token to learn; raise max_seq_length",
+            f"none of {len(rows):,} rows has a token to learn within max_seq_length",
             code="bad_data",
         )
     report(
-        f"{len(rows) - len(kept):,} of {len(rows):,} rows are left out: truncation leaves them "
-        "no token to learn, or both answers equal"
+        f"{len(rows) - len(kept):,} of {len(rows):,} rows are left out: within max_seq_length they "
+        "have no token to learn, or two equal answers"
     )
     return kept
 
@@ -49,8 +50,9 @@ def is_trained(row: Mapping[str, Any]) -> bool:
     if "chosen_labels" in row:
         pair = (row["chosen_labels"], row["rejected_labels"])
         return pair[0] != pair[1] and all(map(_has_loss, pair))
-    return _has_loss(row["labels"])
+    return _has_loss(row["labels"] if "labels" in row else row["input_ids"])
 
 
 def _has_loss(labels: Any) -> bool:
-    return any(label != IGNORED for label in labels)
+    """Whether any token has one; the first has no context in which it could be learned."""
+    return any(label != IGNORED for label in labels[1:])

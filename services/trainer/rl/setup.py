@@ -48,7 +48,12 @@ from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
-from services.trainer.rl.sources import RolloutContext, WatchedSource, open_sources
+from services.trainer.rl.sources import (
+    RolloutContext,
+    WatchedSource,
+    check_distant_words,
+    open_sources,
+)
 from services.trainer.rl.spec import (
     TEACHER,
     Online,
@@ -99,6 +104,9 @@ async def open_training(
     )
     if isinstance(spec.teacher, Path):
         check_same_words(spec.tokenizer_folder, spec.teacher, TEACHER)
+    elif spec.teacher is not None:
+        with Outages(job_dir).preflight():
+            await check_distant_words(spec.tokenizer_folder, spec.teacher, environment)
     tokenizer = prepare_tokenizer(
         spec.tokenizer_folder, job_dir / TOKENIZER_FOLDER, weights=spec.model
     )

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.online import DistillationMethod, OnlineSettings
 from services.contracts.origins import origin_of
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.outages import Outage
+from services.core.tokenizer_ids.words import check_told_words, spread_words
 from services.inference.causes import cause_of
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.base import EngineFailed, PromptLogProbs, TokenEngine
@@ -35,6 +36,7 @@ from services.trainer.rl.groups import TopKTeacher, TrajectorySource
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, engine_options
 from services.trainer.rl.prompts import SampledPrompt
+from services.trainer.rl.spec import TEACHER as TEACHER_FIELD
 from services.trainer.rl.spec import Online, OnlineSpec, RemoteTeacher, response_budget, rewards_of
 
 TEACHER = "teacher"
@@ -284,16 +286,32 @@ async def open_sources(
         yield Sources(MixtureSource(student, others, settings.lmbda, seed), top)
 
 
+async def check_distant_words(
+    student: Path, teacher: RemoteTeacher, environment: OperatorEnvironment
+) -> None:
+    """Raise `InvalidRequest` for a remote teacher to which tokens mean other words, or whose server
+    does not tell, and ``JobFailed`` for one that does not answer."""
+    words = spread_words(student)
+    async with _engine_of(teacher, environment) as engine:
+        try:
+            told = await engine.token_texts(list(words))
+        except EngineFailed as error:
+            message = f"the teacher's vocabulary cannot be compared: {error.message}"
+            raise JobFailed(message, code=error.code) from error
+    check_told_words(words, told, TEACHER_FIELD)
+
+
+def _engine_of(teacher: RemoteTeacher, environment: OperatorEnvironment) -> CompletionsTokenEngine:
+    key = environment.key_of(origin_of(teacher.base_url))
+    return CompletionsTokenEngine(str(teacher.base_url), key, teacher.model)
+
+
 async def _remote_teacher(
     spec: OnlineSpec, rewards: OperatorEnvironment, stack: AsyncExitStack
 ) -> CompletionsTokenEngine | None:
-    teacher = spec.teacher
-    if not isinstance(teacher, RemoteTeacher):
+    if not isinstance(spec.teacher, RemoteTeacher):
         return None
-    key = rewards.key_of(origin_of(teacher.base_url))
-    return await stack.enter_async_context(
-        CompletionsTokenEngine(str(teacher.base_url), key, teacher.model)
-    )
+    return await stack.enter_async_context(_engine_of(spec.teacher, rewards))
 
 
 async def _served_teacher(context: RolloutContext, stack: AsyncExitStack) -> VllmTokenEngine:

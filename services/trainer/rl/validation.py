@@ -42,7 +42,7 @@ def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
     report = scan.run()
     report.raise_errors(file.filename, code="invalid_training_file", param=file.param)
     file.message(counted(report.rows, "prompt"))
-    prompts.announce(file.message)
+    prompts.finish(file)
     return {"prompts": report.rows}
 
 

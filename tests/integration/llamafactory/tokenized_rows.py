@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.stages import Stage
+from services.contracts.training_rows import RowKind
 from services.trainer.hub import model_folder
 from services.trainer.offline.arguments import TrainingEnvironment, build_arguments
 from services.trainer.offline.dataset import prepare_data
-from services.trainer.offline.encoding import install_encoding
+from services.trainer.offline.encoding import install_rendered_template
 from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.plain_text import install_plain_text
 from services.trainer.offline.preparation import layout
 from services.trainer.offline.spec import SPEC, TrainingSpec
 from services.trainer.offline.tokenizer import load_tokenizer
@@ -43,7 +45,9 @@ def library_rows(spec: TrainingSpec, job_dir: Path) -> tuple[Any, Any]:
     prepared = prepare_data(
         spec, layout(spec, load_tokenizer(base)), job_dir / "data", lambda rows: None
     )
-    install_encoding(spec)
+    install_rendered_template()
+    if spec.rows is RowKind.TEXT:
+        install_plain_text()
     arguments = build_arguments(
         spec,
         TrainingEnvironment(

@@ -118,6 +118,26 @@ def test_an_adapter_is_saved_and_continued_with_its_template_and_tokens(
     assert read_chat_templates(continued) == read_chat_templates(adapter)
 
 
+def test_added_tokens_are_those_that_rows_are_cut_and_reported_with(
+    base: Path, tmp_path: Path
+) -> None:
+    from services.trainer.offline.tokenizer import adds_tokens
+
+    arguments = {"add_tokens": f"{NEW}, ", "add_special_tokens": "<|more|>"}
+    job = OfflineJob(tmp_path / "job", base, Stage.SFT, arguments=arguments)
+    folder = prepared(base, tmp_path / "job", arguments=arguments)
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    added = {
+        token.content: token.special for token in tokenizer.get_added_tokens_decoder().values()
+    }
+    assert {NEW: False, "<|more|>": True}.items() <= added.items()
+    assert adds_tokens(job.spec, folder, base)
+    own = Tokenizer.from_file(str(base / "tokenizer.json"))
+    assert own.token_to_id(NEW) is None  # the model's own file is as it was
+    assert not adds_tokens(job.spec, prepared(base, tmp_path / "plain"), base)
+
+
 def test_a_chat_template_that_nobody_chose_is_not_added_and_end_tokens_are_kept(
     base: Path, tmp_path: Path
 ) -> None:

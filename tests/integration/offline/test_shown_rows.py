@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
+from transformers import AutoTokenizer
 
 from services.contracts.fine_tuning import Method
 from services.contracts.offline import OfflineHyperparameters
 from services.contracts.training_rows import DataFormat
 from services.rollouts.chat.examples import ExampleReader, load_encoder
+from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.plain_text import install_plain_text
 from services.trainer.offline.spec import TrainingSpec
 from tests.integration.llamafactory.tokenized_rows import library_rows
 from tests.support.chat_templates.families import FAMILIES
@@ -155,10 +158,10 @@ def test_text_is_shown_as_it_is_trained_on(tmp_path: Path, packing: bool) -> Non
     trained = [row["input_ids"] for row in library(folder, tmp_path, TEXT, method)]
 
     texts = [tokens for tokens, _ in shown(folder, TEXT, method.as_offline, "text")]
-    if packing:  # concatenated texts, split into full sequences
+    if packing:  # concatenated texts, split into sequences
         joined = [token for tokens in texts for token in tokens]
         size = len(trained[0])
-        texts = [joined[size * n : size * (n + 1)] for n in range(len(joined) // size)]
+        texts = [joined[begin : begin + size] for begin in range(0, len(joined), size)]
     assert texts == trained
 
 
@@ -185,3 +188,17 @@ def test_neutralized_special_tokens_are_text_in_every_stage(
     assert [ids for ids, _ in shown(folder, forged, method.as_offline, part)] == trained
     end = Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id("<|im_end|>")
     assert max(ids.count(end) for ids in trained) <= 6  # those of turns, and of a text's end
+
+
+def test_the_end_of_a_text_is_trained_where_it_is_the_padding(tmp_path: Path) -> None:
+    install_plain_text()
+    collator: Any = llamafactory_module("train.pt.workflow").DataCollatorForLanguageModeling
+    tokenizer = AutoTokenizer.from_pretrained(FAMILIES["qwen3"].write(tmp_path))
+    tokenizer.pad_token = tokenizer.eos_token
+    end = tokenizer.eos_token_id
+    texts = [{"input_ids": [5, 6, end], "attention_mask": [1, 1, 1]}]
+    texts += [{"input_ids": [5, end], "attention_mask": [1, 1]}]
+
+    batch = collator(tokenizer=tokenizer, mlm=False)(texts)
+
+    assert batch["labels"].tolist() == [[5, 6, end], [5, end, -100]]

@@ -43,7 +43,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         folders[name, PREPARED] = prepare_tokenizer(published, root / PREPARED / name)
     asked = [(folder, texts()) for folder in folders.values()]
     answers = {
-        name: encode_in(installed_runtime(name).python, asked) for name in ("training", "vllm")
+        name: encode_in(installed_runtime(name).python, asked)
+        for name in ("training", "vllm", "encoder")
     }
     return {
         case: {runtime: each[number] for runtime, each in answers.items()}

@@ -16,8 +16,8 @@ from tests.support.tokenizer_kinds import KINDS
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Settings of a host with both runtimes; the tests replace what would be started in them."""
-    for name in ("training", "vllm"):
+    """Settings of a host with all runtimes; the tests replace what would be started in them."""
+    for name in ("training", "vllm", "encoder"):
         python = tmp_path / "runtimes" / name / "bin" / "python"
         python.parent.mkdir(parents=True)
         python.touch()
@@ -50,6 +50,29 @@ def test_a_model_with_different_ids_is_refused_naming_class_and_text(
         check_registered_tokenizer(request, settings)
 
     assert (no.value.code, no.value.param) == ("tokenizer_differs", "folder")
+
+
+def test_a_model_whose_vectors_two_runtimes_compute_is_compared_in_both(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = write_model(settings)
+    (settings.models_folder / "published" / "modules.json").write_text("[]")
+    asked_in = []
+
+    def encode(python: Path, asked: list[tuple[Path, list[str]]]) -> list[RuntimeIds]:
+        ((folder, texts),) = asked
+        asked_in.append(python.parents[1].name)
+        assert folder == settings.models_folder / "published"  # as it is loaded
+        first = 1 if "vllm" in asked_in else 2
+        built = [[len(asked_in)] for _ in texts]
+        return [RuntimeIds(class_name="BertTokenizer", built=built, plain=[[first]] * len(texts))]
+
+    monkeypatch.setattr(compare, "encode_in", encode)
+
+    with pytest.raises(InvalidRequest, match=r"BertTokenizer in the runtime encoder"):
+        check_registered_tokenizer(request, settings)
+
+    assert asked_in == ["vllm", "encoder"]
 
 
 def test_nothing_is_started_for_a_model_whose_file_decides(

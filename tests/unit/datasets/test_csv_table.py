@@ -32,6 +32,14 @@ def test_a_text_that_is_not_csv_is_named_by_its_line(read: Read, content: bytes)
         read(content)
 
 
+def test_rows_where_files_were_joined_are_problems(read: Read) -> None:
+    rows = read(b"\xef\xbb\xbfa,b\n1,2\n\xef\xbb\xbfa,b\n3,4\na,b\n")
+
+    assert [type(row) for row in rows] == [Record, Problem, Record, Problem]
+    assert "row 2: begins with a byte order mark, as where files were joined" in str(rows[1])
+    assert "row 4: repeats the names of the columns" in str(rows[3])
+
+
 def test_compressed_rows_are_read(read: Read) -> None:
     content = b"".join(json.dumps({"n": n}).encode() + b"\n" for n in range(3))
 

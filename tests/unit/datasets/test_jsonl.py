@@ -2,6 +2,7 @@
 
 import pytest
 
+from services.datasets.jsonl import JOINED
 from services.datasets.record import Problem, Record
 from tests.unit.datasets.conftest import Read
 
@@ -23,6 +24,10 @@ def test_a_byte_order_mark_is_skipped(read: Read) -> None:
         (b'{"a": 1} {"b": 2}', "has more text after its JSON value, at character 10"),
         (b'{"a": "\xff"}', "is not UTF-8: byte 0xff at position 8"),
         (b'{"a": "\x00"}', "holds a NUL byte at position 8"),
+        (
+            b'\xef\xbb\xbf{"a": 1}',
+            JOINED,
+        ),
         (b'{"a": 1, "a": 2}', "has the key 'a' twice in one object"),
         (b'{"a": NaN}', "holds NaN, which is not JSON"),
         (b'{"a": 1e999}', "holds a number that is too large: 1e999"),

@@ -10,6 +10,7 @@ import pytest
 from services.inference.clients.retries import model_retries
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
+from services.inference.token_engine.vllm import TEXTS_AT_ONCE
 from tests.unit.inference.scripted_server import (
     ScriptedServer,
     answer,
@@ -77,6 +78,11 @@ def ask(
             return await question(engine)
 
     return asyncio.run(run())
+
+
+def told(engine: Engine, ids: list[int]) -> Awaitable[dict[int, str]]:
+    assert isinstance(engine, CompletionsTokenEngine)
+    return engine.token_texts(ids)
 
 
 def generate(server: ScriptedServer, kind: Kind) -> SampledTokens:
@@ -229,3 +235,31 @@ def test_log_probs_of_another_prompt_are_a_failure(
 
     with pytest.raises(EngineFailed):
         ask(server, kind, lambda engine: engine.prompt_log_probs(prompt, 2))
+
+
+def test_an_external_server_tells_the_texts_of_all_tokens_it_is_asked_for(
+    server: ScriptedServer,
+) -> None:
+    def places(ids: list[int]) -> list[Any]:
+        told = [{str(each): {"logprob": -1.0, "decoded_token": f"w{each}"}} for each in ids]
+        return [None, *told]
+
+    ids = list(range(TEXTS_AT_ONCE + 2))
+    server.script = [
+        answer(body=of_completions(prompt_logprobs=places(ids[:TEXTS_AT_ONCE]))),
+        answer(body=of_completions(prompt_logprobs=places(ids[TEXTS_AT_ONCE:]))),
+    ]
+
+    texts = ask(server, CompletionsTokenEngine, lambda engine: told(engine, ids))
+
+    assert texts == {each: f"w{each}" for each in ids}
+    sent = [body["prompt"] for _, body in server.requests]
+    assert sent == [[0, *ids[:TEXTS_AT_ONCE]], [0, *ids[TEXTS_AT_ONCE:]]]
+
+
+def test_a_server_that_tells_no_texts_of_tokens_tells_nothing(server: ScriptedServer) -> None:
+    server.script = [answer(body=of_completions())]
+
+    texts = ask(server, CompletionsTokenEngine, lambda engine: told(engine, [1, 2]))
+
+    assert texts == {}

@@ -11,10 +11,18 @@ from services.core.tokenizer_ids import compare as module
 from services.core.tokenizer_ids.compare import (
     RuntimeIds,
     TokenizerDiffers,
+    check_built,
     check_equal_ids,
     compare,
 )
-from services.core.tokenizer_ids.words import check_same_words
+from services.core.tokenizer_ids.prepared import vocabulary_of
+from services.core.tokenizer_ids.probes import PROBES
+from services.core.tokenizer_ids.words import (
+    MOST_PROBED,
+    check_same_words,
+    check_told_words,
+    spread_words,
+)
 from tests.support.tokenizer_kinds import KINDS
 
 RUNTIMES = [
@@ -110,3 +118,69 @@ def test_a_teacher_of_the_same_family_may_have_more_tokens(tmp_path: Path) -> No
     (teacher / "tokenizer.json").write_text(json.dumps(described))
 
     check_same_words(student, teacher)
+
+
+def test_words_that_are_probed_are_spread_over_the_vocabulary(tmp_path: Path) -> None:
+    words = spread_words(KINDS["llama3"].write(tmp_path / "student"))
+
+    known = vocabulary_of(tmp_path / "student")
+    assert MOST_PROBED / 4 < len(words) <= MOST_PROBED
+    assert max(words) > 0.9 * max(known.values())
+    assert not any("\ufffd" in text for text in words.values())
+
+
+@pytest.mark.parametrize(
+    ("told", "problem"),
+    [
+        ({1: "a", 2: "b", 3: "c", 4: "d"}, None),
+        ({1: "a", 2: "b", 3: "c"}, None),  # the teacher lacks an added token
+        ({1: " a", 2: "b ", 3: "\ufffd", 4: "d"}, None),
+        ({1: "a", 2: "x", 3: "c", 4: "y"}, "2 of 4 common ids differ: token 2 is ' b'"),
+        ({1: "a"}, "cannot be compared: its server tells the text of 1 of 4 tokens"),
+        ({}, "cannot be compared"),
+    ],
+)
+def test_a_distant_teacher_must_tell_the_same_words(
+    told: dict[int, str], problem: str | None
+) -> None:
+    words = {1: "a", 2: " b", 3: "c", 4: "d"}
+    if problem is None:
+        check_told_words(words, told, "teacher")
+        return
+
+    with pytest.raises(InvalidRequest, match=problem) as raised:
+        check_told_words(words, told, "teacher")
+
+    assert (raised.value.param, raised.value.code) == ("teacher", "vocabulary_differs")
+
+
+def install(runtimes: Path, *names: str) -> None:
+    """Runtimes whose programs the tests replace."""
+    for name in names:
+        python = runtimes / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.touch()
+        (runtimes / name / "runtime.json").write_text('{"version": "1", "accelerator": "cpu"}')
+
+
+@pytest.mark.parametrize("others", [["vllm"], []])
+def test_a_model_without_a_tokenizer_file_is_compared_where_it_is_used(
+    others: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    install(tmp_path / "runtimes", "training", *others)
+    python = tmp_path / "runtimes" / "training" / "bin" / "python"
+
+    def encode(python: Path, asked: list[tuple[Path, list[str]]]) -> list[RuntimeIds]:
+        return [ids("A", *([len(str(python))] for _ in asked[0][1]))]
+
+    monkeypatch.setattr(module, "encode_in", encode)
+    check_built("published", folder, python)  # it has no tokenizer at all
+    (folder / "tokenizer.model").touch()
+
+    if not others:
+        check_built("published", folder, python)
+        return
+    with pytest.raises(TokenizerDiffers, match=r"'published' is not the same everywhere.*vllm"):
+        check_built("published", folder, python)

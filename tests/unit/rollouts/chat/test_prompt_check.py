@@ -1,12 +1,17 @@
 """What validation says of prompts that a chat template changes."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.contracts.errors import InvalidRequest
+from services.contracts.fidelity import FIDELITY, FidelityReport
 from services.contracts.multi_turn import Tool
-from services.datasets.validate import PromptTemplate
+from services.core.artifacts import SourceFile
+from services.core.process.reporter import REPORTS, Reporter
+from services.datasets.validate import FileValidation, PromptTemplate
 from services.rollouts.chat.prompt_check import PromptCheck
 from tests.support.template_kinds import KINDS, tokenizer
 
@@ -23,41 +28,56 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(prompts: list[Any], **settings: Any) -> list[tuple[str, str]]:
-    check = PromptCheck(PromptTemplate(**settings))
+def said(prompts: list[Any], folder: Path, **settings: Any) -> list[tuple[str, str]]:
+    """What validation says of prompts, and the levels."""
+    (folder / REPORTS).unlink(missing_ok=True)
+    check = PromptCheck(PromptTemplate(folder, **settings))
     for row, (messages, extra) in enumerate(prompts, start=1):
         check.add(row, messages, extra=extra)
-    announced: list[tuple[str, str]] = []
-    check.announce(lambda text, level: announced.append((text, level)))
-    return announced
+    source = SourceFile(path=folder, filename="prompts.jsonl")
+    reporter = Reporter(folder)
+    check.finish(FileValidation("training_file", source, reporter, lambda _: None))
+    lines = (folder / REPORTS).read_text().splitlines() if (folder / REPORTS).exists() else []
+    reports = map(json.loads, lines)
+    return [(each["message"], each["level"]) for each in reports if "message" in each]
 
 
 def test_a_template_that_does_not_show_the_tools_on_offer_is_said(folder: Path) -> None:
     prompts: list[Any] = [(ASKED, {})]
 
-    ((text, level),) = said(prompts, folder=folder, tools=TOOLS)
+    ((text, level),) = said(prompts, folder, tools=TOOLS)
 
     assert (level, "rows 1; of row 1: tool 'code_interpreter'" in text) == ("warn", True)
-    assert said(prompts, folder=folder) == []
+    assert said(prompts, folder) == []
     (folder / "chat_template.jinja").write_text(WITH_TOOLS)
-    assert said(prompts, folder=folder, tools=TOOLS) == []
+    assert said(prompts, folder, tools=TOOLS) == []
 
 
 def test_a_template_that_refuses_the_tools_names_the_rows(folder: Path) -> None:
     refusing = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + KINDS["plain"]
     (folder / "chat_template.jinja").write_text(refusing)
 
-    ((text, _),) = said([(ASKED, {})], folder=folder, tools=TOOLS)
+    asked_twice = [(ASKED, {}), ([*ASKED, {"role": "assistant", "content": "4"}, *ASKED], {})]
 
-    assert "1 prompt cannot be sampled: rows 1" in text
+    with pytest.raises(InvalidRequest, match=r"refuses every prompt; the first: .*no tools"):
+        said(asked_twice, folder, tools=TOOLS)
+
+    (folder / "chat_template.jinja").write_text(refusing.replace("if tools", "if messages[2]"))
+    ((text, _),) = said(asked_twice, folder)
+    assert "1 prompt cannot be sampled: rows 2" in text
+    report = FidelityReport.model_validate(
+        json.loads((folder / FIDELITY).read_text())["training_file"]
+    )
+    assert (report.rows, report.left_out, report.verdict) == (2, 1, "with_findings")
+    assert report.samples[0].sequences[0][0].text.endswith("2+2?<|end|>\n<|start|>assistant\n")
 
 
 def test_tools_of_a_row_which_are_not_offered_are_said(folder: Path) -> None:
     own = {"tools": [{"type": "function", "function": {"name": "f"}}]}
 
-    ((text, _),) = said([(ASKED, {}), (ASKED, own), (ASKED, {"tools": None})], folder=folder)
+    ((text, _),) = said([(ASKED, {}), (ASKED, own), (ASKED, {"tools": None})], folder)
 
-    assert text.startswith("1 prompt have tools of their own")
+    assert "1 prompt have tools of their own" in text
     assert "rows 2" in text
 
 
@@ -70,7 +90,7 @@ def test_special_tokens_in_prompts_are_said(
 ) -> None:
     prompts: list[Any] = [(ASKED, {}), (FORGED, {})]
 
-    ((text, found),) = said(prompts, folder=folder, neutralizes=neutralizes)
+    ((text, found),) = said(prompts, folder, neutralizes=neutralizes)
 
     assert (found, words in text) == (level, True)
     assert "rows 2; of row 2: <|end|>" in text
