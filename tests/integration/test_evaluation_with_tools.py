@@ -1,14 +1,20 @@
 """The evaluation child with tools: programs in the real sandbox, called by a scripted chat endpoint
 and by a tiny model that the child serves."""
 
+import json
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import httpx
 import pytest
 
 from services.contracts.engine import VllmOptions
+from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.multi_turn import MultiTurn, Tool
 from services.contracts.trajectories import CallOutcome, Trajectory
 from services.core.operator_environment import VARIABLE, OperatorEnvironment
@@ -132,6 +138,84 @@ def test_a_tool_that_does_not_respond_fails_the_job_before_the_first_sample(
     assert job.failure()["code"] == "tool_unavailable"
     assert "code_interpreter" in job.failure()["message"]
     assert server.bodies == []
+
+
+@pytest.mark.drill
+def test_failing_calls_of_the_sandbox_change_no_score_and_are_counted(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """A tenth of the calls fails once, and another tenth each time."""
+
+    def often_wrong(text: str, times: int) -> Reply:
+        said = calculating(text, times)
+        return said if text.endswith("=") or int(text) % 3 else Reply("The sum is 0")
+
+    lost = {index for index in range(40) if index % 10 == 3}
+    flaky = {index for index in range(40) if index % 10 == 7}
+    operator = OperatorEnvironment.model_validate_json(environment[VARIABLE])
+    with (
+        ChatServer(often_wrong) as server,
+        faulty_relay(operator.sandbox_url, lost=sums_of(lost), flaky=sums_of(flaky)) as url,
+    ):
+        job = job_of(tmp_path / "job", server, 40)
+        failing = operator.model_copy(update={"sandbox_url": url})
+        job.run(DEADLINE, **{VARIABLE: failing.model_dump_json()})
+        healthy = job_of(tmp_path / "healthy", server, 40)
+        healthy.run(DEADLINE, **environment)
+
+    metrics = job.metrics()
+    kept = [row for row in healthy.rows() if row.index not in lost]
+    assert (metrics.samples, metrics.errors, metrics.left_out) == (36, 0, 4)
+    assert metrics.left_out_causes == {InfrastructureCause.MISCONFIGURED: 4}
+    assert metrics.correct == sum(bool(row.correct) for row in kept)
+    assert 0.5 < metrics.accuracy == metrics.correct / len(kept) < 0.8
+    rows = {row.index: row for row in job.rows()}
+    assert {index for index, row in rows.items() if row.left_out is not None} == lost
+    repaired = [rows[index].tools for index in flaky]
+    assert all(each is not None for each in repaired)
+    played = [conversation(job, each.trajectory) for each in repaired if each is not None]
+    assert all(each.turns[0].calls[0].attempts > 1 for each in played)
+
+
+def sums_of(indexes: set[int]) -> set[str]:
+    """The programs that `calculating` has run for these rows."""
+    return {f"print({prompt(index).rstrip('=')})" for index in indexes}
+
+
+@contextmanager
+def faulty_relay(sandbox_url: str, *, lost: set[str], flaky: set[str]) -> Iterator[str]:
+    """The URL of a proxy of the sandbox that knows no route for the programs ``lost``, and breaks
+    the first request for each of ``flaky``."""
+    pending = set(flaky)
+
+    class Relay(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            code = json.loads(body)["code"]
+            if code in pending:
+                pending.remove(code)
+                self.close_connection = True
+                return
+            if code in lost:
+                self.send_error(404)
+                return
+            asked = httpx.post(f"{sandbox_url}{self.path}", content=body, timeout=DEADLINE)
+            self.send_response(asked.status_code)
+            self.send_header("content-length", str(len(asked.content)))
+            self.end_headers()
+            self.wfile.write(asked.content)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Relay) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 PYTHON = Tool(
