@@ -98,7 +98,7 @@ def kill_sandbox(home: Path, seconds: float) -> None:
 
 
 def failures(steps: Steps) -> float:
-    return sum(float(each["infrastructure_failures"]) for each in steps.values())
+    return float(sum(each["infrastructure_failures"] for each in steps.values()))
 
 
 def windows(steps: Steps) -> Sequence[float]:

@@ -13,6 +13,7 @@ from services.contracts.evaluation_results import SampleResult
 from services.contracts.trajectories import MalformedCall, Turn
 from services.core.db.engine import Database
 from services.core.db.tables import (
+    AlertRow,
     CampaignEffectRow,
     CampaignStepRow,
     FileRow,
@@ -72,7 +73,9 @@ class Showcase:
         base = gateway.home / "models" / "base"
         base.mkdir(parents=True)
         write_worded_tokenizer(base, {1: SCRIPT, 2: "\n", 3: "=", 7: HOSTILE})
-        self.failed = self._fine_tune("failed", error=ERROR)
+        self.failed = self._fine_tune("failed", method=REINFORCEMENT, error=ERROR)
+        self._samples(self.failed)
+        self._alerts()
         self.running = self._fine_tune("running", phase=HOSTILE[-64:], step=3, total_steps=STEPS)
         self.queued = self._fine_tune("queued", queue_reason=HOSTILE)
         items = {"file": ("evals.jsonl", b'{"prompt": "1+1=", "gold": "2"}\n')}
@@ -119,6 +122,7 @@ class Showcase:
             f"/ui/start/evaluation?file={quote(HOSTILE)}": "form details",
             "/ui/start/training": "form details[open]",
             "/ui/start/batch": "form details",
+            "/ui/alerts?resolved=true": "td",
             "/ui/workers": "td",
             "/ui/nothing": "h1",
         }
@@ -130,11 +134,12 @@ class Showcase:
         with self._database.write() as session:
             session.execute(change.values(status=status, lease_expires_at=FAR, **now, **values))
 
-    def _fine_tune(self, status: str, **values: Any) -> str:
+    def _fine_tune(self, status: str, method: dict[str, Any] | None = None, **values: Any) -> str:
         metadata = {HOSTILE[:64]: HOSTILE, "team": "blue"}
-        job_id = self._gateway.submit(f"show-{status}", metadata=metadata)
+        asked: dict[str, Any] = {} if method is None else {"method": method}
+        job_id = self._gateway.submit(f"show-{status}", metadata=metadata, **asked)
         metrics = [
-            {"step": step, "loss": 1 / step, HOSTILE: step, **STEP_TIMES}
+            {"step": step, "loss": 1 / step, HOSTILE: step, **STEP_TIMES, **LOSSES}
             for step in range(1, STEPS)
         ]
         with self._database.write() as session:
@@ -218,6 +223,33 @@ class Showcase:
         self._change(job_id, "succeeded", finished_at=time.time())
         return job_id
 
+    def _samples(self, job_id: str) -> None:
+        """Samples of a training, enough for an audit of its reward."""
+        with IndexedLog(self._gateway.home / "jobs" / job_id) as log:
+            for prompt in range(40):
+                log.append(trajectory(prompt, reward=prompt / 40, reward_components={HOSTILE: 1.0}))
+
+    def _alerts(self) -> None:
+        """Alerts of a job and of the host, of which one is over."""
+        now = time.time()
+        raised: dict[str, Any] = {"message": HOSTILE, "raised_at": now - 90}
+        lost: dict[str, Any] = {
+            "rule": "failure_share",
+            "value": 0.3,
+            "bound": 0.1,
+            "job_id": self.failed,
+        }
+        broken: dict[str, Any] = {"rule": "loss_not_finite", "value": None, "job_id": self.failed}
+        disk: dict[str, Any] = {
+            "rule": "disk_nearly_full",
+            "value": 0.02,
+            "bound": 0.05,
+            "resolved_at": now,
+        }
+        with self._database.write() as session:
+            for number, each in enumerate((lost, broken, disk)):
+                session.add(AlertRow(id=f"alert-{number}", **raised, **each))
+
     def _note(self, job_id: str, about: str | None) -> None:
         body = {"text": HOSTILE, "trajectory_id": about}
         answer = self._gateway.http.post(f"/v1/jobs/{job_id}/notes", json=body)
@@ -295,6 +327,17 @@ class Showcase:
             session.add(WorkerRow(**worker, gpu_bytes=[1], cpu_slots=4, **times))
 
 
+REINFORCEMENT = {
+    "type": "reinforcement",
+    "reinforcement": {
+        "rewards": [{"name": "rule", "reward": {"type": "retool"}}],
+        "hyperparameters": {"steps": 1},
+    },
+}
+LOSSES = {
+    **{"samples_left_out": 1, "infrastructure_failures": 3},
+    **{f"infrastructure_failures/{HOSTILE}": 2, "infrastructure_failures/search": 1},
+}
 ERROR = {
     "code": "bad_data",
     "message": HOSTILE,

@@ -1,16 +1,23 @@
 """A job's configuration and results: the main results and the collapsible ones."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from sqlalchemy import update
 
 from services.contracts.jobs import JobStatus
+from services.contracts.trajectories import Trajectory
 from services.core.db.engine import Database
+from services.core.db.tables import AlertRow
+from services.core.jobs.events import append_event
 from services.core.jobs.store import get_job, move_job
+from services.rollouts.log.log import IndexedLog
 from tests.support.evaluation_view import metrics_of
 from tests.support.evaluations import Calls, SucceededEvaluations
 from tests.support.gateway import GatewayClient
+from tests.support.trajectories import trajectory
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +90,65 @@ def test_expanded_entries_stay_expanded_when_results_arrive(
     expect(shown).to_contain_text("accuracy of one50.0%")
     expect(shown).to_contain_text("Mean over benchmarksone and two have the same items")
     expect(benchmarks.get_by_text("1: one")).to_be_visible()
+
+
+REINFORCEMENT = {
+    "type": "reinforcement",
+    "reinforcement": {
+        "rewards": [{"name": "rule", "reward": {"type": "retool"}}],
+        "hyperparameters": {"steps": 5},
+    },
+}
+
+
+def test_what_failed_and_the_audit_of_the_reward_are_on_the_page_of_a_training(
+    page: Page, gateway: GatewayClient, database: Database
+) -> None:
+    job_id = gateway.submit("succeed", method=REINFORCEMENT)
+    gateway.wait_until(job_id, "succeeded")
+    with IndexedLog(gateway.home / "jobs" / job_id) as log:
+        for prompt in range(40):
+            one_answer = "again and again" if prompt >= 20 else f"answer {prompt}"
+            log.append(answered(prompt, one_answer, reward=prompt / 40))
+    lost = {"samples_left_out": 2, "infrastructure_failures/search": 3}
+    with database.write() as session:
+        append_event(session, job_id, "Step 6", type="metrics", data={"step": 6, **lost})
+        append_event(session, job_id, "Step 7", type="metrics", data={"step": 7, **lost})
+        row = {"rule": "failure_share", "value": 0.3, "bound": 0.1, "message": "30 % were lost"}
+        session.add(AlertRow(id="alert-lost", job_id=job_id, raised_at=time.time(), **row))
+    open_job(page, gateway, job_id)
+
+    failed = page.get_by_role("region", name="Failed tools and services")
+    expect(failed).to_contain_text("Samples left out in the latest 64 steps: 4")
+    expect(failed.get_by_role("row").filter(has_text="search")).to_have_text("search67")
+    alerts = page.get_by_role("region", name="Alerts")
+    expect(alerts.get_by_role("row").last).to_contain_text("failure shareraised30%10%")
+    signs = page.get_by_role("region", name="Signs of a gamed reward").get_by_role("row")
+    expect(signs).to_have_count(7)
+    collapsed = signs.filter(has_text="groups collapsed")
+    expect(collapsed).to_contain_text("found0")
+    expect(collapsed).to_contain_text("at least 30% of the samples are one response")
+    expect(signs.filter(has_text="copied prompt")).to_contain_text("not found")
+    page.get_by_role("link", name="last 10").click()
+    expect(page.get_by_role("region", name="40 trajectories")).to_be_visible()
+
+    page.get_by_role("link", name="Alerts").click()
+    row_of_job = page.get_by_role("row").filter(has_text=job_id)
+    expect(row_of_job).to_contain_text("30 % were lost")
+    with database.write() as session:
+        session.execute(update(AlertRow).values(resolved_at=time.time()))
+    page.get_by_label("Job").fill(job_id)
+    page.get_by_label("Job").press("Enter")
+    expect(page.get_by_text("Nothing is wrong now.")).to_be_visible()
+    page.get_by_label("Show").select_option("all")
+    expect(row_of_job).to_contain_text("failure shareresolved30%10%")
+    assert page.url.endswith(f"/ui/alerts?job={job_id}&resolved=true")
+
+
+def answered(prompt: int, text: str, reward: float) -> Trajectory:
+    """A sample that answers a prompt with a text."""
+    sample = trajectory(prompt, reward=reward, reward_components={"rule": reward})
+    return sample.model_copy(update={"turns": [sample.turns[0].model_copy(update={"text": text})]})
 
 
 def test_settings_are_shown_by_their_dotted_names(page: Page, gateway: GatewayClient) -> None:

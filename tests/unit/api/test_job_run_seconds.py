@@ -42,9 +42,9 @@ def test_pauses_do_not_count(
             times = {"started_at": now - ago, "ended_at": ended}
             session.execute(update(AttemptRow).where(*own).values(**times))
         found = run_seconds(session, [job.id, "ftjob-0"])
-        shown = run_times(session, {job.id: (now - 3600, now), "ftjob-0": (None, None)})
+        ran = run_times(session, {job.id: (now - 3600, now), "ftjob-0": (None, None)})
 
-    assert shown == {
+    assert ran == {
         job.id: pytest.approx(3600 if seconds is None else seconds, abs=5),
         "ftjob-0": 0.0,
     }

@@ -3,6 +3,7 @@
 import { request, SIGNED_OUT } from "./api.js";
 import { h } from "./dom.js";
 import { retryLive } from "./live.js";
+import { alertsView } from "./views/alerts.js";
 import { campaignLoopView } from "./views/campaign_loop.js";
 import { campaignView, campaignsView } from "./views/campaigns.js";
 import { chatView } from "./views/chat.js";
@@ -42,6 +43,7 @@ const VIEWS = [
   [/^\/ui\/passage$/, passageView],
   [/^\/ui\/chat$/, chatView],
   [/^\/ui\/start\/(fine-tune|evaluation|rollout|training|batch)$/, startView],
+  [/^\/ui\/alerts$/, alertsView],
   [/^\/ui\/workers$/, workersView],
 ];
 

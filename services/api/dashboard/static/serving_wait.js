@@ -3,6 +3,7 @@
 import { poll, request, withQuery } from "./api.js";
 import { h, show } from "./dom.js";
 import { isFinal, words } from "./format.js";
+import { ahead } from "./views/jobs.js";
 
 const REFRESH_SECONDS = 2;
 const NEWEST = 20;
@@ -20,7 +21,9 @@ export function tellWait(place, model, signal) {
       return;
     }
     const why = job.queue_reason ?? (job.status === "running" ? `its engine is at: ${words(job.phase ?? "starting")}` : words(job.status));
-    show(place, "waiting for the model: ", h("bdi", {}, why), " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), ", ",
+    const whole = job.queue_reason ? await request(`/v1/jobs/${job.id}`, { signal }) : job;
+    if (signal.aborted) return;
+    show(place, "waiting for the model: ", h("bdi", {}, why), ahead(whole), " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), ", ",
       h("a", { href: "/ui/workers" }, "workers"), ")");
   };
   poll(REFRESH_SECONDS, load, () => {}, signal);

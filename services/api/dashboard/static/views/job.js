@@ -6,7 +6,9 @@ import { Charts } from "../curves.js";
 import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
 import { Health } from "../health.js";
+import { Infrastructure } from "../infrastructure.js";
 import { JobActions } from "../job_actions.js";
+import { jobAlerts } from "../job_alerts.js";
 import { JobDetails } from "../job_details.js";
 import { jobLineage } from "../job_lineage.js";
 import { KINDS } from "../kinds.js";
@@ -15,8 +17,9 @@ import { LOG, LogTail } from "../log_tail.js";
 import { Metrics, metricsPath } from "../metrics.js";
 import { notesSection } from "../notes.js";
 import { eventNumber, Phases } from "../phases.js";
+import { RewardAudit } from "../reward_audit.js";
 import { StepTimes } from "../step_times.js";
-import { liveStatus, progress } from "./jobs.js";
+import { ahead, liveStatus, progress } from "./jobs.js";
 
 const REFRESH_SECONDS = 1;
 const MOST_EVENTS = 500;
@@ -29,6 +32,8 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   const actions = new JobActions(id, () => watch());
   const details = new JobDetails();
   const health = new Health();
+  const infrastructure = new Infrastructure(job);
+  const audit = new RewardAudit(id, signal);
   const links = h("div");
   const attempts = h("div");
   const lineage = h("section", { "aria-label": "Lineage" });
@@ -48,8 +53,11 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     state,
     failed,
     health.element,
+    jobAlerts(id, signal),
+    infrastructure.element,
     h("section", {}, h("h2", {}, "Curves"), charts.element, sameBy(metricsPath(id), `temper logs ${id}`)),
     times.element,
+    audit.element,
     notesSection(id, null, signal),
     phases.element,
     h("section", {}, h("h2", {}, "Events ", connection), lines),
@@ -71,6 +79,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     const tell = (text) => { connection.textContent = `(${text})`; };
     const draw = () => {
       charts.update();
+      infrastructure.update(metrics);
       times.update();
     };
     const onEvent = (event) => {
@@ -78,7 +87,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
       take(event, metrics, draw, lines);
     };
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, failed, actions, health, attempts, details, links, lineage, files, log, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, failed, actions, health, audit, attempts, details, links, lineage, files, log, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // Events before curves, so that no metric falls between them; the curves of a long job also take
     // longest to load.
     const latest = await latestEvents(id, LATEST, ends);
@@ -129,6 +138,7 @@ async function refresh(id, parts, kind, signal) {
   const origins = jobLineage(whole);
   parts.lineage.hidden = origins === null;
   show(parts.lineage, ...(origins ? [h("h2", {}, "Lineage"), origins] : []));
+  parts.audit.update(whole);
   parts.details.update(whole);
   show(parts.links, linksOf(job, whole));
   const path = `/v1/jobs/${id}/artifacts`;
@@ -161,7 +171,7 @@ function summary(job) {
     Status: liveStatus(job),
     Progress: progress(job),
     Requested: requested(job),
-    "Waiting for": job.queue_reason && [h("bdi", {}, job.queue_reason), job.queue_reason.startsWith("no ") ? [" (", h("a", { href: "/ui/workers" }, "workers"), ")"] : null],
+    "Waiting for": job.queue_reason && [h("bdi", {}, job.queue_reason), ahead(job), job.queue_reason.startsWith("no ") ? [" (", h("a", { href: "/ui/workers" }, "workers"), ")"] : null],
     Kind: job.kind.replaceAll("_", " "),
     Priority: job.priority || null,
     Attempt: job.attempt || null,

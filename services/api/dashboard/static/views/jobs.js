@@ -79,20 +79,24 @@ const COLUMNS = {
   Duration: (job) => duration(took(job)),
   Notes: (job) => job.notes || null,
   Created: (job) => time(job.created_at),
-  Reason: (job) => excerpt(job.error?.message ?? job.queue_reason),
+  Reason: (job) => (job.error ? excerpt(job.error.message) : [excerpt(job.queue_reason), ahead(job)]),
 };
 
 /** The status of a job as an element. */
 export function status(job) {
-  // Between its steps a campaign is queued, while the jobs that it waits for run.
-  const isCampaign = job.kind === "campaign" || job.object === "campaign";
-  const shown = isCampaign && job.status === "queued" && job.started_at !== null ? "running" : job.status;
-  return h("span", { class: `status ${shown}` }, words(job.phase && job.status === "running" ? job.phase : shown));
+  return h("span", { class: `status ${job.status}` }, words(job.phase && job.status === "running" ? job.phase : job.status));
 }
 
 /** The status of a job, announced when it changes: without clocks, a change is worth saying. */
 export function liveStatus(job) {
   return h("span", { "aria-live": "polite" }, status(job));
+}
+
+/** The job that should be the first to return what a job waits for, and when; null without any. */
+export function ahead(job) {
+  if (!job.ahead) return null;
+  const { id, eta_seconds: eta } = job.ahead;
+  return h("span", {}, " ", h("a", { href: `/ui/jobs/${id}` }, id), eta === null ? " holds one" : ` should return one in ${duration(eta)}`);
 }
 
 /** The progress of a job as an element; null without any. */
