@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.alerts import AlertRule
+from services.contracts.jobs import JobKind
 
 WINDOW = 10
 """Steps that a mean is taken over."""
@@ -37,10 +38,15 @@ class Finding:
 
 
 class JobSignals:
-    """The latest metrics of a job, and which rules they fulfill."""
+    """The latest metrics of a job, and which rules they fulfill.
 
-    def __init__(self, bounds: AlertBounds) -> None:
+    Trainings report each step by itself; other jobs report totals, and their mean reward is no
+    curve of learning.
+    """
+
+    def __init__(self, bounds: AlertBounds, kind: JobKind) -> None:
         self._bounds = bounds
+        self._is_training = kind is JobKind.FINE_TUNING
         self._step: int | None = None
         self._not_finite: str | None = None
         self._values: dict[str, deque[float]] = {}
@@ -65,7 +71,7 @@ class JobSignals:
         if len(rewards) == WINDOW:
             mean = sum(rewards) / WINDOW
             self._first_reward = mean if self._first_reward is None else self._first_reward
-            self._best_reward = max(mean, self._best_reward or mean)
+            self._best_reward = mean if self._best_reward is None else max(mean, self._best_reward)
 
     def findings(self) -> dict[AlertRule, Finding]:
         """The rules that hold now."""
@@ -87,6 +93,8 @@ class JobSignals:
 
     def _reward(self) -> Finding | None:
         """The mean reward fell back from its best towards its start, or all rewards are equal."""
+        if not self._is_training:
+            return None
         rewards = self._values.get("reward", ())
         if len(rewards) < WINDOW or self._first_reward is None or self._best_reward is None:
             return None
@@ -116,13 +124,17 @@ class JobSignals:
         return Finding(message, mean, bound)
 
     def _failures(self) -> Finding | None:
-        lost = sum(self._values.get("samples_left_out", ()))
-        kept = sum(self._values.get("batch_samples", ()))
-        share = lost / (lost + kept) if lost else 0.0
+        losses = self._values.get("samples_left_out", deque([0.0]))
+        if self._is_training:
+            lost = sum(losses)
+            asked, which = lost + sum(self._values.get("batch_samples", ())), "latest samples"
+        else:
+            lost, asked, which = losses[-1], float(self._step or 0), "samples so far"
+        share = lost / asked if lost and asked else 0.0
         if share <= self._bounds.failure_share:
             return None
         message = (
-            f"{share:.1%} of the latest samples were lost to failed tools or services "
+            f"{share:.1%} of the {which} were lost to failed tools or services "
             f"(bound {self._bounds.failure_share:.1%})"
         )
         return Finding(message, share, self._bounds.failure_share)

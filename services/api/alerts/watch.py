@@ -4,20 +4,20 @@ import shutil
 import time
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from services.api.alerts.service import open_alerts, raise_alert, resolve_alert
 from services.api.alerts.signals import AlertBounds, Finding, JobSignals
 from services.contracts.alerts import AlertRule
-from services.contracts.jobs import JobStatus
+from services.contracts.jobs import JobKind, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import EventRow, JobRow
+from services.core.jobs.shown_status import has_shown_status
 
 SWEEP_SECONDS = 30.0
 EVENTS_AT_ONCE = 2000
 _RUNNING = JobStatus.RUNNING.value
-_WAITING = (JobStatus.QUEUED.value, JobStatus.VALIDATING_FILES.value)
 
 Subject = tuple[str | None, AlertRule]
 """A job, None for the host, and a rule."""
@@ -61,9 +61,12 @@ class AlertWatch:
                     resolve_alert(session, alert)
 
     def _jobs(self, session: Session) -> dict[Subject, Finding]:
-        running = session.scalars(select(JobRow.id).where(JobRow.status == _RUNNING)).all()
+        running = session.execute(
+            select(JobRow.id, JobRow.kind).where(JobRow.status == _RUNNING)
+        ).all()
         self._signals = {
-            job_id: self._signals.get(job_id) or JobSignals(self._bounds) for job_id in running
+            job_id: self._signals.get(job_id) or JobSignals(self._bounds, JobKind(kind))
+            for job_id, kind in running
         }
         found: dict[Subject, Finding] = {}
         for job_id, signals in self._signals.items():
@@ -84,7 +87,9 @@ class AlertWatch:
         bound = self._bounds.wait_seconds
         late = JobRow.updated_at < time.time() - bound
         waiting = select(JobRow.id, JobRow.updated_at, JobRow.queue_reason)
-        rows = session.execute(waiting.where(JobRow.status.in_(_WAITING), late))
+        is_queued = has_shown_status(JobStatus.QUEUED)
+        unchecked = has_shown_status(JobStatus.VALIDATING_FILES)
+        rows = session.execute(waiting.where(or_(is_queued, unchecked), late))
         return {
             (job_id, AlertRule.JOB_WAITS): _waits(time.time() - since, reason, bound)
             for job_id, since, reason in rows

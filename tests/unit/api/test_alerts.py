@@ -12,7 +12,7 @@ from services.api.alerts.service import list_alerts
 from services.api.alerts.signals import WINDOW, AlertBounds, JobSignals
 from services.api.alerts.watch import AlertWatch
 from services.contracts.alerts import Alert, AlertRule
-from services.contracts.jobs import JobStatus
+from services.contracts.jobs import JobKind, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow, WebhookDeliveryRow, WebhookRow
 from services.core.jobs.events import append_event
@@ -29,10 +29,12 @@ BOUNDS = AlertBounds(
 )
 
 
-def signals(steps: list[dict[str, Any]]) -> dict[AlertRule, str]:
-    read = JobSignals(BOUNDS)
+def signals(
+    steps: list[dict[str, Any]], kind: JobKind = JobKind.FINE_TUNING
+) -> dict[AlertRule, str]:
+    read = JobSignals(BOUNDS, kind)
     for step, values in enumerate(steps, 1):
-        read.read({"step": step, **values})
+        read.read({"step": step} | values)
     return {rule: finding.message for rule, finding in read.findings().items()}
 
 
@@ -71,6 +73,26 @@ def test_healthy_metrics_raise_nothing(case: str) -> None:
 @pytest.mark.parametrize(("rule", "steps"), [(r, s) for r in SICK for s in SICK[r]])
 def test_each_rule_finds_its_fault_alone(rule: AlertRule, steps: list[dict[str, Any]]) -> None:
     assert list(signals(steps)) == [rule]
+
+
+TOTALS: list[list[dict[str, Any]]] = [
+    [{"step": 100 * n, "samples_left_out": n, "accuracy": 0.5} for n in range(1, 30)],
+    [{"step": 50, "samples_left_out": 5}],
+    rewards(*[0.0] * 10, *[1.0] * 10, *[0.4] * 10),  # of the first prompts, and then of others
+]
+
+
+@pytest.mark.parametrize("kind", [JobKind.EVALUATION, JobKind.ROLLOUT])
+@pytest.mark.parametrize("steps", TOTALS)
+def test_totals_of_few_losses_raise_nothing(kind: JobKind, steps: list[dict[str, Any]]) -> None:
+    assert signals(steps, kind) == {}
+
+
+@pytest.mark.parametrize("kind", [JobKind.EVALUATION, JobKind.ROLLOUT])
+def test_totals_of_many_losses_raise_an_alert(kind: JobKind) -> None:
+    steps = [{"step": 20, "samples_left_out": 0}, {"step": 60, "samples_left_out": 15}]
+    message = "25.0% of the samples so far were lost to failed tools or services (bound 10.0%)"
+    assert signals(steps, kind) == {AlertRule.FAILURE_SHARE: message}
 
 
 def running_job(database: Database) -> str:
@@ -148,6 +170,19 @@ def test_a_job_that_waits_for_long_raises_an_alert_with_the_reason(
     [alert] = alerts(database)
     assert alert.rule is AlertRule.JOB_WAITS
     assert alert.message == "the job has waited for 62 minutes: waiting for 1 GPU"
+
+
+def test_a_campaign_that_waits_for_its_training_raises_no_alert(
+    database: Database, watch: AlertWatch
+) -> None:
+    job = queued_job(database)
+    with database.write() as session:
+        late = {"updated_at": time.time() - 3700, "queue_reason": "waiting for ftjob-1"}
+        campaign = {"kind": "campaign", "started_at": 1.0}
+        session.execute(update(JobRow).where(JobRow.id == job.id).values(**late, **campaign))
+    watch.sweep(database)
+
+    assert alerts(database) == []
 
 
 def test_a_nearly_full_disk_raises_an_alert(database: Database, tmp_path: Path) -> None:
