@@ -104,7 +104,7 @@ class IndexLocator:
 
 def _begun(folder: IndexFolder) -> str:
     """What to do about an index whose first build has begun and was not published."""
-    if not folder.path.is_dir():
+    if not folder.building.path.is_dir():
         return ""
     return " yet: its first build has not ended (temper ps --kind indexing)"
 

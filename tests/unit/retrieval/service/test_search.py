@@ -45,6 +45,20 @@ def test_an_unknown_index_is_not_found(client: TestClient, name: str) -> None:
     assert answer.json()["error"]["code"] == "index_not_found"
 
 
+def test_an_index_whose_first_build_goes_on_is_told_from_an_unknown_one(
+    client: TestClient, indexes: IndexStore
+) -> None:
+    (indexes.root / "begun" / "building").mkdir(parents=True)
+
+    answers = [
+        client.post("/v1/search", json={"query": "list", "index": name}).json()["error"]["message"]
+        for name in ("begun", "nosuch")
+    ]
+
+    assert "its first build has not ended (temper ps --kind indexing)" in answers[0]
+    assert answers[1] == "there is no index 'nosuch'"
+
+
 @pytest.mark.parametrize("name", ["../main", "/etc", "a/b", "", "Main"])
 def test_an_invalid_name_never_becomes_a_path(client: TestClient, name: str) -> None:
     answer = client.post("/v1/search", json={"query": "list", "index": name})

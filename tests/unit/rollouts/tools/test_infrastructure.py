@@ -13,6 +13,7 @@ from services.contracts.infrastructure import InfrastructureCause as Cause
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
+from services.inference.clients import json_service
 from services.rollouts.tools import ToolReply, open_toolbox
 from tests.unit.inference.scripted_server import (
     Behavior,
@@ -42,6 +43,8 @@ def http_tool(url: str, **config: Any) -> Tool:
         (BUSY, Cause.OVERLOADED),
         (answer(500), Cause.SERVER_ERROR),
         (answer(404), Cause.MISCONFIGURED),
+        (answer(302, location="http://127.0.0.1:1/"), Cause.MISCONFIGURED),
+        (answer(408), Cause.TIMED_OUT),
         (answer(422), None),
         (answer(409), None),
     ],
@@ -53,9 +56,27 @@ def test_an_http_tool(server: ScriptedServer, behavior: Behavior, cause: Cause |
     assert (reply.cause, reply.failures) == (cause, int(cause is not None))
 
 
+def test_an_answer_that_is_longer_than_any_may_be(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_service, "LARGEST_ANSWER", 1 << 20)
+    server.script = [answer(body=b"x" * (2 << 20))]
+    reply = call(http_tool(server.url), {"city": "Bern"})
+    assert (reply.outcome, reply.cause) == (CallOutcome.FAILED, None)
+
+
 def test_a_tool_that_is_not_there() -> None:
     reply = call(http_tool("http://127.0.0.1:1/", timeout=0.3), {"city": "Bern"})
     assert (reply.cause, reply.failures) == (Cause.REFUSED, 1)
+
+
+@pytest.mark.parametrize("name", ["sandbox", "search"])
+def test_an_answer_that_does_not_follow_the_contract(server: ScriptedServer, name: str) -> None:
+    server.script = [answer(body=b"<html>")]
+    places = {"sandbox": "sandbox_fusion_url", "search": "retrieval_service_url"}
+    arguments: dict[str, JsonObject] = {"sandbox": {"code": "1"}, "search": {"query_list": ["a"]}}
+    reply = call(Tool(class_name=name, config={places[name]: server.url}), arguments[name])
+    assert (reply.outcome, reply.cause) == (CallOutcome.FAILED, Cause.UNREADABLE)
 
 
 ERROR: JsonObject = {"status": "Error", "stdout": "", "stderr": "lost"}
@@ -114,6 +135,14 @@ def test_a_python_function(what: str, cause: Cause | None) -> None:
     tool = Tool(class_name="callable", config=config, tool_schema=schema)
     reply = call(tool, {"what": what}, OperatorEnvironment(allowed_callables=(path,)))
     assert (reply.cause, reply.outcome is CallOutcome.ANSWERED) == (cause, False)
+
+
+def test_a_python_function_that_cannot_be_loaded() -> None:
+    path = f"{HERE}_that_is_not_there.act"
+    config = {"callable": path, "timeout": 30}
+    tool = Tool(class_name="callable", config=config, tool_schema=function("act"))
+    reply = call(tool, {}, OperatorEnvironment(allowed_callables=(path,)))
+    assert (reply.outcome, reply.cause) == (CallOutcome.FAILED, Cause.NOT_STARTED)
 
 
 def repeated(tool: Tool, arguments: JsonObject) -> ToolReply:
