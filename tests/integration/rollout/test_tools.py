@@ -168,6 +168,24 @@ def test_a_missing_index_is_not_the_models_mistake(environment: OperatorEnvironm
     assert (reply.cause, reply.failures) == (InfrastructureCause.MISCONFIGURED, 1)
 
 
+def test_a_language_that_is_not_installed_is_the_models_choice(
+    environment: OperatorEnvironment,
+) -> None:
+    properties = {name: {"type": "string"} for name in ("code", "language")}
+    parameters = {"type": "object", "properties": properties, "required": ["code"]}
+    schema = {"type": "function", "function": {"name": "run", "parameters": parameters}}
+    tool = Tool(class_name="sandbox", config={"default_timeout": 20}, tool_schema=schema)
+    rare = ("lean", "swift", "julia", "verilog", "racket")
+
+    answered = replies(environment, tool, *({"code": "1", "language": name} for name in rare))
+
+    missing = [reply for reply in answered if "is not installed" in reply.text]
+    if not missing:
+        pytest.skip("every language is installed")
+    known = {(reply.outcome, reply.cause, reply.failures) for reply in missing}
+    assert known == {(CallOutcome.INVALID_ARGUMENTS, None, 0)}
+
+
 @pytest.mark.parametrize(
     "code", ["1/0", "import os; os.abort()", "x = bytearray(1 << 34)", "print("]
 )
