@@ -8,17 +8,17 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from temper.demo.setup import local_stack
+from temper.demo.steps import Demo
+from temper.demo.tool_use.run import prepare
+from temper.demo.tool_use.steps import cold_start, reinforcement
+from temper.demo.tool_use.tasks import Arithmetic
 
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobStatus
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.client import Temper
-from temper.demo.setup import local_stack
-from temper.demo.steps import Demo
-from temper.demo.tool_use.run import prepare
-from temper.demo.tool_use.steps import cold_start, reinforcement
-from temper.demo.tool_use.tasks import Arithmetic
 from temper.settings import ClientSettings
 from temper.stack.processes import signal_group
 from temper.stack.services import Service

@@ -16,7 +16,6 @@ from services.core.tokenizer_ids.compare import (
     compare,
 )
 from services.core.tokenizer_ids.prepared import vocabulary_of
-from services.core.tokenizer_ids.probes import PROBES
 from services.core.tokenizer_ids.words import (
     MOST_PROBED,
     check_same_words,
