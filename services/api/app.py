@@ -30,6 +30,7 @@ from services.api.files.expiry import FileExpiry
 from services.api.files.routes import router as files
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
 from services.api.fine_tuning.permissions import router as permissions
+from services.api.fine_tuning.routes import forecast_router as forecasts
 from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
@@ -43,6 +44,7 @@ from services.api.jobs.routes import workers_router as workers
 from services.api.merges.routes import models as model_merges
 from services.api.merges.routes import router as merges
 from services.api.metrics import create_registry
+from services.api.models.routes import folders_router as model_folders
 from services.api.models.routes import router as models
 from services.api.notes.routes import router as notes
 from services.api.proxy import Upstream
@@ -130,8 +132,8 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
     serving = (inference, key_usage, model_deployments, servings)
-    registered = (models, model_merges, merges, model_exports, exports)
-    training = (fine_tuning, checks, permissions, graders)
+    registered = (models, model_folders, model_merges, merges, model_exports, exports)
+    training = (fine_tuning, forecasts, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
     storage = (files, file_rows, uploads, artifacts, notes)
     alerting = (alerts, webhooks)

@@ -266,6 +266,24 @@ class MemoryEstimate(Resource):
     fits: bool | None = None
 
 
+class FineTuningForecast(Resource):
+    """What a fine-tune would need, as far as is known before it is created."""
+
+    object: Literal["fine_tuning.forecast"] = "fine_tuning.forecast"
+    method: str
+    problem: str | None = Field(default=None, description="Why the request would be refused.")
+    memory_estimate: MemoryEstimate | None = Field(
+        default=None, description="Null where it runs on CPU slots, or the model is not here yet."
+    )
+    seconds: float | None = Field(
+        default=None,
+        description="Training time by that of an earlier job with the same model and method, in "
+        "proportion to rows and epochs or to steps; null without one.",
+    )
+    based_on: str | None = Field(default=None, description="Id of that earlier job.")
+    queued_jobs: int = Field(default=0, description="Fine-tunes that wait for devices already.")
+
+
 class FineTuningJob(JobState):
     """A fine-tuning job in OpenAI's shape, with Temper's details in extra fields."""
 

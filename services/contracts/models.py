@@ -55,6 +55,19 @@ class RegisterModel(Request):
         return self
 
 
+class ModelFolder(Resource):
+    """A folder below the operator's model root, as a candidate for registration."""
+
+    id: str = Field(description="Path relative to the model root, for `folder` of a registration.")
+    object: Literal["model_folder"] = "model_folder"
+    kind: ModelKind | None = Field(description="Null: it cannot be registered.")
+    bytes: int = Field(description="Size of the files in the folder.")
+    problem: str | None = Field(
+        default=None, description="Why it cannot be registered; null: nothing was found."
+    )
+    models: list[str] = Field(description="Models that are registered from it.")
+
+
 class DataFile(Resource):
     """A file that a model was trained or validated on.
 

@@ -70,6 +70,15 @@ class SucceededEvaluations:
         self, body: Mapping[str, object], rows: list[ResultRow], result: dict[str, Any]
     ) -> str:
         job_id = str(self._http.post("/v1/evaluations", json=body).json()["id"])
+        self._finish(job_id, rows, result)
+        return job_id
+
+    def finish(self, job_id: str, correct: str) -> None:
+        """End an evaluation that was created otherwise, with rows as of `evaluation`."""
+        rows = _rows(None, correct)
+        self._finish(job_id, rows, {"metrics": _metrics(rows)})
+
+    def _finish(self, job_id: str, rows: list[ResultRow], result: dict[str, Any]) -> None:
         folder = self._home / "jobs" / job_id
         folder.mkdir(parents=True)
         lines = [row.model_dump_json() + "\n" for row in reversed(rows)]
@@ -78,7 +87,6 @@ class SucceededEvaluations:
             given = result if status.is_final else None
             with self._database.write() as session:
                 move_job(session, get_job(session, job_id), status, f"now {status}", result=given)
-        return job_id
 
 
 def _metrics(rows: list[ResultRow], tool_calls: ToolCallTotals | None = None) -> dict[str, Any]:

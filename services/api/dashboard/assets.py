@@ -3,12 +3,14 @@
 import gzip
 import json
 from base64 import b64encode
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import get_args
 
 from services.api.dashboard.bundle import bundle
 from services.contracts.kinds import KINDS
+from services.contracts.metric_terms import METRIC_TERMS, PREFIXES, Group
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"
@@ -50,6 +52,7 @@ def build_assets() -> Assets:
         for path in sorted(STATIC.rglob("*.js"))
     }
     sources[KINDS_MODULE] = _kinds_module()
+    sources["metric_terms.js"] = _metric_terms()
     script = bundle(sources, "main.js").encode()
     name = f"{SCRIPTS}dashboard-{_digest(script)}.js"
     worker = bundle(sources, "event_worker.js").encode()
@@ -84,6 +87,16 @@ def _kinds_module() -> str:
         for kind in KINDS.values()
     }
     return f"export const KINDS = {json.dumps(kinds)};\n"
+
+
+def _metric_terms() -> str:
+    """A module with the table of metrics."""
+    terms = [asdict(term) for term in METRIC_TERMS]
+    groups = get_args(Group)
+    return "".join(
+        f"export const {name} = {json.dumps(value)};\n"
+        for name, value in {"TERMS": terms, "GROUPS": groups, "PREFIXES": PREFIXES}.items()
+    )
 
 
 def make_asset(content: bytes, media_type: str, caching: str = REVALIDATED) -> Asset:

@@ -1,7 +1,12 @@
 """/v1/fine_tuning/jobs."""
 
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+
 from services.api.context import Gateway
 from services.api.examples import FINE_TUNING
+from services.api.fine_tuning.forecast import forecast
 from services.api.fine_tuning.service import (
     checkpoint_view,
     create_fine_tuning_job,
@@ -10,12 +15,13 @@ from services.api.fine_tuning.service import (
 from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import (
+    AuthenticationFailed,
     Conflict,
     InvalidRequest,
     NotFound,
     PermissionDenied,
 )
-from services.contracts.fine_tuning import Checkpoint
+from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningForecast
 from services.contracts.jobs import JobKind
 from services.core.jobs.store import get_job, list_checkpoints
 from services.core.web.auth import Principal
@@ -24,7 +30,28 @@ from services.core.web.paging import After, Limit, page_of
 
 router = kind_router(JobKind.FINE_TUNING)
 
+forecast_router = APIRouter(
+    prefix="/v1/fine_tuning/forecast",
+    tags=["fine-tuning"],
+    responses=documented_errors(AuthenticationFailed),
+)
+
 KIND = JobKind.FINE_TUNING
+
+
+@forecast_router.post(
+    "",
+    summary="Forecast a fine-tuning job",
+    responses=documented_errors(InvalidRequest),
+)
+def show_forecast(
+    gateway: Gateway,
+    _principal: Principal,
+    body: Annotated[CreateFineTuningJob, Body(openapi_examples=FINE_TUNING)],
+) -> FineTuningForecast:
+    """Check the request of a fine-tune, and estimate its memory and time, without creating it."""
+    with gateway.database.read() as session:
+        return forecast(session, body, gateway.settings)
 
 
 add_create_route(

@@ -48,6 +48,19 @@ def create_fine_tuning_job(
     Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for what the
     operator's settings do not allow.
     """
+    request = checked_request(session, body, settings)
+    memory = estimate_memory(session, request, settings)
+    warnings = online_warnings(request)
+    new = NewJob.of(JobKind.FINE_TUNING, request, request.gpus, warnings)
+    shown = None if memory is None else memory.model_dump()
+    return create_job(session, replace(new, memory_estimate=shown))
+
+
+def checked_request(
+    session: Session, body: CreateFineTuningJob, settings: ApiSettings
+) -> CreateFineTuningJob:
+    """The request with its method and a seed. Raises what `create_fine_tuning_job` does, but for
+    the memory."""
     request = _with_method(body)
     require_loadable(session, request.model, settings)
     for param, reference in request.file_references.items():
@@ -55,11 +68,7 @@ def create_fine_tuning_job(
     _check_llamafactory(request)
     _check_reference(session, request, settings)
     check_online(session, request, settings)
-    memory = estimate_memory(session, request, settings)
-    warnings = online_warnings(request)
-    new = NewJob.of(JobKind.FINE_TUNING, request, request.gpus, warnings)
-    shown = None if memory is None else memory.model_dump()
-    return create_job(session, replace(new, memory_estimate=shown))
+    return request
 
 
 def _with_method(body: CreateFineTuningJob) -> CreateFineTuningJob:

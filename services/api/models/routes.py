@@ -7,6 +7,7 @@ from fastapi import APIRouter, Body, Query
 from services.api.context import Gateway
 from services.api.examples import MODEL
 from services.api.idempotency import Creation
+from services.api.models.candidates import list_folders
 from services.api.models.service import (
     list_models,
     model_view,
@@ -17,7 +18,7 @@ from services.api.models.service import (
 from services.api.models.tokenizers import check_registered_tokenizer
 from services.contracts.base import Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
-from services.contracts.models import Model, RegisterModel
+from services.contracts.models import Model, ModelFolder, RegisterModel
 from services.core.registry import get_model_row
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
@@ -27,7 +28,20 @@ router = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)
 )
 
+folders_router = APIRouter(
+    prefix="/v1/model_folders", tags=["models"], responses=documented_errors(AuthenticationFailed)
+)
+
 MAX_MODELS_LIMIT = 1000
+
+
+@folders_router.get("", summary="List folders that may hold models")
+def list_candidates(gateway: Gateway, _principal: Principal) -> Page[ModelFolder]:
+    """List folders below the operator's model root, with their sizes and why one cannot be
+    registered; at most 200, by name."""
+    with gateway.database.read() as session:
+        folders, has_more = list_folders(session, gateway.settings.models_folder)
+    return page_of(folders, has_more)
 
 
 @router.post(

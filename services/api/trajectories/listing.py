@@ -123,15 +123,14 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
         page = page_of([summary_view(each) for each in _read(job_dir, spans)], has_more)
     else:
         page = _search(job_dir, spans, has_more, query.text, query.limit)
-    if query.where.where.prompt_index is not None:
-        _add_updates(job_dir, page.data)
+    _add_updates(job_dir, page.data)
     return page
 
 
-def _add_updates(job_dir: Path, group: list[TrajectorySummary]) -> None:
-    """Add training step and advantage to the samples of a prompt."""
-    updates = find_updates(job_dir, [each.id for each in group])
-    for each, update in zip(group, updates, strict=True):
+def _add_updates(job_dir: Path, listed: list[TrajectorySummary]) -> None:
+    """Add training step and advantage to the trajectories of a page."""
+    updates = find_updates(job_dir, [each.id for each in listed])
+    for each, update in zip(listed, updates, strict=True):
         if update is not None:
             each.step, each.advantage = update.step, update.advantage
 

@@ -17,6 +17,8 @@ class Form:
         self._gateway = gateway
         page.goto(str(gateway.http.base_url.join(f"/ui/start/{name}")))
         expect(page.get_by_role("button", name="Start", exact=True)).to_be_visible()
+        if name == "fine-tune":
+            page.get_by_text("All settings", exact=True).click()
         self._place: Page | Locator = page
 
     def within(self, place: str) -> None:

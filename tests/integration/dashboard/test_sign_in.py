@@ -40,7 +40,7 @@ def test_a_browser_signs_in_and_out(page: Page, locked: str) -> None:
     page.goto(f"{locked}/ui")
     sign_in(page)
 
-    expect(page.get_by_text("No matching jobs.")).to_be_visible()
+    expect(page.get_by_text("No jobs yet.")).to_be_visible()
     assert page.evaluate("document.cookie") == ""
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API key")).to_be_visible()

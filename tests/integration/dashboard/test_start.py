@@ -22,6 +22,8 @@ KINDS = {name: name for name in PATHS} | dict.fromkeys(("fine-tune", "training")
 def open_form(page: Page, gateway: GatewayClient, name: str, query: str = "") -> None:
     page.goto(str(gateway.http.base_url.join(f"/ui/start/{name}{query}")))
     expect(page.get_by_role("button", name="Start", exact=True)).to_be_visible()
+    if name == "fine-tune":
+        page.get_by_text("All settings", exact=True).click()
 
 
 def body_in(page: Page, region: str) -> Any:

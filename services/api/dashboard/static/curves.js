@@ -2,9 +2,11 @@
 
 import uPlot from "./vendor/uPlot.js";
 import { randomKey } from "./api.js";
-import { field, h, select } from "./dom.js";
-import { duration, number } from "./format.js";
+import { field, h, keyed, select, show } from "./dom.js";
+import { duration, number, words } from "./format.js";
+import { decisive, groupOf, meaningOf, ORDER } from "./metric_groups.js";
 import { plot, tickLabels } from "./plot.js";
+import { saveButtons } from "./plot_export.js";
 
 const COLORS = ["#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be123c", "#4d7c0f"];
 const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]]; // one after the other when all colors are used
@@ -20,9 +22,10 @@ const HINT = "plus and minus zoom, arrow keys pan, Escape resets";
 const SHARED = new Set(["mousemove", "mouseleave"]);
 
 /**
- * Charts of all metrics of `runs`, a map of names to Metrics, with a shared zoom. `query` sets their
- * initial state; `onChange` gets a changed axis, zoom, smoothing or scale as URL parameters. Call
- * `update` after adding events.
+ * Charts of all metrics of `runs`, a map of names to Metrics, with a shared zoom: the few that decide,
+ * then the others in groups that unfold. Metrics that never change are a line of text. `query` sets
+ * their initial state; `onChange` gets a changed axis, zoom, smoothing, scale, search or group as URL
+ * parameters. Call `update` after adding events.
  */
 export class Charts {
   constructor(query, onChange, signal) {
@@ -33,17 +36,25 @@ export class Charts {
     this.zoom = zoomOf(query);
     this.smoothing = Math.min(0.99, Math.max(0, Number(query.get("smoothing")) || 0));
     this.isLog = query.get("scale") === "log";
+    this.search = query.get("curves") ?? "";
+    this.unfolded = new Set((query.get("unfolded") ?? "").split(",").filter(Boolean));
     this.charts = new Map();
+    this.boxes = new Map(); // of all metrics that were drawn, by name
+    this.grids = new Map(); // the grids of the groups, and "", of what decides
+    this.folds = new Map();
     this.pending = false;
-    this.grid = h("div", { class: "charts" });
+    this.top = this.gridOf("");
+    this.flat = h("ul", { class: "flat", "aria-label": "Metrics that do not change" });
+    this.groups = h("div");
     this.sync = uPlot.sync(randomKey());
     const axis = select(AXES, this.axis, (chosen) => this.set({ axis: chosen, zoom: null }));
     const smoothing = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: this.smoothing, oninput: (event) => this.set({ smoothing: Number(event.target.value) }) });
     const log = h("input", { type: "checkbox", checked: this.isLog, onchange: (event) => this.set({ isLog: event.target.checked }) });
     this.resetButton = h("button", { type: "button", disabled: this.zoom === null, onclick: () => this.setZoom(null) }, "Reset zoom");
-    this.element = h("div", {}, h("div", { class: "row" }, field("Axis", axis), field("Smoothing", smoothing), field("Log scale", log), this.resetButton), this.grid);
+    const find = h("input", { type: "search", maxlength: "100", value: this.search, oninput: (event) => this.find(event.target.value) });
+    this.element = h("div", {}, h("div", { class: "row" }, field("Axis", axis), field("Smoothing", smoothing), field("Log scale", log), field("Find curves", find), this.resetButton), this.top, this.flat, this.groups);
     const observer = new ResizeObserver(() => this.resize());
-    observer.observe(this.grid);
+    observer.observe(this.element);
     signal.addEventListener("abort", () => {
       observer.disconnect();
       clearTimeout(this.notifyTimer);
@@ -54,6 +65,13 @@ export class Charts {
   set(change) {
     Object.assign(this, change);
     this.clear();
+    this.update();
+    this.notify();
+  }
+
+  /** Show the metrics whose name contains a text, in place of the groups. */
+  find(text) {
+    this.search = text.trim().toLowerCase();
     this.update();
     this.notify();
   }
@@ -95,6 +113,8 @@ export class Charts {
       to,
       smoothing: this.smoothing || "",
       scale: this.isLog ? "log" : "",
+      curves: this.search,
+      unfolded: [...this.unfolded].join(","),
     };
   }
 
@@ -109,22 +129,102 @@ export class Charts {
   }
 
   draw() {
-    const names = new Set([...this.runs.values()].flatMap((metrics) => [...metrics.series.keys()]));
-    for (const name of [...names].sort()) {
+    const names = [...new Set([...this.runs.values()].flatMap((metrics) => [...metrics.series.keys()]))].sort();
+    const found = names.filter((name) => name.toLowerCase().includes(this.search));
+    const constant = new Map(found.map((name) => [name, this.constantOf(name)]));
+    const changing = found.filter((name) => constant.get(name) === null);
+    const first = this.search ? changing : decisive(changing);
+    const rest = Map.groupBy(changing.filter((name) => !first.includes(name)), groupOf);
+    show(this.flat, found.filter((name) => constant.get(name) !== null).map((name) => keyed(name,
+      h("li", { title: meaningOf(name) }, h("bdi", {}, name), `: ${constant.get(name)}`))));
+    this.flat.hidden = !this.flat.children.length;
+    this.place("", first);
+    this.placeGroups(rest);
+    for (const [name, box] of this.boxes) if (!box.isConnected) this.drop(name);
+    this.refine();
+  }
+
+  /** Show groups of metrics, by group, and the charts of those that are unfolded. */
+  placeGroups(rest) {
+    const shown = ORDER.filter((group) => rest.has(group));
+    for (const [group, fold] of this.folds) if (!rest.has(group)) fold.remove();
+    shown.forEach((group, index) => {
+      const count = rest.get(group).length;
+      const fold = this.foldOf(group);
+      fold.firstChild.textContent = `${words(group)} (${count} ${count === 1 ? "curve" : "curves"})`;
+      if (this.groups.children[index] !== fold) this.groups.insertBefore(fold, this.groups.children[index] ?? null);
+      if (this.unfolded.has(group)) this.place(group, rest.get(group));
+    });
+  }
+
+  /** A group of charts that unfolds; they are drawn only then. */
+  foldOf(group) {
+    const toggle = ({ target }) => {
+      if (target.open === this.unfolded.has(group)) return;
+      if (target.open) this.unfolded.add(group);
+      else this.unfolded.delete(group);
+      this.update();
+      this.notify();
+    };
+    if (!this.folds.has(group)) this.folds.set(group, h("details", { class: "group", open: this.unfolded.has(group), ontoggle: toggle }, h("summary"), this.gridOf(group)));
+    return this.folds.get(group);
+  }
+
+  gridOf(group) {
+    if (!this.grids.has(group)) this.grids.set(group, h("div", { class: "charts" }));
+    return this.grids.get(group);
+  }
+
+  /** Draw some metrics, in this order, in the grid of a group. */
+  place(group, names) {
+    const grid = this.gridOf(group);
+    for (const box of [...grid.children]) if (!names.includes(box.dataset.name)) box.remove();
+    names.forEach((name, index) => {
+      if (grid.children[index] !== this.boxOf(name)) grid.insertBefore(this.boxOf(name), grid.children[index] ?? null);
       const data = this.dataOf(name);
       const chart = this.charts.get(name);
       if (chart && chart.series.length === data.length) this.put(chart, data);
       else this.make(name, data);
       this.tellGaps(name);
+      this.tellLatest(name);
+    });
+  }
+
+  /** The value of a metric that has only one, as a text; null if it changes or is not always finite. */
+  constantOf(name) {
+    const values = new Set();
+    let count = 0;
+    for (const metrics of this.runs.values()) {
+      for (const value of metrics.series.get(name)?.values() ?? []) {
+        values.add(value);
+        count += 1;
+        if (value === null || values.size > 1) return null;
+      }
     }
-    this.refine();
+    return count > 1 ? `${number([...values][0])} at all ${number(count)} steps` : count ? `${number([...values][0])} at one step` : "no values";
+  }
+
+  /** Forget a chart that is not shown any more. */
+  drop(name) {
+    this.charts.get(name)?.destroy();
+    this.charts.delete(name);
+    this.boxes.delete(name);
+  }
+
+  /** The latest value beside the name, of a single run. */
+  tellLatest(name) {
+    const place = this.boxOf(name).querySelector(".latest");
+    if (this.runs.size > 1) return;
+    const values = [...[...this.runs.values()][0].series.get(name)].filter(([, value]) => value !== null);
+    const [, latest] = values.reduce((one, other) => (other[0] > one[0] ? other : one), [-Infinity, null]);
+    place.textContent = latest === null ? "" : ` ${number(latest)}`;
   }
 
   /** Say at which steps a metric was not finite. */
   tellGaps(name) {
     const runs = [...this.runs].map(([run, metrics]) => [run, metrics.gaps(name)]).filter(([, steps]) => steps.length);
     const told = runs.map(([run, steps]) => `${this.runs.size > 1 ? `${run}: ` : ""}${stepsText(steps)}`);
-    const place = this.boxOf(name).querySelector("p");
+    const place = this.boxOf(name).querySelector(".error");
     place.hidden = !told.length;
     place.textContent = told.length ? `NaN or infinite at ${told.join("; ")}` : "";
   }
@@ -151,17 +251,27 @@ export class Charts {
 
   make(name, data) {
     this.charts.get(name)?.destroy();
-    let box = this.boxOf(name);
-    if (!box) {
-      const canvas = h("div", { role: "group", tabindex: "0", onkeydown: (event) => this.move(event, name) });
-      box = h("section", { class: "chart", "data-name": name, "aria-label": name }, h("h3", {}, h("bdi", {}, name)), h("p", { class: "error", hidden: true }), canvas);
-      const behind = [...this.grid.children].find((each) => each.dataset.name > name);
-      this.grid.insertBefore(box, behind ?? null);
-    }
-    box.lastElementChild.setAttribute("aria-label", `${name} over ${AXES[this.axis]}: ${HINT}`);
-    const chart = plot(this.options(name, box), data, box.lastElementChild);
+    const box = this.boxOf(name);
+    const place = box.querySelector("[role=group]");
+    place.setAttribute("aria-label", `${name} over ${AXES[this.axis]}: ${HINT}`);
+    const chart = plot(this.options(name, box), data, place);
     this.charts.set(name, chart);
     if (this.zoom !== null) this.put(chart, data);
+  }
+
+  /** The box of a metric: its name, meaning and latest value around its chart. */
+  boxOf(name) {
+    if (!this.boxes.has(name)) {
+      const meaning = meaningOf(name);
+      const columns = () => [AXES[this.axis], ...this.charts.get(name).series.slice(1).map((series) => series.label)];
+      this.boxes.set(name, h("section", { class: "chart", "data-name": name, "aria-label": name },
+        h("h3", {}, h("bdi", {}, name), h("span", { class: "latest quiet" })),
+        meaning ? h("p", { class: "quiet meaning" }, meaning) : null,
+        h("p", { class: "error", hidden: true }),
+        h("div", { role: "group", tabindex: "0", onkeydown: (event) => this.move(event, name) }),
+        saveButtons(name, () => ({ chart: this.charts.get(name), columns: columns() }))));
+    }
+    return this.boxes.get(name);
   }
 
   options(name, box) {
@@ -218,12 +328,9 @@ export class Charts {
     this.setZoom([middle - half, middle + half]);
   }
 
-  boxOf(name) {
-    return [...this.grid.children].find((each) => each.dataset.name === name);
-  }
-
   resize() {
     for (const [name, chart] of this.charts) {
+      if (!this.boxOf(name).clientWidth) continue; // folded
       const width = Math.max(200, this.boxOf(name).clientWidth - 18);
       if (width !== chart.width) chart.setSize({ width, height: HEIGHT });
     }

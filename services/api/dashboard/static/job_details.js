@@ -1,11 +1,11 @@
-// A job's configuration and results: the main results first, then all fields, with collapsible
-// results and lists.
+// A job's configuration and results: the main results, and apart from them all fields, with
+// collapsible results and lists.
 
 import { facts, h, keyed, show, table, versioned, whole } from "./dom.js";
 import { bytes, duration, json, number, oneDirection, words } from "./format.js";
 import { interval, isShare, value as metricValue } from "./metric_value.js";
 
-const SHOWN_ABOVE = new Set(["id", "object", "status", "phase", "progress", "error", "created_at", "started_at", "finished_at",
+const SHOWN_ABOVE = new Set(["id", "name", "object", "status", "phase", "progress", "error", "created_at", "started_at", "finished_at",
   "queue_reason", "metadata", "attempt", "cancel_requested_at", "pause_requested_at", "deadline_at",
   "estimated_finish"]);
 const RESULTS = new Set(["metrics", "main_metric", "macro_average", "benchmarks", "statistics", "result", "report", "usage", "memory_estimate"]);
@@ -14,6 +14,7 @@ const MOST_ITEMS = 200;
 
 export class JobDetails {
   constructor() {
+    this.main = h("section", { "aria-label": "Main results", class: "tiles", hidden: true });
     this.element = h("div", { class: "results" });
     this.known = null;
     this.expanded = new Set();
@@ -26,11 +27,9 @@ export class JobDetails {
     if (known === this.known) return;
     this.known = known;
     const main = Object.entries(mainResults(job)).filter(([, result]) => result);
-    show(
-      this.element,
-      ...(main.length ? [keyed("main heading", h("h3", {}, "Main results")), keyed("main", facts(Object.fromEntries(main))), h("h3", {}, "All fields")] : []),
-      facts(Object.fromEntries(given.flatMap(([name, value]) => this.flat(name, value)))),
-    );
+    this.main.hidden = !main.length;
+    show(this.main, facts(Object.fromEntries(main)));
+    show(this.element, facts(Object.fromEntries(given.flatMap(([name, value]) => this.flat(name, value)))));
   }
 
   /** Names and values; fields of objects that are not collapsible get dotted names. */

@@ -15,6 +15,7 @@ import { fileView } from "./views/file.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
 import { lineageView } from "./views/lineage.js";
+import { modelView } from "./views/model.js";
 import { modelsView } from "./views/models.js";
 import { passageView } from "./views/passage.js";
 import { resultsView } from "./views/results.js";
@@ -39,6 +40,7 @@ const VIEWS = [
   [/^\/ui\/data$/, dataView],
   [/^\/ui\/data\/([\w-]+)$/, fileView],
   [/^\/ui\/models$/, modelsView],
+  [/^\/ui\/model$/, modelView],
   [/^\/ui\/lineage$/, lineageView],
   [/^\/ui\/passage$/, passageView],
   [/^\/ui\/chat$/, chatView],

@@ -3,7 +3,7 @@
 import { poll, request, withQuery } from "./api.js";
 import { h, show } from "./dom.js";
 import { isFinal, words } from "./format.js";
-import { ahead } from "./views/jobs.js";
+import { waitsFor } from "./job_name.js";
 
 const REFRESH_SECONDS = 2;
 const NEWEST = 20;
@@ -23,7 +23,7 @@ export function tellWait(place, model, signal) {
     const why = job.queue_reason ?? (job.status === "running" ? `its engine is at: ${words(job.phase ?? "starting")}` : words(job.status));
     const whole = job.queue_reason ? await request(`/v1/jobs/${job.id}`, { signal }) : job;
     if (signal.aborted) return;
-    show(place, "waiting for the model: ", h("bdi", {}, why), ahead(whole), " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), ", ",
+    show(place, "waiting for the model: ", h("bdi", {}, why), whole.waits_for?.length ? [", ", waitsFor(whole)] : null, " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), ", ",
       h("a", { href: "/ui/workers" }, "workers"), ")");
   };
   poll(REFRESH_SECONDS, load, () => {}, signal);

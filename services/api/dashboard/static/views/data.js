@@ -1,6 +1,7 @@
 // Uploaded files and the upload form.
 
 import { latestOf, request, withQuery } from "../api.js";
+import { kindOfUpload } from "../data_kind.js";
 import { field, h, sameBy, select, table } from "../dom.js";
 import { bytes, time } from "../format.js";
 import { upload } from "../upload.js";
@@ -62,9 +63,9 @@ const COLUMNS = {
   Use: (file) => useLinks(file),
 };
 
-/** Links to the start forms for a file's purpose. */
+/** Links to the start forms for a file: those of its `uses`, or else of its purpose. */
 export function useLinks(file) {
-  const links = (USES[file.purpose] ?? []).map((name) =>
+  const links = (file.uses ?? USES[file.purpose] ?? []).map((name) =>
     h("a", { href: withQuery(`/ui/start/${name}`, { file: file.id }), "aria-label": `start ${name} with ${file.id}` }, name));
   return links.length ? h("span", { class: "row" }, links) : null;
 }
@@ -72,8 +73,9 @@ export function useLinks(file) {
 /** The upload form; goes to the file's view, which checks training data. */
 function uploadForm(signal, go) {
   const problem = h("p", { class: "error", role: "alert" });
-  const chosen = h("input", { type: "file", required: true });
+  const chosen = h("input", { type: "file", required: true, onchange: () => detect() });
   const purpose = select(PURPOSES, "fine-tune", () => {});
+  const detected = h("p", { class: "quiet", role: "status" });
   const bar = h("progress", { max: 1, value: 0, "aria-label": "Upload" });
   const sent = h("span", { class: "quiet", role: "status" });
   const submit = h("button", { type: "submit" }, "Upload");
@@ -84,6 +86,15 @@ function uploadForm(signal, go) {
   function busy(is) {
     submit.disabled = is;
     state.hidden = !is;
+  }
+
+  /** Say what the chosen file is for, and set the purpose accordingly. */
+  async function detect() {
+    const file = chosen.files[0];
+    const kind = file ? await kindOfUpload(file).catch(() => null) : null;
+    if (file !== chosen.files[0]) return;
+    detected.textContent = kind ? `These rows look like ${kind.text}. The purpose was set accordingly; choose another if that is wrong.` : "";
+    if (kind) purpose.value = kind.purpose;
   }
 
   async function send(event) {
@@ -108,5 +119,5 @@ function uploadForm(signal, go) {
   }
 
   return h("form", { onsubmit: send },
-    h("div", { class: "row" }, field("File to upload", chosen), field("Purpose of the upload", purpose), submit), state, problem);
+    h("div", { class: "row" }, field("File to upload", chosen), field("Purpose of the upload", purpose), submit), detected, state, problem);
 }

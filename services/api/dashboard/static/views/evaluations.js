@@ -1,11 +1,12 @@
 // Evaluations with confidence intervals, and the comparison of several with a baseline.
 
 import { latestOf, poll, request, withQuery } from "../api.js";
-import { h, inline, sameBy, show, table } from "../dom.js";
-import { number, time } from "../format.js";
+import { h, inline, keyed, sameBy, show, table } from "../dom.js";
+import { isFinal, number, time } from "../format.js";
+import { jobName } from "../job_name.js";
 import { better, interval, isShare, signedValue, value } from "../metric_value.js";
 import { comparedToolCalls } from "../tool_call_scores.js";
-import { status } from "./jobs.js";
+import { progress, status } from "./jobs.js";
 
 const REFRESH_SECONDS = 5;
 const PAGE = 100;
@@ -43,6 +44,7 @@ export function evaluationsView({ place, signal, query, setQuery }) {
   const showComparison = latestOf(async (latest) => {
     const [baseline, ...candidates] = chosen;
     problem.textContent = "";
+    if (!(await haveEnded([...chosen], comparison, latest))) return;
     const found = await request(`/v1/evaluations/${baseline}/compare`, { method: "POST", body: { candidates }, signal: latest });
     comparison.replaceChildren(...comparisonOf(found));
   }, failed, signal);
@@ -52,6 +54,22 @@ export function evaluationsView({ place, signal, query, setQuery }) {
   updateButton();
   if (chosen.size > 1) showComparison();
   poll(REFRESH_SECONDS, load, failed, signal);
+}
+
+/** Wait for evaluations to end, and say so in `place`; false if one did not succeed. */
+async function haveEnded(ids, place, signal) {
+  for (;;) {
+    const jobs = await Promise.all(ids.map((id) => request(`/v1/jobs/${id}`, { signal })));
+    const failed = jobs.filter((job) => isFinal(job) && job.status !== "succeeded");
+    const open = jobs.filter((job) => !isFinal(job));
+    if (!failed.length && !open.length) return true;
+    const line = (job) => h("li", {}, jobName(job), status(job), " ", progress(job), " ", job.error?.message ?? job.queue_reason);
+    show(place, h("p", {}, failed.length ? "There is no comparison, as not all of these have succeeded:" : "The comparison appears here once these have ended:"),
+      h("ul", {}, (failed.length ? failed : open).map((job) => keyed(job.id, line(job)))));
+    if (failed.length) return false;
+    await new Promise((resolve) => { setTimeout(resolve, 1000 * REFRESH_SECONDS); });
+    signal.throwIfAborted();
+  }
 }
 
 /**
@@ -107,7 +125,7 @@ const columns = (chosen, choose) => ({
     "aria-label": `Compare ${one.id}`,
     onchange: (event) => choose(one.id, event.target.checked),
   }) : ""),
-  Evaluation: (one) => h("a", { href: `/ui/jobs/${one.id}` }, one.id),
+  Evaluation: jobName,
   Model: (one) => (typeof one.model === "string" ? one.model : `${one.model.model} at ${one.model.base_url}`),
   Status: (one) => status({ ...one, kind: "evaluation" }),
   Benchmark: benchmarkOf,

@@ -2,6 +2,7 @@
 
 import { request, withQuery } from "../api.js";
 import { facts, h, sameBy, table } from "../dom.js";
+import { kindOf } from "../data_kind.js";
 import { bytes, time } from "../format.js";
 import { checkSection } from "./file_check.js";
 import { rowsSection } from "./file_rows.js";
@@ -9,6 +10,7 @@ import { useLinks } from "./data.js";
 import { status } from "./jobs.js";
 
 const JOBS = 50;
+const FIRST_ROWS = 20;
 
 export async function fileView({ place, signal, query, setQuery }, id) {
   const file = await request(`/v1/files/${id}`, { signal });
@@ -22,6 +24,7 @@ export async function fileView({ place, signal, query, setQuery }, id) {
     setQuery(state);
   }
 
+  const kind = await kindOfFile(id, signal);
   const rows = rowsSection(file, state, keep, signal);
   place.append(
     h("h1", {}, id),
@@ -32,11 +35,12 @@ export async function fileView({ place, signal, query, setQuery }, id) {
       Uploaded: time(file.created_at),
       Expires: time(file.expires_at),
       SHA256: file.sha256,
-      Use: useLinks(file),
-      Content: h("a", { href: `/v1/files/${id}/content`, download: true }, "download"),
+      Content: kind && h("span", {}, kind.text),
+      Use: kind ? useLinks({ ...file, uses: kind.uses }) : useLinks(file),
+      File: h("a", { href: `/v1/files/${id}/content`, download: true }, "download"),
     }),
     problem,
-    ...(file.purpose === "fine-tune" ? [checkSection(file, state, keep, rows.jump, signal)] : []),
+    ...(file.purpose === "fine-tune" ? [checkSection(file, kind, state, keep, rows.jump, signal)] : []),
     rows.element,
     h("section", {}, h("h2", {}, "Jobs"), jobs),
     sameBy(`/v1/files/${id}`, `temper files show ${id}`),
@@ -45,6 +49,17 @@ export async function fileView({ place, signal, query, setQuery }, id) {
   const caption = found.has_more ? `Latest ${JOBS} jobs that use this file` : "Jobs that use this file";
   jobs.append(table(caption, COLUMNS, found.data, "No jobs use this file."));
   await rows.load();
+}
+
+/** What the first rows of a file are; null if that is unknown. */
+async function kindOfFile(id, signal) {
+  try {
+    const { data } = await request(withQuery(`/v1/files/${id}/rows`, { limit: FIRST_ROWS }), { signal });
+    return kindOf(data.map((row) => row.value));
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return null; // the rows below tell why they cannot be read
+  }
 }
 
 const COLUMNS = {

@@ -17,15 +17,20 @@ export const METHODS = {
 };
 
 /**
- * The section. `state.check` is the job to show, or "new" to start one; without it the file's latest is
+ * The section. `kind` is what the rows look like, or null; rows that no training method of this check
+ * reads are not checked unless asked for. `state.check` is the job to show, or "new" to start one; without it the file's latest is
  * shown. `jump` is called with the number of a row to show.
  */
-export function checkSection(file, state, keep, jump, signal) {
+export function checkSection(file, kind, state, keep, jump, signal) {
   const problem = h("p", { class: "error", role: "alert" });
   const found = h("div");
   const reported = h("div", { "aria-live": "polite" });
   const same = h("div");
-  const method = select(METHODS, "supervised", showCommands);
+  const isOther = kind !== null && kind.method === null;
+  const method = select(METHODS, kind?.method ?? "supervised", showCommands);
+  const detected = h("p", { role: "status" }, !kind ? "" : isOther
+    ? `These rows look like ${kind.text}. They are not rows of a supervised fine-tune, so they are not checked as such: the job that reads them checks them before it queues.`
+    : `These rows look like ${kind.text}.`);
   const model = h("input", { type: "text", list: "known-models", autocomplete: "off" });
   model.addEventListener("input", showCommands);
   const begin = h("button", { type: "submit" }, "Check all rows");
@@ -69,7 +74,9 @@ export function checkSection(file, state, keep, jump, signal) {
 
   async function open() {
     try {
-      if (state.check === "new") await start();
+      if (state.check === "new") {
+        if (!isOther) await start();
+      }
       else if (state.check) watch(state.check);
       else {
         const latest = await request(withQuery("/v1/jobs", { kind: "check", file: file.id, limit: 1 }), { signal });
@@ -84,7 +91,7 @@ export function checkSection(file, state, keep, jump, signal) {
   open();
   return h("section", {}, h("h2", {}, "Check"),
     h("form", { class: "row", onsubmit: start }, field("Check for method", method), field("Count tokens with model", model), begin),
-    problem, found, reported, same);
+    detected, problem, found, reported, same);
 }
 
 function summary(check) {

@@ -3,7 +3,7 @@
 import { firstEvents, latestEvents, poll, request, withQuery } from "../api.js";
 import { configurationSection } from "../configuration.js";
 import { Charts } from "../curves.js";
-import { excerpt, facts, followEnd, h, sameBy, show, table } from "../dom.js";
+import { excerpt, facts, followEnd, h, inline, sameBy, show, table } from "../dom.js";
 import { duration, isFinal, json, number, time, took } from "../format.js";
 import { Health } from "../health.js";
 import { Infrastructure } from "../infrastructure.js";
@@ -12,22 +12,27 @@ import { jobAlerts } from "../job_alerts.js";
 import { JobDetails } from "../job_details.js";
 import { jobLineage } from "../job_lineage.js";
 import { KINDS } from "../kinds.js";
+import { copyable, waitsFor } from "../job_name.js";
+import { NextSteps } from "../job_next.js";
 import { followEvents } from "../live.js";
 import { LOG, LogTail } from "../log_tail.js";
+import { mainNumber } from "../main_number.js";
 import { Metrics, metricsPath } from "../metrics.js";
 import { notesSection } from "../notes.js";
 import { eventNumber, Phases } from "../phases.js";
 import { RewardAudit } from "../reward_audit.js";
 import { StepTimes } from "../step_times.js";
-import { ahead, liveStatus, progress } from "./jobs.js";
+import { liveStatus, progress } from "./jobs.js";
 
 const REFRESH_SECONDS = 1;
 const MOST_EVENTS = 500;
 const LATEST = 100;
 const FILES_SHOWN = 100;
-export async function jobView({ place, signal, query, setQuery }, id) {
+export async function jobView({ place, signal, query, setQuery, go }, id) {
   const job = await request(`/v1/jobs/${id}`, { signal });
-  const state = h("div");
+  const state = h("div", { class: "state" });
+  const about = h("div", { class: "about" });
+  const next = new NextSteps(signal, go);
   const failed = h("div", { "aria-live": "polite" });
   const actions = new JobActions(id, () => watch());
   const details = new JobDetails();
@@ -48,13 +53,18 @@ export async function jobView({ place, signal, query, setQuery }, id) {
   charts.runs.set(id, metrics);
 
   place.append(
-    h("h1", {}, id),
-    actions.element, // above the state: nothing that grows may move a button under the pointer
-    state,
+    h("section", { class: "summary", "aria-label": "Summary" },
+      h("h1", {}, h("bdi", {}, job.name || id), " ", job.name ? copyable(id) : null),
+      actions.element, // above the state: nothing that grows may move a button under the pointer
+      state),
     failed,
+    next.element,
+    details.main,
+    links,
     health.element,
     jobAlerts(id, signal),
     infrastructure.element,
+    about,
     h("section", {}, h("h2", {}, "Curves"), charts.element, sameBy(metricsPath(id), `temper logs ${id}`)),
     times.element,
     audit.element,
@@ -64,7 +74,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
     h("section", {}, h("h2", {}, "Attempts"), attempts, sameBy(`/v1/jobs/${id}/attempts`, `temper attempts ${id}`)),
     log.element,
     lineage,
-    h("section", {}, h("h2", {}, "Configuration and results"), details.element, links,
+    h("section", {}, h("h2", {}, "Configuration and results"), details.element,
       configurationSection(id, query.get("against"), (against) => setQuery({ against }), signal)),
     h("section", {}, h("h2", {}, "Files"), files),
     sameBy(`/v1/jobs/${id}`, `temper show ${id}\ntemper logs --follow ${id}`),
@@ -87,7 +97,7 @@ export async function jobView({ place, signal, query, setQuery }, id) {
       take(event, metrics, draw, lines);
     };
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, failed, actions, health, audit, attempts, details, links, lineage, files, log, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, about, failed, next, actions, health, audit, attempts, details, links, lineage, files, log, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // Events before curves, so that no metric falls between them; the curves of a long job also take
     // longest to load.
     const latest = await latestEvents(id, LATEST, ends);
@@ -128,6 +138,7 @@ async function refresh(id, parts, kind, signal) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   parts.metrics.startedAt = job.started_at;
   show(parts.state, summary(job));
+  show(parts.about, properties(job));
   show(parts.failed, failure(job));
   parts.actions.update(job);
   parts.health.update(job, parts.metrics);
@@ -140,6 +151,7 @@ async function refresh(id, parts, kind, signal) {
   show(parts.lineage, ...(origins ? [h("h2", {}, "Lineage"), origins] : []));
   parts.audit.update(whole);
   parts.details.update(whole);
+  parts.next.update(job, whole);
   show(parts.links, linksOf(job, whole));
   const path = `/v1/jobs/${id}/artifacts`;
   const artifacts = await request(withQuery(path, { limit: FILES_SHOWN }), { signal });
@@ -166,17 +178,28 @@ async function showAttempts(parts, job, signal) {
   parts.attempts.dataset.known = known;
 }
 
+/** What stays in view: status, progress, main number and why it waits. */
 function summary(job) {
+  const why = job.queue_reason && [h("bdi", {}, job.queue_reason), job.queue_reason.startsWith("no ") ? [" (", h("a", { href: "/ui/workers" }, "workers"), ")"] : null];
   return facts({
     Status: liveStatus(job),
+    Result: mainNumber(job),
     Progress: progress(job),
     Requested: requested(job),
-    "Waiting for": job.queue_reason && [h("bdi", {}, job.queue_reason), ahead(job), job.queue_reason.startsWith("no ") ? [" (", h("a", { href: "/ui/workers" }, "workers"), ")"] : null],
+    "Waiting for": why && [why, job.waits_for.length ? [", ", waitsFor(job)] : null],
+    Duration: duration(took(job)),
+  });
+}
+
+function properties(job) {
+  return facts({
     Kind: job.kind.replaceAll("_", " "),
+    Model: job.model && h("bdi", {}, job.model),
+    Method: job.method && h("bdi", {}, job.method.replaceAll("_", " ")),
+    Data: inline(job.data, ", ", (name) => h("bdi", {}, name)),
     Priority: job.priority || null,
     Attempt: job.attempt || null,
     Created: time(job.created_at),
-    Duration: duration(took(job)),
     Deadline: time(job.deadline_at),
     Metadata: job.metadata ? json(job.metadata) : null,
   });
@@ -199,12 +222,12 @@ function failure(job) {
 /** Links to the other views of a job of this kind. */
 function linksOf(job, whole) {
   if (job.kind === "evaluation") {
-    return h("p", {}, h("a", { href: `/ui/jobs/${job.id}/results` }, "Answers"),
-      whole.tools?.length ? [" ", h("a", { href: `/ui/jobs/${job.id}/trajectories` }, "Conversations")] : null);
+    return h("p", { class: "row" }, h("a", { class: "button", href: `/ui/jobs/${job.id}/results` }, "Answers"),
+      whole.tools?.length ? h("a", { class: "button", href: `/ui/jobs/${job.id}/trajectories` }, "Conversations") : null);
   }
-  if (job.kind === "campaign") return h("p", {}, h("a", { href: `/ui/campaigns/${job.id}` }, "Attempts"));
+  if (job.kind === "campaign") return h("p", {}, h("a", { class: "button", href: `/ui/campaigns/${job.id}` }, "Attempts"));
   const has = job.kind === "rollout" || ["reinforcement", "ppo", "distillation"].includes(whole.method?.type);
-  return has ? h("p", {}, h("a", { href: `/ui/jobs/${job.id}/trajectories` }, "Trajectories")) : null;
+  return has ? h("p", {}, h("a", { class: "button", href: `/ui/jobs/${job.id}/trajectories` }, "Trajectories")) : null;
 }
 
 const ATTEMPTS = {

@@ -1,9 +1,12 @@
 // The live list of jobs of every kind.
 
 import { latestOf, poll, request, withQuery } from "../api.js";
-import { excerpt, field, h, sameBy, select, setInvalid, show, table } from "../dom.js";
+import { excerpt, field, h, inline, sameBy, select, setInvalid, show, table } from "../dom.js";
 import { duration, shellQuoted, time, took, words } from "../format.js";
 import { KINDS } from "../kinds.js";
+import { firstSteps } from "../first_steps.js";
+import { jobName, waitsFor } from "../job_name.js";
+import { mainNumber } from "../main_number.js";
 import { startLinks } from "./start.js";
 
 const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
@@ -31,7 +34,8 @@ export function jobsView({ place, signal, query, setQuery }) {
     }
     const { jobs, hasMore } = await newest(filter, limit, latest);
     problem.textContent = "";
-    show(list, table(`${jobs.length} jobs, newest first`, COLUMNS, jobs, "No matching jobs."));
+    const isFiltered = Object.values(filter).some(Boolean);
+    show(list, table(`${jobs.length} jobs, newest first`, COLUMNS, jobs, isFiltered ? "No matching jobs." : "No jobs yet."));
     more.hidden = !hasMore;
     show(same, sameBy(withQuery("/v1/jobs", filter), command(filter)));
   }, failed, signal);
@@ -60,6 +64,7 @@ export function jobsView({ place, signal, query, setQuery }) {
   });
   place.append(
     h("h1", {}, "Jobs"),
+    firstSteps(signal),
     startLinks(),
     h("div", { class: "row", role: "search" },
       field("Kind", select(options(["", ...Object.keys(KINDS)]), filter.kind, change("kind"))),
@@ -72,14 +77,18 @@ export function jobsView({ place, signal, query, setQuery }) {
 }
 
 const COLUMNS = {
-  Job: (job) => h("a", { href: `/ui/jobs/${job.id}` }, job.id),
-  Kind: (job) => words(job.kind),
+  Job: jobName,
   Status: (job) => status(job),
+  Result: mainNumber,
   Progress: (job) => progress(job),
+  Reason: (job) => [excerpt(job.error?.message ?? job.queue_reason), waitsFor(job)],
+  Kind: (job) => words(job.kind),
+  Method: (job) => job.method && h("bdi", {}, words(job.method)),
+  Model: (job) => job.model && h("bdi", { class: "long" }, job.model),
+  Data: (job) => h("span", { class: "long" }, inline(job.data, ", ", (name) => h("bdi", {}, name))),
   Duration: (job) => duration(took(job)),
   Notes: (job) => job.notes || null,
   Created: (job) => time(job.created_at),
-  Reason: (job) => (job.error ? excerpt(job.error.message) : [excerpt(job.queue_reason), ahead(job)]),
 };
 
 /** The status of a job as an element. */
@@ -90,13 +99,6 @@ export function status(job) {
 /** The status of a job, announced when it changes: without clocks, a change is worth saying. */
 export function liveStatus(job) {
   return h("span", { "aria-live": "polite" }, status(job));
-}
-
-/** The job that should be the first to return what a job waits for, and when; null without any. */
-export function ahead(job) {
-  if (!job.ahead) return null;
-  const { id, eta_seconds: eta } = job.ahead;
-  return h("span", {}, " ", h("a", { href: `/ui/jobs/${id}` }, id), eta === null ? " holds one" : ` should return one in ${duration(eta)}`);
 }
 
 /** The progress of a job as an element; null without any. */

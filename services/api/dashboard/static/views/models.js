@@ -1,12 +1,13 @@
-// The model registry.
+// The model registry, and a form that adds to it.
 
 import { latestOf, request, withQuery } from "../api.js";
 import { h, sameBy, table } from "../dom.js";
 import { time } from "../format.js";
+import { modelForm } from "../model_form.js";
 
 const PAGE = 100;
 
-export async function modelsView({ place, signal }) {
+export async function modelsView({ place, signal, go }) {
   const list = h("div");
   const models = [];
   const problem = h("p", { class: "error", role: "alert" });
@@ -17,15 +18,17 @@ export async function modelsView({ place, signal }) {
     const page = await request(withQuery("/v1/models", { after: models.at(-1)?.id, limit: PAGE }), { signal: latest });
     models.push(...page.data);
     more.hidden = !page.has_more;
-    list.replaceChildren(table(`${models.length} models`, COLUMNS, models, "No models registered."));
+    list.replaceChildren(table(`${models.length} models`, COLUMNS, models, "No models yet: add one below."));
   }, (error) => { problem.textContent = error.message; }, signal);
 
-  place.append(h("h1", {}, "Models"), problem, list, more, sameBy("/v1/models", "temper models list"));
+  place.append(h("h1", {}, "Models"), problem, list, more,
+    modelForm(signal, (model) => go(withQuery("/ui/model", { id: model.id }))),
+    sameBy("/v1/models", "temper models list\ntemper models register NAME --folder FOLDER"));
   await load();
 }
 
 const COLUMNS = {
-  Model: (model) => model.id,
+  Model: (model) => h("a", { href: withQuery("/ui/model", { id: model.id }) }, h("bdi", {}, model.id)),
   Kind: (model) => model.kind,
   Parent: (model) => model.lineage?.parent ?? model.base,
   "Created by": (model) => (model.lineage ? h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id) : "registered"),

@@ -7,9 +7,11 @@ import { bytes, json, oneDirection, time } from "../format.js";
 import { KINDS } from "../kinds.js";
 import { bodyOf } from "../schema.js";
 import { objectForm } from "../schema_form.js";
+import { simpleStart } from "../simple_start.js";
 import { USES } from "./data.js";
 
 const SUGGESTED = 100;
+const FORECAST = "/v1/fine_tuning/forecast";
 const FINE_TUNE = { kind: "fine_tuning", file: "training_file", begin: {} };
 
 /** The forms; `file` is the name of the data field, and `begin` the initial request. */
@@ -35,20 +37,22 @@ export async function startView({ place, signal, query, go }, name) {
   const area = h("div");
   const curl = h("pre", { tabindex: "0", role: "region", "aria-label": "Request as curl" });
   const command = h("pre", { tabindex: "0", role: "region", "aria-label": "Request as CLI commands" });
-  const submit = h("button", { type: "submit" }, "Start");
+  const submit = h("button", { type: "submit", class: "primary" }, "Start");
   const context = { description, changed, lists: {} };
+  const simple = name === "fine-tune" ? simpleStart(FORECAST, given(query, start), (chosen) => fill({ ...form.read([]), ...chosen }, true), signal) : null;
   let form = null;
   let begun = start.begin;
   let retractMessages = () => {}; // removes the field messages
 
   /** The current request; null while a field is invalid. */
-  function changed() {
+  function changed(_, isChosen = false) {
     retractMessages();
     retractMessages = () => {};
     const problems = [];
     const body = form.read(problems);
     problem.textContent = problems.join("\n");
     submit.disabled = problems.length > 0;
+    simple?.update(problems.length ? null : body, isChosen);
     if (problems.length) return null;
     // JSON escapes line breaks, so no text in the body can end the here-document.
     curl.textContent = `curl ${location.origin}${KINDS[start.kind].path} --json @- <<'END'\n${json(body, 2)}\nEND`;
@@ -56,10 +60,10 @@ export async function startView({ place, signal, query, go }, name) {
     return body;
   }
 
-  function fill(value) {
+  function fill(value, isChosen) {
     form = objectForm(context, schema, value);
     area.replaceChildren(form.element);
-    changed();
+    changed(null, isChosen);
   }
 
   /** Load an example, keeping the model and file that the user set. */
@@ -95,11 +99,13 @@ export async function startView({ place, signal, query, go }, name) {
     h("h1", {}, start.title),
     suggestions("/v1/models", {}, ["model", "tokenizer"], () => "", context, signal),
     suggestions("/v1/files", { purpose: purposeOf(name) }, ["file", "training_file", "validation_file", "validation_files", "files", "input_file_id"], aboutFile, context, signal),
-    field("Start from", select(beginnings, "", beginWith)),
-    h("form", { class: "ask", novalidate: true, oninput: changed, onchange: changed, onsubmit: post }, area, problem, h("div", { class: "row" }, submit)),
+    ...(simple ? [simple.element] : [field("Start from", select(beginnings, "", beginWith))]),
+    h("form", { class: "ask", novalidate: true, oninput: changed, onchange: changed, onsubmit: post },
+      ...(simple ? [simple.forecast, h("details", { class: "settings" }, h("summary", {}, "All settings"), field("Start from", select(beginnings, "", beginWith)), area)] : [area]),
+      problem, h("div", { class: "row" }, submit)),
     h("h2", {}, "Equivalent commands"), curl, command,
   );
-  fill({ ...start.begin, ...given(query, start) });
+  fill({ ...start.begin, ...given(query, start) }, true);
 }
 
 /** The model and file from the URL. */

@@ -2,7 +2,7 @@
 
 import { latestOf, request, withQuery } from "../api.js";
 import { field, h, sameBy, select, table } from "../dom.js";
-import { duration, number, shellQuoted } from "../format.js";
+import { duration, number, shellQuoted, signed } from "../format.js";
 import { KINDS } from "../kinds.js";
 import { rewardHistogram } from "../reward_histogram.js";
 
@@ -33,7 +33,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
     last = page.last_id;
     more.hidden = !page.has_more;
     const none = more.hidden ? "No matching trajectories." : "No matches so far.";
-    list.replaceChildren(table(`${found.length} trajectories`, columns(id), found, none));
+    list.replaceChildren(table(`${found.length} trajectories`, columns(id, found.some((one) => one.step !== null)), found, none));
     same.replaceChildren(
       sameBy(withQuery(route, filter), command(id, filter)),
       sameBy(withQuery(`${route}/rewards`, rewardFilter())),
@@ -94,9 +94,10 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   await load();
 }
 
-const columns = (id) => ({
+const columns = (id, isLearned) => ({
   Trajectory: (one) => h("a", { href: `/ui/jobs/${id}/trajectories/${one.id}` }, one.id),
   Reward: (one) => number(one.reward),
+  ...(isLearned ? { Advantage: (one) => (one.advantage === null ? null : signed(one.advantage)), Step: (one) => one.step } : {}),
   "Finish reason": (one) => one.finish_reason.replaceAll("_", " "),
   Tokens: (one) => `${one.has_estimates ? "about " : ""}${number(one.response_tokens)}`,
   Calls: (one) => (one.failed_calls ? `${one.tool_calls} (${one.failed_calls} failed)` : String(one.tool_calls)),

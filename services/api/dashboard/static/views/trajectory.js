@@ -1,7 +1,7 @@
 // One trajectory: its conversation with tool calls and results, and its tokens.
 
 import { request } from "../api.js";
-import { facts, h, inline, sameBy, whole } from "../dom.js";
+import { facts, h, inline, sameBy, table, whole } from "../dom.js";
 import { duration, json, number, signed, words } from "../format.js";
 import { KINDS } from "../kinds.js";
 import { notesSection } from "../notes.js";
@@ -79,14 +79,31 @@ function conversation(one, learned) {
 function samples(group, jobId, shown, other) {
   const address = (one) => `/ui/jobs/${jobId}/trajectories/${one.id}`;
   const means = new Map([...Map.groupBy(group, (one) => one.step)].map(([step, ones]) => [step, meanReward(ones)]));
-  return h("ul", { class: "row" }, group.map((one) => h("li", {},
-    one.id === shown.id ? h("strong", {}, "this one") : h("a", { href: address(one) }, `sample ${one.sample_index}`),
-    ` ${number(one.reward) || "no reward"}`,
-    one.reward === null ? null : h("span", { class: "quiet" }, ` (${signed(one.reward - means.get(one.step))} vs. the mean)`),
-    updateOf(one),
-    one.id === shown.id ? null : [" ", one.id === other?.id
-      ? h("a", { href: address(shown) }, "close")
-      : h("a", { href: `${address(shown)}?beside=${one.id}`, "aria-label": `sample ${one.sample_index} side by side` }, "side by side")])));
+  const largest = Math.max(...group.map((one) => Math.abs(one.reward ?? 0)), Number.MIN_VALUE);
+  const isLearned = group.some((one) => one.step !== null);
+  const columns = {
+    Sample: (one) => (one.id === shown.id ? h("strong", {}, "this one") : h("a", { href: address(one) }, `sample ${one.sample_index}`)),
+    Reward: (one) => [bar(one.reward, largest), ` ${number(one.reward) || "no reward"}`],
+    "vs. the mean": (one) => (one.reward === null ? null : signed(one.reward - means.get(one.step))),
+    ...(isLearned ? { Advantage: (one) => (one.advantage === null ? null : signed(one.advantage)), Step: (one) => one.step } : {}),
+    "Finish reason": (one) => words(one.finish_reason),
+    Tokens: (one) => number(one.response_tokens),
+    Compare: (one) => sideBySide(one, shown, other, address),
+  };
+  return table("The group: the samples of this prompt", columns, group, "");
+}
+
+/** A bar from 0 to a reward, to the right if it is positive. */
+function bar(reward, largest) {
+  const filled = h("span", { class: reward < 0 ? "negative" : null });
+  filled.style.width = `${(50 * Math.abs(reward ?? 0)) / largest}%`;
+  return h("span", { class: "bar-of-0", "aria-hidden": "true" }, filled);
+}
+
+function sideBySide(one, shown, other, address) {
+  if (one.id === shown.id) return null;
+  if (one.id === other?.id) return h("a", { href: address(shown) }, "close");
+  return h("a", { href: `${address(shown)}?beside=${one.id}`, "aria-label": `sample ${one.sample_index} side by side` }, "side by side");
 }
 
 function meanReward(ones) {

@@ -1,0 +1,89 @@
+// One model: where it comes from, its checkpoints and evaluations, and what one can do with it.
+
+import { request, withQuery } from "../api.js";
+import { facts, h, sameBy, show, table } from "../dom.js";
+import { json, number, time } from "../format.js";
+import { copyable, jobName } from "../job_name.js";
+import { evaluateForm } from "../job_next.js";
+import { mainNumber } from "../main_number.js";
+import { status } from "./jobs.js";
+
+const JOBS = 50;
+const CHECKPOINTS = 100;
+
+export async function modelView({ place, signal, query, go }) {
+  const id = query.get("id") ?? "";
+  const path = `/v1/models/${encodeURIComponent(id)}`;
+  const model = await request(path, { signal });
+  const parent = model.lineage?.parent ?? model.base;
+  const jobs = h("div");
+  const checkpoints = h("div");
+  place.append(
+    h("h1", {}, h("bdi", {}, id)),
+    copyable(id),
+    facts({
+      Kind: model.kind,
+      Source: model.hub_id ? `hub: ${model.hub_id}` : model.folder && h("bdi", {}, `folder ${model.folder}`),
+      "Made by": model.lineage && h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id),
+      Parent: parent && h("a", { href: withQuery("/ui/model", { id: parent }) }, h("bdi", {}, parent)),
+      Added: time(model.created),
+    }),
+    h("p", { class: "row" },
+      h("a", { class: "button primary", href: withQuery("/ui/chat", { model: id, other: parent }) }, parent ? "Chat with it beside its parent" : "Chat"),
+      h("a", { class: "button", href: withQuery("/ui/start/fine-tune", { model: id }) }, "Train it"),
+      h("a", { class: "button", href: withQuery("/ui/start/evaluation", { model: id }) }, "Evaluate"),
+      h("a", { class: "button", href: withQuery("/ui/lineage", { model: id }) }, "Lineage")),
+    ...(parent ? [evaluateForm(id, parent, signal, go)] : []),
+    actions(path, id, signal, go),
+    h("section", {}, h("h2", {}, "Evaluations and other jobs with this model"), jobs),
+    ...(model.lineage && !model.lineage.merged ? [h("section", {}, h("h2", {}, "Checkpoints of its training"), checkpoints)] : []),
+    sameBy(path, `temper models show ${json(id)}`),
+  );
+  const found = await request(withQuery("/v1/jobs", { text: id, limit: JOBS }), { signal });
+  const own = found.data.filter((job) => job.model === id || job.output_model === id);
+  show(jobs, table(`${own.length} of the latest jobs`, JOB_COLUMNS, own, "No jobs yet."));
+  if (!model.lineage || model.lineage.merged) return;
+  const saved = await request(`/v1/fine_tuning/jobs/${model.lineage.job_id}/checkpoints?limit=${CHECKPOINTS}`, { signal }).catch(() => ({ data: [] }));
+  show(checkpoints, table(`${saved.data.length} checkpoints, newest first`, CHECKPOINT_COLUMNS, saved.data, "None is kept."));
+}
+
+const JOB_COLUMNS = { Job: jobName, Kind: (job) => job.kind.replaceAll("_", " "), Status: (job) => status(job), Result: mainNumber, Created: (job) => time(job.created_at) };
+
+const CHECKPOINT_COLUMNS = {
+  Step: (one) => number(one.step_number),
+  Metrics: (one) => h("span", { class: "long" }, Object.entries(one.metrics).map(([name, value]) => `${name} ${number(value)}`).join(", ")),
+  Saved: (one) => time(one.created_at),
+  Chat: (one) => h("a", { href: withQuery("/ui/chat", { model: one.fine_tuned_model_checkpoint }), "aria-label": `chat with step ${one.step_number}` }, "chat"),
+};
+
+/** Serving, exporting and deleting a model; each says what came of it. */
+function actions(path, id, signal, go) {
+  const problem = h("p", { class: "error", role: "alert" });
+  const sure = h("button", { type: "button", hidden: true, onclick: () => attempt(remove) }, "Delete for good");
+  async function attempt(work) {
+    problem.textContent = "";
+    try {
+      await work();
+    } catch (error) {
+      if (!signal.aborted) problem.textContent = error.message;
+    }
+  }
+  async function remove() {
+    await request(path, { method: "DELETE", signal });
+    go("/ui/models");
+  }
+  const serve = async () => {
+    const job = await request(`${path}/deploy`, { method: "POST", body: {}, signal });
+    go(`/ui/jobs/${job.id}`);
+  };
+  const destination = h("input", { type: "text", placeholder: "hf://owner/name or a folder's name", "aria-label": "Destination of the export", spellcheck: "false" });
+  const send = async () => {
+    const job = await request(`${path}/export`, { method: "POST", body: { destination: destination.value.trim() }, signal });
+    go(`/ui/jobs/${job.id}`);
+  };
+  return h("section", { "aria-label": "Actions" },
+    h("div", { class: "row" },
+      h("button", { type: "button", onclick: () => attempt(serve) }, "Serve"),
+      destination, h("button", { type: "button", onclick: () => attempt(send) }, "Export"),
+      h("button", { type: "button", onclick: () => { sure.hidden = !sure.hidden; } }, "Delete…"), sure), problem);
+}
