@@ -203,7 +203,7 @@ class TrajectorySummary(Resource):
     notes: int = 0
     step: int | None = Field(
         default=None,
-        description="The training step that learned from it, in a list of one prompt's samples.",
+        description="The training step that learned from it; null before one does.",
     )
     advantage: float | None = Field(
         default=None,

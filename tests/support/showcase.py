@@ -125,6 +125,7 @@ class Showcase:
             "/ui/start/training": "form details[open]",
             "/ui/start/batch": "form details",
             "/ui/alerts?resolved=true": "td",
+            "/ui/search?text=show": "td",
             "/ui/workers": "td",
             "/ui/nothing": "h1",
         }

@@ -1,4 +1,4 @@
-"""A newcomer's path in the browser: from an empty stack to a model that is compared with its base."""
+"""A newcomer's path in the browser: from an empty stack to a model compared with its base."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
@@ -18,6 +18,7 @@ from tests.support.gateway import GatewayClient
 from tests.support.processes import running_gateway
 
 TUNED = "ft:tiny:temper::0123abcd"
+NAME = "tiny supervised on sums.jsonl"
 CONVERSATION = {
     "messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]
 }
@@ -63,15 +64,39 @@ def choose(page: Page, name: str, row: object, count: int) -> None:
 
 def test_from_nothing_to_a_model_of_ones_own(page: Page, empty: GatewayClient) -> None:
     home = str(empty.http.base_url.join("/ui"))
-    database = Database(f"sqlite:///{empty.home / 'temper.db'}")
-    steps = page.get_by_role("region", name="First steps")
-
     page.goto(home)
     expect(page.get_by_text("No jobs yet.")).to_be_visible()
-    expect(steps.get_by_role("listitem")).to_have_count(5)
-    assert violations(page) == []
-    steps.get_by_role("link").click()  # one step at a time
+    add_model(page)
+    page.goto(home)
+    upload_data(page, empty)
+    page.goto(home)
+    job_id = start_training(page)
 
+    database = Database(f"sqlite:///{empty.home / 'temper.db'}")
+    end_training(database, job_id)
+    base, tuned = evaluate(page)
+    finished = SucceededEvaluations(empty.http, database, empty.home, "")
+    finished.finish(base, "0001" * 10)
+    finished.finish(tuned, "0111" * 10)
+    compared = page.get_by_role("region", name="Paired on the same items")
+    expect(compared).to_contain_text("+50.0%")
+    database.close()
+
+    page.goto(home)
+    listed = page.get_by_role("row").filter(has_text="tiny on questions.jsonl")
+    expect(listed).to_contain_text("accuracy 25.0%")
+    expect(page.get_by_role("row").filter(has_text=NAME)).to_contain_text("supervised")
+    delete_model(page, home)
+
+
+def first_steps(page: Page) -> Locator:
+    return page.get_by_role("region", name="First steps")
+
+
+def add_model(page: Page) -> None:
+    expect(first_steps(page).get_by_role("listitem")).to_have_count(5)
+    assert violations(page) == []
+    first_steps(page).get_by_role("link").click()  # one step at a time
     folders = page.get_by_role("region", name="Folders below the model root")
     expect(folders.get_by_role("row").filter(has_text="broken")).to_contain_text("no *.safetensors")
     expect(folders.get_by_role("row").filter(has_text="tiny")).to_contain_text("2.0 KiB")
@@ -79,11 +104,12 @@ def test_from_nothing_to_a_model_of_ones_own(page: Page, empty: GatewayClient) -
     page.get_by_role("button", name="Add tiny").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("tiny")
 
-    page.goto(home)
-    steps.get_by_role("link", name="Upload data").click()
+
+def upload_data(page: Page, empty: GatewayClient) -> None:
+    first_steps(page).get_by_role("link", name="Upload data").click()
     choose(page, "questions.jsonl", ITEM, 16)
     expect(page.get_by_text("look like prompts with gold answers")).to_be_visible()
-    page.get_by_role("button", name="Upload").click()
+    page.get_by_role("button", name="Upload", exact=True).click()
     # Prompts are no broken conversations.
     expect(page.get_by_text("They are not rows of a supervised fine-tune")).to_be_visible()
     expect(page.get_by_text("invalid rows")).to_have_count(0)
@@ -92,51 +118,47 @@ def test_from_nothing_to_a_model_of_ones_own(page: Page, empty: GatewayClient) -
     page.get_by_role("link", name="Data", exact=True).click()
     choose(page, "sums.jsonl", CONVERSATION, 20)
     expect(page.get_by_text("look like demonstrations")).to_be_visible()
-    page.get_by_role("button", name="Upload").click()
+    page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.get_by_text("1+1?").first).to_be_visible()
     assert empty.http.get("/v1/jobs?kind=check").json()["data"] != []
 
-    page.goto(home)
-    steps.get_by_role("link", name="Start a fine-tune").click()
-    page.get_by_label("Model to start from").select_option("tiny")
+
+def start_training(page: Page) -> str:
+    first_steps(page).get_by_role("link", name="Start a fine-tune").click()
+    page.get_by_label("Base model").select_option("tiny")
     page.get_by_label("Training data").select_option(label=first_with(page, "sums.jsonl"))
     expect(page.get_by_text("Forecast: method supervised")).to_be_visible()
     assert violations(page) == []
     page.get_by_role("button", name="Start", exact=True).click()
-
     expect(page).to_have_url(re.compile("/ui/jobs/ftjob-[0-9a-z]+$"))
-    job_id = page.url.rpartition("/")[2]
-    name = "tiny supervised on sums.jsonl"
-    expect(page.get_by_role("heading", level=1)).to_contain_text(name)
-    end_training(database, job_id)
+    expect(page.get_by_role("heading", level=1)).to_contain_text(NAME)
+    return page.url.rpartition("/")[2]
+
+
+def evaluate(page: Page) -> tuple[str, str]:
+    """Start the evaluations of base and result; returns their ids."""
     after = page.get_by_role("region", name="Next steps")
     expect(after).to_contain_text(TUNED)
     chat = after.get_by_role("link", name="Chat with it beside its base")
     assert (chat.get_attribute("href") or "").endswith("&other=tiny")
     assert violations(page) == []
-    evaluated = after.get_by_label("Rows with prompt and gold")
-    evaluated.select_option(label=first_with(page, "questions.jsonl"))
+    rows = after.get_by_label("Rows with prompt and gold")
+    rows.select_option(label=first_with(page, "questions.jsonl"))
     after.get_by_role("button", name="Evaluate and compare with its base").click()
-
     expect(page.get_by_text("The comparison appears here once these have ended")).to_be_visible()
     base, tuned = page.url.rpartition("compare=")[2].split("%2C")
-    finished = SucceededEvaluations(empty.http, database, empty.home, "")
-    finished.finish(base, "0001" * 10)
-    finished.finish(tuned, "0111" * 10)
-    compared = page.get_by_role("region", name="Paired on the same items")
-    expect(compared).to_contain_text("+50.0%")
-    page.goto(home)
-    listed = page.get_by_role("row").filter(has_text="tiny on questions.jsonl")
-    expect(listed).to_contain_text("accuracy 25.0%")
-    expect(page.get_by_role("row").filter(has_text=name)).to_contain_text("supervised")
+    return base, tuned
 
+
+def delete_model(page: Page, home: str) -> None:
     page.goto(f"{home}/model?id={TUNED}")
-    expect(page.get_by_role("row").filter(has_text=name)).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text=NAME)).to_be_visible()
+    assert violations(page) == []
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("button", name="Delete for good").click()
     expect(page).to_have_url(re.compile("/ui/models$"))
+    expect(page.get_by_role("button", name="Add tiny")).to_have_count(0)
     expect(page.get_by_role("link", name=TUNED)).to_have_count(0)
-    database.close()
 
 
 def first_with(page: Page, text: str) -> str:

@@ -169,7 +169,7 @@ def test_a_group_shows_the_advantages_of_a_training_step(
     expect(page.get_by_text(f"temper traj {job} --prompt 0 -n 100")).to_be_visible()
 
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
-    expect(group.filter(has_text="this one")).to_have_text(re.compile(r"^this one 1\+02"))
+    expect(group.filter(has_text="this one")).to_have_text(re.compile(r"^this one 0.25\+02"))
 
 
 def test_a_trajectory_is_downloaded_as_the_api_returns_it(

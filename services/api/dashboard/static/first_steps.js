@@ -8,7 +8,7 @@ const STEPS = [
   { path: "/v1/models?limit=1", text: "Add a model", href: "/ui/models", why: "a folder on this computer or a model of a hub, which training starts from" },
   { path: "/v1/files?limit=1", text: "Upload data", href: "/ui/data", why: "a file of conversations, preferences, texts or prompts; it is checked at once" },
   { path: "/v1/jobs?kind=fine_tuning&limit=1", text: "Start a fine-tune", href: "/ui/start/fine-tune", why: "with the defaults, or settings of your own" },
-  { path: "/v1/jobs?kind=fine_tuning&status=succeeded&limit=1", text: "Watch it, then chat with the result", href: "/ui/models", why: "beside the model it was made from" },
+  { path: "/v1/jobs?kind=fine_tuning&status=succeeded&limit=1", text: "Watch it, then chat with the result", href: "/ui?kind=fine_tuning", why: "beside the model it was made from" },
   { path: "/v1/jobs?kind=evaluation&limit=1", text: "Evaluate it", href: "/ui/start/evaluation", why: "and compare it with its base" },
 ];
 

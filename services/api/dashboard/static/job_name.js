@@ -3,16 +3,20 @@
 import { h } from "./dom.js";
 import { duration } from "./format.js";
 
-/** The id of something, with a button that copies it. */
-export function copyable(id, address = null) {
+/** A button that copies an id; null where browsers offer no clipboard: only over HTTPS and on loopback. */
+export function copyButton(id) {
+  if (!window.isSecureContext) return null;
   const copy = async ({ currentTarget: button }) => {
-    // Browsers offer the clipboard only over HTTPS and on loopback.
-    const isCopied = await navigator.clipboard?.writeText(id).then(() => true, () => false);
-    button.textContent = isCopied ? "copied" : "copy";
+    const isCopied = await navigator.clipboard.writeText(id).then(() => true, () => false);
+    button.textContent = isCopied ? "copied" : "not allowed";
     setTimeout(() => { button.textContent = "copy"; }, 2000);
   };
-  return h("span", { class: "id" }, address ? h("a", { href: address }, id) : h("code", {}, id),
-    window.isSecureContext ? h("button", { type: "button", "aria-label": `Copy ${id}`, onclick: copy }, "copy") : null);
+  return h("button", { type: "button", class: "copy", "aria-label": `Copy ${id}`, onclick: copy }, "copy");
+}
+
+/** The id of something, as a link if it has an address, with a button that copies it. */
+export function copyable(id, address = null) {
+  return h("span", { class: "id" }, address ? h("a", { href: address }, id) : h("code", {}, id), copyButton(id));
 }
 
 /** A link to a job by its name, above its id. */

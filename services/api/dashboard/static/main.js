@@ -1,6 +1,6 @@
 // Client-side routing and sign-in. Every view has its own URL.
 
-import { request, SIGNED_OUT } from "./api.js";
+import { request, SIGNED_OUT, withQuery } from "./api.js";
 import { h } from "./dom.js";
 import { retryLive } from "./live.js";
 import { alertsView } from "./views/alerts.js";
@@ -19,6 +19,7 @@ import { modelView } from "./views/model.js";
 import { modelsView } from "./views/models.js";
 import { passageView } from "./views/passage.js";
 import { resultsView } from "./views/results.js";
+import { searchView } from "./views/search.js";
 import { signInView } from "./views/sign_in.js";
 import { startView } from "./views/start.js";
 import { trajectoriesView } from "./views/trajectories.js";
@@ -46,6 +47,7 @@ const VIEWS = [
   [/^\/ui\/chat$/, chatView],
   [/^\/ui\/start\/(fine-tune|evaluation|rollout|training|batch)$/, startView],
   [/^\/ui\/alerts$/, alertsView],
+  [/^\/ui\/search$/, searchView],
   [/^\/ui\/workers$/, workersView],
 ];
 
@@ -171,6 +173,11 @@ document.addEventListener("click", (event) => {
 signOut.addEventListener("click", async () => {
   await request("/ui/session", { method: "DELETE" });
   route({ focus: true });
+});
+document.getElementById("search").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = new FormData(event.target).get("text").trim();
+  if (text) go(withQuery("/ui/search", { text }));
 });
 window.addEventListener(SIGNED_OUT, askForKey);
 window.addEventListener("popstate", () => route());

@@ -31,7 +31,7 @@ export function modelForm(signal, done) {
       Folder: (one) => h("bdi", {}, one.id),
       Size: (one) => bytes(one.bytes),
       "What it is": (one) => (one.problem ? h("span", { class: "long error" }, one.problem) : one.kind === "adapter" ? "adapter" : "whole model"),
-      "": (one) => actionOf(one),
+      Add: (one) => actionOf(one),
     };
     folders.replaceChildren(
       table(hasMore ? `First ${data.length} folders below the model root` : "Folders below the model root", columns, data,

@@ -55,7 +55,7 @@ export function simpleStart(path, chosen, choose, signal) {
   }, (error) => { forecast.textContent = `It cannot start like this: ${error.message}`; }, signal);
 
   return {
-    element: h("div", {}, missing, h("div", { class: "fields" }, field("Model to start from", model), field("Training data", file)), detected),
+    element: h("div", {}, missing, h("div", { class: "fields" }, field("Base model", model), field("Training data", file)), detected),
     forecast: h("div", { class: "row" }, forecast, again),
     /** Take note of the current request, null while it is invalid; `isChosen`: by the choices here. */
     update(body, isChosen) {

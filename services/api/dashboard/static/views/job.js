@@ -11,8 +11,8 @@ import { JobActions } from "../job_actions.js";
 import { jobAlerts } from "../job_alerts.js";
 import { JobDetails } from "../job_details.js";
 import { jobLineage } from "../job_lineage.js";
+import { copyButton, waitsFor } from "../job_name.js";
 import { KINDS } from "../kinds.js";
-import { copyable, waitsFor } from "../job_name.js";
 import { NextSteps } from "../job_next.js";
 import { followEvents } from "../live.js";
 import { LOG, LogTail } from "../log_tail.js";
@@ -54,7 +54,7 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
 
   place.append(
     h("section", { class: "summary", "aria-label": "Summary" },
-      h("h1", {}, h("bdi", {}, job.name || id), " ", job.name ? copyable(id) : null),
+      h("div", { class: "row" }, h("h1", {}, h("bdi", {}, job.name || id), job.name ? [" ", h("span", { class: "id" }, id)] : null), copyButton(id)),
       actions.element, // above the state: nothing that grows may move a button under the pointer
       state),
     failed,
