@@ -80,11 +80,12 @@ function byBenchmark(one) {
   const rows = (one.benchmarks ?? [one]).map((part, place) => ({
     ...one,
     ...part,
+    jobName: one.name,
     name: one.benchmarks ? part.name : one.benchmark,
     isFirst: place === 0,
     main: part.main_metric && { ...part.main_metric, share: isShare(part.main_metric.name) },
   }));
-  return one.macro_average ? [...rows, { ...one, macro: one.macro_average, main: mainOfMean(one.macro_average) }] : rows;
+  return one.macro_average ? [...rows, { ...one, jobName: one.name, macro: one.macro_average, main: mainOfMean(one.macro_average) }] : rows;
 }
 
 function mainOfMean({ metrics, mean }) {
@@ -125,7 +126,7 @@ const columns = (chosen, choose) => ({
     "aria-label": `Compare ${one.id}`,
     onchange: (event) => choose(one.id, event.target.checked),
   }) : ""),
-  Evaluation: jobName,
+  Evaluation: (one) => jobName({ id: one.id, name: one.jobName }),
   Model: (one) => (typeof one.model === "string" ? one.model : `${one.model.model} at ${one.model.base_url}`),
   Status: (one) => status({ ...one, kind: "evaluation" }),
   Benchmark: benchmarkOf,

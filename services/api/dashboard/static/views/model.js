@@ -76,7 +76,7 @@ function actions(path, id, signal, go) {
     const job = await request(`${path}/deploy`, { method: "POST", body: {}, signal });
     go(`/ui/jobs/${job.id}`);
   };
-  const destination = h("input", { type: "text", placeholder: "hf://owner/name or a folder's name", "aria-label": "Destination of the export", spellcheck: "false" });
+  const destination = h("input", { type: "text", placeholder: "hf://owner/name or /folder", "aria-label": "Destination of the export", spellcheck: "false" });
   const send = async () => {
     const job = await request(`${path}/export`, { method: "POST", body: { destination: destination.value.trim() }, signal });
     go(`/ui/jobs/${job.id}`);
