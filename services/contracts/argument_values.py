@@ -59,7 +59,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "dataloader_num_workers": Bounds(0, 64),
     "dataloader_prefetch_factor": Bounds(1, 1000),
     "ddp_bucket_cap_mb": Bounds(1, 10_000),
-    "ddp_timeout": Bounds(1, 604_800),
+    "ddp_timeout": Bounds(1, 10**9),
     # From 0.5 on, the rejected answer is preferred.
     "dpo_label_smoothing": Bounds(0, 0.5, below=True),
     "eaft_alpha": _WEIGHT,
@@ -108,7 +108,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "top_p": _RATE,
     "torch_empty_cache_steps": Bounds(1, _MILLION),
     "val_size": Bounds(0, 10**9),
-    "warmup_ratio": _SHARE,
+    "warmup_ratio": _MOMENTUM,
     "warmup_steps": Bounds(0, 10**9),
     "weight_decay": _WEIGHT,
 }
