@@ -1,6 +1,7 @@
 """What a request names, resolved for a child: registered models and uploaded files."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from sqlalchemy.orm import Session
 
@@ -10,8 +11,8 @@ from services.contracts.errors import TemperError
 from services.contracts.models import RemoteModel
 from services.contracts.multi_turn import Tool
 from services.core.artifacts import Artifacts
-from services.core.process.runtimes import find_runtime
-from services.core.registry import locate_model, resolve_model
+from services.core.process.runtimes import Accelerator, Runtime, RuntimeMissing, find_runtime
+from services.core.registry import ResolvedModel, locate_model, resolve_model
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import PromptTemplate
 from services.evaluator.serving import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
@@ -58,6 +59,7 @@ def model_of(
     resolved = resolve_model(
         session, model, settings.models_folder, artifacts, settings.trusted_models
     )
+    runtime = find_runtime(settings.runtimes_folder, RUNTIME)
     return LocalModel(
         path=resolved.weights.path,
         hub_id=resolved.weights.hub_id,
@@ -66,14 +68,30 @@ def model_of(
         trusted=resolved.weights.trusted,
         adapter=(Adapter(name=resolved.id, path=resolved.adapter) if resolved.adapter else None),
         stop_token_ids=list(resolved.stop_token_ids),
-        runtime_python=find_runtime(settings.runtimes_folder, RUNTIME).python,
-        merging_python=(
-            find_runtime(settings.runtimes_folder, MERGING_RUNTIME).python
-            if resolved.needs_merge
-            else None
-        ),
+        runtime_python=runtime.python,
+        on_cpu=runtime.accelerator is Accelerator.CPU,
+        merging_python=_merging_python(resolved, runtime, settings),
         options=options,
     )
+
+
+def _merging_python(
+    resolved: ResolvedModel, runtime: Runtime, settings: WorkerSettings
+) -> Path | None:
+    """The interpreter that merges the model's adapter, or None where the engine applies it.
+
+    Without a GPU vLLM gathers the adapter's matrices for every token: an answer takes minutes.
+    """
+    if resolved.adapter is None:
+        return None
+    if not resolved.needs_merge and runtime.accelerator is not Accelerator.CPU:
+        return None
+    try:
+        return find_runtime(settings.runtimes_folder, MERGING_RUNTIME).python
+    except RuntimeMissing:
+        if resolved.needs_merge:
+            raise
+        return None  # slow, but right
 
 
 def endpoint_key(model: str | RemoteModel, settings: WorkerSettings) -> dict[str, str]:

@@ -20,7 +20,8 @@ from services.evaluator.tokenizers import (
 )
 from services.inference.merging.merged import merged_model
 from services.inference.merging.spec import AdapterMerge
-from services.inference.vllm.launch import NO_ROUTES, Routes
+from services.inference.vllm.launch import NO_ROUTES, Routes, cpu_dtype
+from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
 
 ENDPOINT_KEY = "TEMPER_ENDPOINT_KEY"
@@ -55,9 +56,10 @@ class LocalModel(_Strict):
         default_factory=list, description="Tokens that end a response beside those of the files."
     )
     runtime_python: Path = Field(description="The interpreter of the vllm runtime.")
+    on_cpu: bool = Field(default=False, description="Whether it computes without a GPU.")
     merging_python: Path | None = Field(
         default=None,
-        description="That of the training runtime, for an adapter that vLLM serves merged only.",
+        description="That of the training runtime, for an adapter that is served merged.",
     )
     options: VllmOptions = Field(default_factory=VllmOptions)
 
@@ -110,6 +112,7 @@ async def served(
     reporter.phase("loading_model")
     base_name = f"base-of-{adapter.name}" if adapter else name or "model"
     _tell_defaults(source, reporter)
+    _tell_precision(source, model, reporter)
 
     def tell(progress: StartupProgress) -> None:
         elapsed = round(progress.elapsed_seconds, 1)
@@ -148,6 +151,15 @@ async def _loadable(
     )
     folder = await merged_model(model.merging_python, merge, job_dir)
     return source.model_copy(update={"path": folder, "hub_id": None, "revision": None}), None
+
+
+def _tell_precision(source: ModelSource, model: LocalModel, reporter: Reporter) -> None:
+    """Report that an engine without a GPU computes in float32 what is stored otherwise."""
+    if not model.on_cpu:
+        return
+    config = read_model_config(source.path)
+    if cpu_dtype(config, model.options) == "float32" and not config.is_float32:
+        reporter.message("computing in float32, which this processor does faster")
 
 
 def _tell_defaults(source: ModelSource, reporter: Reporter) -> None:

@@ -14,7 +14,7 @@ import torch
 from services.contracts.stages import Stage
 from services.core.process.reporter import METRICS, RESULT, Reporter
 from services.trainer.offline.job_dir import Context
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library import MODEL_CLASSES, llamafactory_module
 from services.trainer.offline.preparation import prepare
 from services.trainer.offline.spec import SPEC, TrainingSpec
 from services.trainer.offline.training import train
@@ -44,7 +44,8 @@ def restored_library() -> Iterator[None]:
     """Undo afterwards what training changes in LLaMA-Factory's modules."""
     places = [TRAINERS[stage] for stage in TRAINERS]
     places += [(f"train.{stage.value}.workflow", name) for stage in TRAINERS for name in SEAMS]
-    places += [("model.loader", "AutoTokenizer"), ("data.loader", "PretrainDatasetProcessor")]
+    places += [("model.loader", name) for name in ("AutoTokenizer", *MODEL_CLASSES)]
+    places += [("data.loader", "PretrainDatasetProcessor")]
     places += [("train.pt.workflow", "DataCollatorForLanguageModeling")]
     kept = [(place, getattr(llamafactory_module(place[0]), place[1])) for place in places]
     template = llamafactory_module("data.template").Template

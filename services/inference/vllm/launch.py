@@ -15,8 +15,14 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.offline_engine import MODULE, OfflineOptions
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
+from services.core.processors import has_native_bfloat16, usable_cores
 from services.inference.token_engine.base import TOP_K_LIMIT
-from services.inference.vllm.model_config import cpu_cache_bytes, linear_modules, read_model_config
+from services.inference.vllm.model_config import (
+    ModelConfig,
+    cpu_cache_bytes,
+    linear_modules,
+    read_model_config,
+)
 from services.inference.vllm.tool_calls import tool_call_parser
 
 
@@ -55,6 +61,13 @@ CPU_ENTRY = "services.inference.vllm.cpu_entry"
 GUARD = "services.inference.vllm.guard.Guard"
 GIBIBYTE = 2**30
 NO_ROUTES = Routes()
+_KEPT_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(2 * 2**30),
+    "MALLOC_TOP_PAD_": str(64 * 2**20),
+}
+"""Settings of glibc's malloc, by which freed activations stay with the process. Otherwise each
+layer gets fresh pages, and clearing them takes the kernel a good part of the time."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +203,12 @@ def _route_environment(routes: Routes) -> dict[str, str]:
 
 
 def _cpu_environment(options: VllmOptions) -> dict[str, str]:
-    # One process fewer, and no busy-waiting threads on the scheduler's core.
+    # One process fewer.
     environment = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""}
-    environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(_spare_cores())
+    environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(usable_cores())
+    # Threads that spin while they wait take the cores from the server and from each other.
+    environment["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY") or "PASSIVE"
+    environment |= _KEPT_MEMORY
     if options.enforce_eager is not False:
         # Otherwise the first request for log-probabilities compiles for 20 s.
         environment["TORCHDYNAMO_DISABLE"] = "1"
@@ -201,11 +217,10 @@ def _cpu_environment(options: VllmOptions) -> dict[str, str]:
 
 def _on_cpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[str]]:
     config = read_model_config(model.path)
+    dtype = cpu_dtype(config, options)
     gibibytes = options.cpu_kv_cache_gib
-    cache = cpu_cache_bytes(config) if gibibytes is None else int(gibibytes * GIBIBYTE)
-    dtype = options.dtype
-    if dtype == "auto" and config.is_float32:
-        dtype = "float32"  # as fast as bfloat16 on a CPU, and exact
+    cached = config.model_copy(update={"dtype": dtype}) if dtype != "auto" else config
+    cache = cpu_cache_bytes(cached) if gibibytes is None else int(gibibytes * GIBIBYTE)
     arguments = ["--distributed-executor-backend", "uni", "--dtype", dtype]
     arguments += ["--kv-cache-memory-bytes", str(cache)]
     # vLLM 0.32 crashes when it samples with a seed after a chunked prefill: it rewinds the
@@ -214,6 +229,14 @@ def _on_cpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[s
     if options.enforce_eager is not False:
         arguments += ["--enforce-eager"]
     return [CPU_ENTRY, f"--model={model.location}"], arguments
+
+
+def cpu_dtype(config: ModelConfig, options: VllmOptions) -> str:
+    """The data type of an engine without a GPU: what the options say, else the checkpoint's where
+    the processor computes in it, else float32, which is exact and several times faster."""
+    if options.dtype != "auto":
+        return options.dtype
+    return "auto" if config.is_bfloat16 and has_native_bfloat16() else "float32"
 
 
 def _on_gpu(
@@ -263,11 +286,6 @@ def adapter_rank(folder: Path) -> int:
     except ValidationError as error:
         raise InvalidRequest(f"{path} does not describe a LoRA adapter", param="model") from error
     return max([config.r, *config.rank_pattern.values()])
-
-
-def _spare_cores() -> int:
-    # vLLM's scheduler and HTTP server keep one core busy.
-    return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
 def _visible_devices() -> list[str]:

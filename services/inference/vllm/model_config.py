@@ -30,6 +30,11 @@ class ModelConfig(BaseModel):
         """Whether the weights are stored in single precision."""
         return (self.dtype or self.torch_dtype) == "float32"
 
+    @property
+    def is_bfloat16(self) -> bool:
+        """Whether the weights are stored in bfloat16."""
+        return (self.dtype or self.torch_dtype) == "bfloat16"
+
     def cache_bytes_per_token(self) -> int | None:
         """Size of one token's keys and values, or None for an unusual architecture."""
         heads, layers = self.num_attention_heads, self.num_hidden_layers

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from services.contracts.llamafactory import check_arguments, check_template
 from services.core.process.reporter import Reporter, succeeded_before
+from services.core.processors import usable_cores
 from services.trainer.errors import explain
 from services.trainer.offline.job_dir import Context, Paused, leads
 from services.trainer.offline.spec import SPEC, TrainingSpec
@@ -76,6 +77,8 @@ def _prepare_environment(context: Context) -> None:
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
+    # torch would count two threads of one core once.
+    os.environ.setdefault("OMP_NUM_THREADS", str(usable_cores()))
     # Busy-waiting threads make a step three times as long on a loaded machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Its graceful stop would leave a model that looks finished.

@@ -57,6 +57,30 @@ class _TokenizerIn:
         )
 
 
+def load_in_float32() -> None:
+    """Make LLaMA-Factory load every model in float32, whatever its weights are stored in."""
+    loader = llamafactory_module("model.loader")
+    for name in MODEL_CLASSES:
+        setattr(loader, name, _InFloat32(getattr(loader, name)))
+
+
+MODEL_CLASSES = ("AutoModelForCausalLM", "AutoModelForImageTextToText")
+
+
+class _InFloat32:
+    """Stands in for one of transformers' auto classes."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def from_pretrained(self, **settings: Any) -> Any:
+        settings["torch_dtype"] = import_module("torch").float32
+        return self._original.from_pretrained(**settings)
+
+
 def report_phases(stage: Stage, enter: Callable[[str], None]) -> None:
     """Call ``enter`` with the phase when each of these steps begins."""
     workflow = llamafactory_module(f"train.{stage.value}.workflow")

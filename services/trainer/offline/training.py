@@ -1,7 +1,6 @@
 """The training itself with LLaMA-Factory, and the finished model."""
 
 import json
-import os
 import platform
 import shutil
 from functools import partial
@@ -21,6 +20,7 @@ from services.contracts.llamafactory import check_arguments
 from services.contracts.stages import Stage
 from services.contracts.training_rows import RowKind
 from services.core.artifacts import write_stop_tokens
+from services.core.processors import has_native_bfloat16, usable_cores
 from services.inference.merging.weights import adapter_vocabulary
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
@@ -38,6 +38,7 @@ from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
 from services.trainer.offline.library import (
     llamafactory_module,
+    load_in_float32,
     report_phases,
     take_tokenizer_from,
 )
@@ -61,6 +62,10 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
     """Train to the last step and write the result."""
     context.enter("configuring")
     take_tokenizer_from(preparation.tokenizer)
+    dtype = stored_dtype(preparation.model, trusted=spec.model.trusted)
+    if emulates(dtype):
+        load_in_float32()
+        _warn(context, f"computing in float32: this processor only emulates {_HALF[dtype]}")
     known = installed_catalogue()
     check_arguments(spec.arguments, spec.stage, known, beside=spec.beside)
     arguments = build_arguments(spec, _environment(spec, preparation, context))
@@ -74,6 +79,13 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
     outcome = _run(spec, arguments, pissa, context)
     if context.leads:
         _finish(spec, arguments, outcome, preparation, chat_template, pissa, context)
+
+
+def emulates(dtype: object) -> bool:
+    """Whether weights of this type would be computed on a processor that does not have it."""
+    if torch.cuda.is_available() or dtype not in _HALF:
+        return False
+    return dtype is not torch.bfloat16 or not has_native_bfloat16()
 
 
 def _reward_template(spec: TrainingSpec, preparation: Preparation) -> str | None:
@@ -100,7 +112,7 @@ def _environment(
         or adds_tokens(spec, preparation.tokenizer, preparation.model),
         resume_from=checkpoint,
         devices=context.processes,
-        cpu_cores=os.cpu_count() or 1,
+        cpu_cores=usable_cores(),
         has_gpu=torch.cuda.is_available(),
         has_bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
     )
@@ -229,9 +241,14 @@ def _finish(
 _HALF = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
 
 
+def stored_dtype(folder: Path, *, trusted: bool = False) -> Any:
+    """The data type that a model's configuration gives its weights; None where it gives none."""
+    return AutoConfig.from_pretrained(str(folder), trust_remote_code=trusted).dtype
+
+
 def restore_precision(directory: Path, base: Path, *, trusted: bool = False) -> None:
     """Convert float32 weights in a folder to the base's half precision, one file at a time."""
-    dtype = AutoConfig.from_pretrained(str(base), trust_remote_code=trusted).dtype
+    dtype = stored_dtype(base, trusted=trusted)
     if dtype not in _HALF:
         return
     for path in directory.glob("*.safetensors"):

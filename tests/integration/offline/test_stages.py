@@ -187,3 +187,24 @@ def test_only_the_named_layers_of_a_frozen_model_change(base: Path, tmp_path: Pa
     layers = json.loads((base / "config.json").read_bytes())["num_hidden_layers"]
     assert changed
     assert all(f"layers.{layers - 1}." in name for name in changed)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_weights_that_the_processor_emulates_are_computed_in_float32(
+    native: bool, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    half = tmp_path / "half"
+    AutoModelForCausalLM.from_pretrained(base).to(torch.bfloat16).save_pretrained(half)
+    AutoTokenizer.from_pretrained(base).save_pretrained(half)
+    monkeypatch.setattr("services.trainer.offline.training.has_native_bfloat16", lambda: native)
+    job = OfflineJob(tmp_path / "job", half, Stage.SFT, method="lora")
+    told: list[str] = []
+    monkeypatch.setattr(job.context.reporter, "message", lambda text, *_, **__: told.append(text))
+
+    model = job.trainer(monkeypatch).model
+
+    frozen = {each.dtype for each in model.parameters() if not each.requires_grad}
+    assert frozen == {torch.bfloat16 if native else torch.float32}
+    assert ("computing in float32: this processor only emulates bfloat16" in told) is not native

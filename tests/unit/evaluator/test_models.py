@@ -145,10 +145,12 @@ def test_tools_of_an_evaluation_are_called_in_several_turns(
 
 
 @KINDS
-def test_an_adapter_that_vllm_cannot_apply_is_merged_by_every_kind_of_job(
-    database: Database, settings: WorkerSettings, kind: JobKind
+@pytest.mark.parametrize("accelerator", ["cpu", "cuda"])
+def test_an_adapter_that_vllm_applies_badly_or_not_at_all_is_merged_by_every_kind_of_job(
+    database: Database, settings: WorkerSettings, kind: JobKind, accelerator: str
 ) -> None:
     add_runtime(settings.home / "runtimes", "training")
+    add_runtime(settings.home / "runtimes", "vllm", accelerator=accelerator)
 
     merged = model_of_job(database, settings, kind, "merged")
     applied = model_of_job(database, settings, kind, "applied")
@@ -156,7 +158,9 @@ def test_an_adapter_that_vllm_cannot_apply_is_merged_by_every_kind_of_job(
     assert merged.merging_python == settings.runtimes_folder / "training" / "bin" / "python"
     assert merged.adapter is not None
     assert merged.adapter.path == settings.models_folder / "merged"
-    assert applied.merging_python is None
+    # Without a GPU its kernels gather a matrix for every token.
+    assert applied.merging_python == (merged.merging_python if accelerator == "cpu" else None)
+    assert model_of_job(database, settings, kind, "base").merging_python is None
 
 
 @KINDS

@@ -88,10 +88,47 @@ def test_usage_statistics_are_disabled(tmp_path: Path) -> None:
     assert plan(model(tmp_path, TINY)).environment["VLLM_NO_USAGE_STATS"] == "1"
 
 
-def test_without_a_gpu_float32_weights_keep_their_precision(tmp_path: Path) -> None:
+def native(monkeypatch: pytest.MonkeyPatch, *, bfloat16: bool) -> None:
+    """Make the processor compute in bfloat16 or not."""
+    monkeypatch.setattr("services.inference.vllm.launch.has_native_bfloat16", lambda: bfloat16)
+
+
+def test_without_a_gpu_weights_are_computed_in_what_the_processor_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native(monkeypatch, bfloat16=True)
     assert value(plan(model(tmp_path, TINY)), "--dtype") == "float32"
     assert value(plan(model(tmp_path, LLAMA_70B)), "--dtype") == "auto"
     assert value(plan(model(tmp_path, TINY), dtype="bfloat16"), "--dtype") == "bfloat16"
+
+    native(monkeypatch, bfloat16=False)
+    assert value(plan(model(tmp_path, LLAMA_70B)), "--dtype") == "float32"
+    assert value(plan(model(tmp_path, LLAMA_70B), dtype="bfloat16"), "--dtype") == "bfloat16"
+
+
+def test_the_cache_of_weights_computed_in_float32_holds_as_many_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = {**TINY, "dtype": "bfloat16", "num_hidden_layers": 24}
+
+    native(monkeypatch, bfloat16=True)
+    assert value(plan(model(tmp_path, half)), "--kv-cache-memory-bytes") == str(384 * MEBIBYTE)
+    native(monkeypatch, bfloat16=False)
+    assert value(plan(model(tmp_path, half)), "--kv-cache-memory-bytes") == str(768 * MEBIBYTE)
+
+
+def test_without_a_gpu_all_cores_compute_and_waiting_threads_sleep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setattr("services.inference.vllm.launch.usable_cores", lambda: 6)
+
+    environment = plan(model(tmp_path, TINY)).environment
+
+    assert (environment["OMP_NUM_THREADS"], environment["OMP_WAIT_POLICY"]) == ("6", "PASSIVE")
+    assert int(environment["MALLOC_TRIM_THRESHOLD_"]) >= 2**30  # freed pages are used again
+    assert "OMP_NUM_THREADS" not in plan(model(tmp_path, TINY), Accelerator.CUDA).environment
 
 
 @pytest.mark.parametrize(

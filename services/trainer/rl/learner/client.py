@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from services.contracts.errors import JobFailed
 from services.core.process.runtimes import child_environment
 from services.core.process.server import ServerProcess
+from services.core.processors import usable_cores
 from services.trainer.rl.learner.protocol import (
     ANSWER,
     SPEC,
@@ -117,10 +118,9 @@ class LearnerClient:
     def _environment(self) -> dict[str, str]:
         extra = {"CUDA_VISIBLE_DEVICES": ",".join(self._gpus)}
         if not self._gpus:
-            # Leave a core to the engine: oversubscribed spinning threads make an update take
-            # three times as long.
-            spare = max(1, len(os.sched_getaffinity(0)) - 1)
-            extra["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(spare)
+            extra["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(usable_cores())
+            # Beside an engine, threads that spin while they wait make an update take three times
+            # as long.
             extra["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY") or "PASSIVE"
         return child_environment(extra)
 
