@@ -30,14 +30,21 @@ CPU_INDEX = (
 # Required by vLLM's metadata, unused for text, and without a CPU build for this torch.
 LEFT_OUT = {"vllm/cpu": ("torchvision", "torchaudio", "torchcodec", "triton")}
 
+# They decide which ids a text becomes and which models load, so training, encoder and gateway take
+# the versions of the engine, whose own requirements are the narrowest.
+ENGINE = "vllm/cpu"
+SHARED = ("transformers", "tokenizers")
+
 
 def sources() -> dict[str, Path]:
     """Files of direct requirements by name: core, dev, docs, training/cpu, ...
 
-    The order matters: dev.in and sandbox.in are constrained by the lock of the core environment.
+    The order matters: the engine's lock decides the `SHARED` versions, and dev.in and sandbox.in
+    are constrained by the lock of the core environment.
     """
     runtimes = INFRA / "runtimes"
     return {
+        ENGINE: runtimes / f"{ENGINE}.in",
         "core": INFRA.parent / "pyproject.toml",
         "dev": INFRA / "requirements" / "dev.in",
         "sandbox": INFRA / "requirements" / "sandbox.in",
@@ -60,10 +67,18 @@ def compile_command(name: str, source: Path, *, upgrade: bool) -> list[str]:
     options += [f"--no-emit-package={package}" for package in LEFT_OUT.get(name, ())]
     if upgrade:
         options.append("--upgrade")
+    if name != ENGINE:
+        options += [f"--upgrade-package={pin}" for pin in shared_pins()]
     if name == "core":
         options.append("--all-extras")
     target = lock_of(name, source).relative_to(source.parent)
     return [str(UV), "pip", "compile", "--quiet", *options, source.name, "-o", str(target)]
+
+
+def shared_pins() -> list[str]:
+    """The lines of the engine's lock that pin `SHARED` packages."""
+    lines = (INFRA / "runtimes" / f"{ENGINE}.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.partition("==")[0] in SHARED]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -88,7 +88,7 @@ _PLATFORM_OWNED: dict[str, set[str]] = {
         "report_to",
         "run_name",
         "swanlab_*",
-        "trackio_space_id",
+        "trackio_*",
         "use_swanlab",
     },
     "nothing is published from a job": {

@@ -71,7 +71,9 @@ def test_the_readme_is_short() -> None:
     assert len((REPOSITORY / "README.md").read_bytes()) <= MAX_README_BYTES
 
 
-@pytest.mark.parametrize("script", ["infra/settings_table.py", "infra/metric_table.py", "infra/docs/sequence.py"])
+@pytest.mark.parametrize(
+    "script", ["infra/settings_table.py", "infra/metric_table.py", "infra/docs/sequence.py"]
+)
 def test_generated_parts_are_current(script: str) -> None:
     command = [sys.executable, script, "--check"]
 

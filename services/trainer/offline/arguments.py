@@ -100,7 +100,10 @@ def _allowed(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> dic
         dropped.append("default_system")  # the rows have it
     # The trainer's callbacks of ours do these; every PiSSA adapter is converted.
     dropped += ["early_stopping_steps", "pissa_convert", *GENERATING]
-    return {name: value for name, value in arguments.items() if name not in dropped}
+    kept = {name: value for name, value in arguments.items() if name not in dropped}
+    if (share := kept.pop("warmup_ratio", None)) is not None:
+        kept["warmup_steps"] = share  # below 1: a share of all steps
+    return kept
 
 
 GENERATING = (
@@ -124,6 +127,7 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
         "num_train_epochs": spec.n_epochs,
         "learning_rate": spec.learning_rate,
         "cutoff_len": spec.max_seq_len,
+        "warmup_steps": spec.warmup_ratio,  # below 1: a share of all steps
         "lr_scheduler_type": "cosine",
         "logging_steps": 0.01,  # below 1: a share of all steps
         "logging_first_step": True,
@@ -132,8 +136,6 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
         "disable_gradient_checkpointing": not place.has_gpu,
         "dataloader_pin_memory": place.has_gpu,
     }
-    if "warmup_ratio" not in spec.arguments:
-        chosen["warmup_steps"] = spec.warmup_ratio  # below 1: a share of all steps
     if place.has_bf16 and not any(spec.arguments.get(name) for name in ("fp16", "pure_bf16")):
         chosen["bf16"] = True
     if place.has_validation or spec.arguments.get("val_size"):

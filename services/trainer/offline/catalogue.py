@@ -20,6 +20,11 @@ from services.contracts import llamafactory as contract
 from services.trainer.offline.library import llamafactory_module
 
 _GROUPS = ("model", "data", "training", "finetuning", "generating")
+_RETIRED = {
+    "logging_dir": contract.Argument(group="training", types=["null", "string"]),
+    "warmup_ratio": contract.Argument(group="training", types=["null", "number"]),
+}
+"""Arguments that transformers no longer has and files still give; warmup_steps takes a share."""
 _JSON_TYPES: dict[Any, str] = {
     bool: "boolean",
     int: "integer",
@@ -38,6 +43,7 @@ def installed_catalogue() -> contract.Catalogue:
         for field in dataclasses.fields(arguments_class):
             if field.init:
                 arguments[field.name] = _describe(group, hints[field.name], field)
+    arguments |= _RETIRED
     return contract.Catalogue(
         llamafactory=version("llamafactory"),
         transformers=version("transformers"),

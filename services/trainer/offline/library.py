@@ -1,20 +1,17 @@
 """The internals of LLaMA-Factory that we hook into; written for version 0.9.5.
 
-It imports torchaudio wherever it prepares data, even for text, and torchaudio has no wheel that
-loads beside a CPU build of torch; text training calls nothing in it. Each stage is one function:
-the phases inside show only where it calls other functions of ``train.STAGE.workflow`` by name.
+Each stage is one function: the phases inside show only where it calls other functions of
+``train.STAGE.workflow`` by name.
 """
 
-import sys
 from collections.abc import Callable
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from services.contracts.stages import Stage
+from services.trainer.offline.compatibility import close_seams
 
 _PHASES = {
     "load_tokenizer": "loading_model",
@@ -24,13 +21,8 @@ _PHASES = {
 
 
 def llamafactory_module(name: str) -> ModuleType:
-    """Import ``llamafactory.<name>``, with an empty torchaudio where there is none."""
-    if "torchaudio" not in sys.modules and find_spec("torchaudio") is None:
-        # transformers caches the lookup before the stub exists, so to it torchaudio is missing.
-        import_module("transformers.utils.import_utils").is_torchaudio_available()
-        stand_in = ModuleType("torchaudio")
-        stand_in.__spec__ = ModuleSpec("torchaudio", loader=None)
-        sys.modules["torchaudio"] = stand_in
+    """Import ``llamafactory.<name>`` so that it runs beside the installed libraries."""
+    close_seams()
     return import_module(f"llamafactory.{name}")
 
 

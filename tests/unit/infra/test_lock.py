@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.lock import compile_command, lock_of, main, sources
+from infra.lock import ENGINE, SHARED, compile_command, lock_of, main, shared_pins, sources
 
 SOURCES = sources()
 
@@ -47,6 +47,24 @@ def test_a_cpu_lock_has_no_cuda_packages(name: str) -> None:
     cuda = {package for package in locked - bindings if package.startswith(("nvidia", "cuda"))}
     assert cuda == set()
     assert locked.isdisjoint({"torch", "triton"})
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_lock_has_the_transformers_and_tokenizers_of_the_engine(name: str) -> None:
+    lines = lock_of(name, SOURCES[name]).read_text().splitlines()
+
+    found = {line for line in lines if line.partition("==")[0] in SHARED}
+
+    assert found <= set(shared_pins())
+
+
+def test_a_lock_is_compiled_with_the_pins_of_the_engine() -> None:
+    pins = {f"--upgrade-package={pin}" for pin in shared_pins()}
+
+    assert len(pins) == len(SHARED)
+    assert pins <= set(compile_command("training/cpu", SOURCES["training/cpu"], upgrade=True))
+    assert pins.isdisjoint(compile_command(ENGINE, SOURCES[ENGINE], upgrade=True))
+    assert next(iter(SOURCES)) == ENGINE
 
 
 def test_pins_are_kept_unless_an_upgrade_is_requested() -> None:

@@ -168,8 +168,8 @@ def test_lora_settings_use_llamafactory_names() -> None:
 def test_a_client_warmup_ratio_replaces_the_default_warmup() -> None:
     arguments = build_arguments(spec(warmup_ratio=0.5, arguments={"warmup_ratio": 0.1}), place())
 
-    assert arguments["warmup_ratio"] == 0.1
-    assert "warmup_steps" not in arguments
+    assert arguments["warmup_steps"] == 0.1  # below 1: a share
+    assert "warmup_ratio" not in arguments
 
 
 @pytest.mark.parametrize("trusted", [False, True])
