@@ -38,19 +38,36 @@ class LinearShape:
 class ModelShape:
     """A decoder: the width of its hidden states, its layers and their linear modules.
 
-    ``embeddings`` counts the weights of input and output embeddings.
+    ``embeddings`` counts the weights of input and output embeddings. ``inner`` is the width of the
+    feed-forward layers that one token runs through, a mean over the layers.
     """
 
     hidden: int
     layers: int
+    vocabulary: int
     embeddings: int
+    inner: float
     modules: tuple[LinearShape, ...]
+
+    @property
+    def linear_parameters(self) -> int:
+        """The weights of the layers' linear modules."""
+        return sum(module.parameters for module in self.modules)
+
+    @property
+    def gated(self) -> bool:
+        """Whether a feed-forward layer has a gate."""
+        return any(module.name == "gate_proj" for module in self.modules)
+
+    def width(self, name: str) -> int:
+        """The outputs of the linear module of this name; 0 without one."""
+        return next((module.outputs for module in self.modules if module.name == name), 0)
 
     @property
     def parameters(self) -> int:
         """All weights; biases are left out."""
         norms = (2 * self.layers + 1) * self.hidden
-        return self.embeddings + norms + sum(module.parameters for module in self.modules)
+        return self.embeddings + norms + self.linear_parameters
 
 
 def read_shape(folder: Path) -> ModelShape | None:
@@ -78,7 +95,9 @@ def model_shape(config: Mapping[str, Any]) -> ModelShape | None:
     return ModelShape(
         hidden=hidden,
         layers=layers,
+        vocabulary=vocabulary,
         embeddings=matrices * vocabulary * hidden,
+        inner=_inner(settings, hidden, layers),
         modules=(*_attention(settings, hidden, layers, heads), *_mlp(settings, hidden, layers)),
     )
 
@@ -94,6 +113,19 @@ def _attention(
         LinearShape("v_proj", hidden, keys, layers),
         LinearShape("o_proj", heads * width, hidden, layers),
     )
+
+
+def _inner(settings: Mapping[str, Any], hidden: int, layers: int) -> float:
+    """The width of the feed-forward layers that one token runs through."""
+    inner = _first(settings, "intermediate_size", "n_inner", "ffn_dim") or 4 * hidden
+    if _first(settings, "num_local_experts", "num_experts", "n_routed_experts") is None:
+        return inner
+    own = _first(settings, "moe_intermediate_size") or inner
+    shared = _first(settings, "shared_expert_intermediate_size")
+    shared = shared or own * (_first(settings, "n_shared_experts") or 0)
+    chosen = _first(settings, "num_experts_per_tok", "num_experts_per_token", "moe_topk") or 2
+    dense = min(layers, _first(settings, "first_k_dense_replace") or 0)
+    return (dense * inner + (layers - dense) * (chosen * own + shared)) / layers
 
 
 def _mlp(settings: Mapping[str, Any], hidden: int, layers: int) -> tuple[LinearShape, ...]:

@@ -88,12 +88,11 @@ class LearnerLoad:
     ) -> MemoryEstimate:
         """The estimate with micro-batches of this kind; a longer sequence is one of its own."""
         tokens = max(batching.tokens, self.longest)
-        vocabulary = self.shape.embeddings // self.shape.hidden
         load = replace(
             self.held,
             tokens=tokens,
             checkpointing=batching.checkpointing,
-            logits_bytes=LOGIT_BYTES * min(tokens * vocabulary, LOGITS),
+            logits_bytes=LOGIT_BYTES * min(tokens * self.shape.vocabulary, LOGITS),
         )
         return estimate(self.shape, load, card_bytes, usable)
 

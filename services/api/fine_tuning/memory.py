@@ -1,15 +1,18 @@
 """The memory estimate of a fine-tuning request, which is rejected if no GPU is large enough."""
 
+from dataclasses import dataclass
+
 from sqlalchemy.orm import Session
 
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.failures import FailureCode, hint_of
 from services.contracts.fine_tuning import CreateFineTuningJob, MemoryEstimate
-from services.contracts.online import DistillationMethod, TeacherModel
+from services.contracts.online import DistillationMethod, OnlineSettings, TeacherModel
 from services.core.artifacts import Artifacts
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.workers import largest_gpu
+from services.core.memory_remedies import offline_remedy, online_remedy
 from services.core.model_shape import ModelShape, read_shape
 from services.core.online_memory import Online, estimate_learner, learner_load, learner_share
 from services.core.registry import ResolvedModel, locate_model
@@ -37,42 +40,68 @@ def estimate_memory(
         offline = method.offline
         if offline is None:
             return None
-        found, usable = estimate(shape, load_of(shape, offline, gpus), card), USABLE
-    else:
-        teacher = _teacher(session, method.online, settings)
-        adapter = resolved.adapter is not None
-        found, usable = _of_learner(shape, method.online, gpus, card, teacher, adapter=adapter)
+        found = estimate(shape, load_of(shape, offline, gpus), card)
+        if found.fits is False and card is not None:
+            raise _too_large(found, USABLE, offline_remedy(shape, offline, gpus, card))
+        return found
+    learner = _Learner(
+        shape, method.online, gpus, card, _teacher(session, method.online, settings), resolved
+    )
+    found = learner.estimate(method.online.hyperparameters)
     if found.fits is False:
-        raise _too_large(found, usable)
+        raise _too_large(found, learner.usable, learner.remedy())
     return found
 
 
-def _of_learner(
-    shape: ModelShape,
-    online: Online,
-    gpus: int,
-    card: int | None,
-    teacher: ModelShape | None,
-    *,
-    adapter: bool,
-) -> tuple[MemoryEstimate, float]:
-    """The learner's estimate, and the share of a GPU that it may fill."""
-    settings = online.hyperparameters
-    placement = settings.placement
-    devices = max(1, placement.learner_gpus(gpus))
-    load = learner_load(shape, online, devices=devices, continues_adapter=adapter, teacher=teacher)
-    share = learner_share(placement, colocated=not placement.splits(gpus))
-    return estimate_learner(load, settings.optimizer, share, card), share.updating
+@dataclass(frozen=True)
+class _Learner:
+    """The learner of an online training, on GPUs of ``card`` bytes."""
+
+    shape: ModelShape
+    online: Online
+    gpus: int
+    card: int | None
+    teacher: ModelShape | None
+    model: ResolvedModel
+
+    def estimate(self, settings: OnlineSettings) -> MemoryEstimate:
+        """What it would need with these settings in place of its own."""
+        online = self.online.model_copy(update={"hyperparameters": settings})
+        load = learner_load(
+            self.shape,
+            online,
+            devices=max(1, settings.placement.learner_gpus(self.gpus)),
+            continues_adapter=self.model.adapter is not None,
+            teacher=self.teacher,
+        )
+        share = learner_share(settings.placement, colocated=self._colocated)
+        return estimate_learner(load, settings.optimizer, share, self.card)
+
+    @property
+    def usable(self) -> float:
+        """The share of a GPU that it may fill during an update."""
+        placement = self.online.hyperparameters.placement
+        return learner_share(placement, colocated=self._colocated).updating
+
+    def remedy(self) -> str | None:
+        """Settings with which it fits."""
+        settings = self.online.hyperparameters
+        return online_remedy(settings, colocated=self._colocated, estimated=self.estimate)
+
+    @property
+    def _colocated(self) -> bool:
+        return not self.online.hyperparameters.placement.splits(self.gpus)
 
 
-def _too_large(found: MemoryEstimate, usable: float) -> InvalidRequest:
+def _too_large(found: MemoryEstimate, usable: float, remedy: str | None) -> InvalidRequest:
     card = found.card_gb or 0.0
     left = "" if usable == USABLE else f", of which its engine leaves {usable * card:.1f} GB"
+    advice = f"It fits with {remedy}." if remedy else hint_of(FailureCode.INSUFFICIENT_MEMORY)
     return InvalidRequest(
         f"training needs about {found.needed_gb:.1f} GB on each GPU "
-        f"({found.base_gb:.1f} GB for weights and optimizer with a margin of a fifth, "
-        f"{found.activations_gb:.1f} GB for activations); the largest GPU has "
-        f"{card:.1f} GB{left}. {hint_of(FailureCode.INSUFFICIENT_MEMORY)}",
+        f"({found.base_gb:.1f} GB for weights and optimizer, "
+        f"{found.activations_gb:.1f} GB for activations and logits); the largest GPU has "
+        f"{card:.1f} GB{left}. {advice}",
         param="model",
         code=FailureCode.INSUFFICIENT_MEMORY,
     )

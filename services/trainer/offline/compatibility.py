@@ -1,4 +1,4 @@
-"""The seams between LLaMA-Factory 0.9.5 and the libraries beside it, which are newer than it allows.
+"""The seams between LLaMA-Factory 0.9.5 and the libraries beside it, newer than it allows.
 
 A seam is closed here, in the memory of the process, and nowhere else. Each has a test that fails
 when it opens again, or is no longer needed: tests/integration/offline/test_compatibility.py.

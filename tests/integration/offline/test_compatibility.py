@@ -18,7 +18,7 @@ def test_the_library_refuses_the_installed_transformers_when_it_may() -> None:
     original = module_from_spec(spec)
     spec.loader.exec_module(original)
 
-    with pytest.raises(ImportError, match="transformers>=4.55.0,<=5.6.0 is required"):
+    with pytest.raises(ImportError, match=r"transformers>=4\.55\.0,<=5\.6\.0 is required"):
         original.check_dependencies()
     assert llamafactory_module("hparams.parser").get_train_args is not None
 

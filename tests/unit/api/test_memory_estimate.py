@@ -66,7 +66,9 @@ def test_a_training_that_fits_on_no_gpu_is_rejected_with_numbers_and_a_remedy(
         estimated(database, settings, "full", gpus=2)
 
     assert (caught.value.code, caught.value.param) == ("insufficient_memory", "model")
-    assert "the largest GPU has 80.0 GB. Use LoRA" in caught.value.message
+    assert "the largest GPU has 80.0 GB. It fits with per_device_train_batch_size: 1 and " in (
+        caught.value.message
+    )
 
 
 def test_without_a_known_gpu_the_estimate_is_shown_if_gpus_are_requested(

@@ -26,6 +26,16 @@ QWEN_2_5_HALF_B = {
     "vocab_size": 151936,
     "tie_word_embeddings": True,
 }
+QWEN_2_5_7B = {
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "intermediate_size": 18944,
+    "vocab_size": 152064,
+    "tie_word_embeddings": False,
+}
 MIXTRAL_8X7B = LLAMA_3_8B | {"model_type": "mixtral", "num_local_experts": 8, "vocab_size": 32000}
 GPT_2 = {
     "model_type": "gpt2",
@@ -68,3 +78,25 @@ def test_a_family_with_two_matrices_per_feed_forward_layer_is_counted_so() -> No
 )
 def test_a_configuration_of_unknown_layers_has_no_shape(config: dict[str, Any]) -> None:
     assert model_shape(config) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "inner"),
+    [
+        (LLAMA_3_8B, 14336),
+        (MIXTRAL_8X7B, 2 * 14336),  # of eight experts two are read
+        (
+            LLAMA_3_8B | {"num_experts": 8, "num_experts_per_tok": 4, "n_shared_experts": 1},
+            5 * 14336,
+        ),
+        (GPT_2, 4 * 768),
+    ],
+)
+def test_a_token_runs_through_the_experts_that_it_is_routed_to(
+    config: dict[str, Any], inner: int
+) -> None:
+    shape = model_shape(config)
+
+    assert shape is not None
+    assert shape.inner == inner
+    assert shape.gated is (config is not GPT_2)

@@ -102,10 +102,10 @@ def test_recomputed_activations_give_the_same_weights(
 @pytest.mark.parametrize(
     ("engine", "batching"),
     [
-        (None, MicroBatching(16_384, checkpointing=False)),
-        (ColocatedEngine(memory=0.45), MicroBatching(8192, checkpointing=False)),
-        (ColocatedEngine(memory=0.45, sleeps=True), MicroBatching(16_384, checkpointing=False)),
-        (ColocatedEngine(memory=0.62), MicroBatching(8192, checkpointing=True)),
+        (None, MicroBatching(4096, checkpointing=False)),
+        (ColocatedEngine(memory=0.45), MicroBatching(16_384, checkpointing=True)),
+        (ColocatedEngine(memory=0.45, sleeps=True), MicroBatching(4096, checkpointing=False)),
+        (ColocatedEngine(memory=0.65), MicroBatching(8192, checkpointing=True)),
     ],
     ids=["engine elsewhere", "engine on the GPU", "asleep during updates", "larger engine"],
 )

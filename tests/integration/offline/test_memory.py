@@ -1,0 +1,134 @@
+"""The memory estimate against the measured peak of a small decoder on the CPU."""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from services.contracts.offline import SupervisedHyperparameters
+from services.core.model_shape import model_shape
+from services.core.training_memory import activation_bytes, held_bytes, load_of
+
+ROWS, LENGTH = 4, 128
+CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 704,
+    "vocab_size": 8192,
+    "tie_word_embeddings": False,
+}
+OPTIMIZERS: dict[str, Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]] = {
+    "adamw_torch_fused": lambda trained: torch.optim.AdamW(trained, fused=True),
+    "adagrad": lambda trained: torch.optim.Adagrad(trained, foreach=False),
+    "sgd": lambda trained: torch.optim.SGD(trained, foreach=False),
+}
+
+
+class LiveTensors(TorchDispatchMode):
+    """Counts the bytes of all tensors that are alive, and their peak."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: set[int] = set()
+        self._bytes = 0
+        self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self.add(leaf)
+        return result
+
+    def add(self, tensor: torch.Tensor) -> None:
+        """Count a tensor that was made before."""
+        storage = tensor.untyped_storage()
+        name, size = storage._cdata, storage.nbytes()
+        if name not in self._known:
+            self._known.add(name)
+            self._bytes += size
+            self.peak = max(self.peak, self._bytes)
+            weakref.finalize(storage, self._freed, name, size)
+
+    def _freed(self, name: int, size: int) -> None:
+        self._known.discard(name)
+        self._bytes -= size
+
+
+def measured(settings: SupervisedHyperparameters) -> int:
+    """The peak of a step of two micro-batches, as the trainer makes it."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, LlamaConfig
+
+    arguments = settings.llamafactory
+    model: Any = AutoModelForCausalLM.from_config(LlamaConfig(**CONFIG))
+    if arguments.get("pure_bf16"):
+        model = model.to(torch.bfloat16)
+    if settings.training_type == "lora":
+        model = get_peft_model(model, LoraConfig(r=16, target_modules="all-linear"))
+        model.enable_input_require_grads()
+    if not arguments.get("disable_gradient_checkpointing"):
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.train()
+    trained = [each for each in model.parameters() if each.requires_grad]
+    optimizer = OPTIMIZERS[str(arguments["optim"])](trained)
+    ids = torch.randint(0, CONFIG["vocab_size"], (ROWS, LENGTH))
+
+    def step() -> None:
+        for _ in range(2):
+            model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    step()  # makes the optimizer's states
+    live = LiveTensors()
+    for held in (model.parameters(), model.buffers()):
+        for tensor in held:
+            live.add(tensor)
+    for state in optimizer.state.values():
+        for value in state.values():
+            if isinstance(value, torch.Tensor):
+                live.add(value)
+    with live:
+        step()
+    return live.peak
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"training_type": "full"},
+        {"training_type": "full", "disable_gradient_checkpointing": True},
+        {"training_type": "full", "optim": "sgd"},
+        {"training_type": "full", "optim": "adagrad"},
+        {"training_type": "full", "pure_bf16": True},
+        {"training_type": "full", "pure_bf16": True, "disable_gradient_checkpointing": True},
+        {"training_type": "lora"},
+    ],
+)
+def test_the_estimate_is_the_measured_peak_within_15_percent(settings: dict[str, Any]) -> None:
+    training_type = settings.pop("training_type")
+    arguments = {"per_device_train_batch_size": ROWS, "optim": "adamw_torch_fused", **settings}
+    asked = SupervisedHyperparameters.model_validate(
+        {"training_type": training_type, "max_seq_length": LENGTH, "llamafactory": arguments}
+    )
+    shape = model_shape(CONFIG)
+    assert shape is not None
+    load = load_of(shape, asked, 1)
+    if not arguments.get("pure_bf16"):
+        # On a CPU all is float32: no bfloat16 copy of what is trained, and frozen weights of 4.
+        load = replace(
+            load, trained_bytes=load.trained_bytes - 2, frozen_bytes=4.0, compute_bytes=4.0
+        )
+
+    estimated = held_bytes(load) + activation_bytes(shape, load)
+
+    assert estimated == pytest.approx(measured(asked), rel=0.15)
