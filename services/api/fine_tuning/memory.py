@@ -31,7 +31,7 @@ def estimate_memory(
     method = request.method
     if method is None or request.gpus == 0 or (request.gpus is None and card is None):
         return None
-    resolved = _resolved(session, request.model, settings)
+    resolved = located_model(session, request.model, settings)
     shape = _shape(resolved)
     if resolved is None or shape is None:
         return None
@@ -114,10 +114,11 @@ def _teacher(session: Session, online: Online, settings: ApiSettings) -> ModelSh
     teacher = online.hyperparameters.teacher
     if not isinstance(teacher, TeacherModel):
         return None
-    return _shape(_resolved(session, teacher.model, settings))
+    return _shape(located_model(session, teacher.model, settings))
 
 
-def _resolved(session: Session, model: str, settings: ApiSettings) -> ResolvedModel | None:
+def located_model(session: Session, model: str, settings: ApiSettings) -> ResolvedModel | None:
+    """The model of a name; None where something is missing."""
     try:
         return locate_model(session, model, settings.models_folder, Artifacts(settings.home))
     except (InvalidRequest, NotFound):

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
-from services.api.fine_tuning.memory import estimate_memory
+from services.api.fine_tuning.memory import estimate_memory, located_model
 from services.api.fine_tuning.online import check_online, online_warnings, prefixed_param
+from services.api.fine_tuning.targets import check_targets
 from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
 from services.api.models.service import require_loadable
@@ -68,6 +69,8 @@ def checked_request(
     _check_llamafactory(request)
     _check_reference(session, request, settings)
     check_online(session, request, settings)
+    if request.method is not None:
+        check_targets(request.method, located_model(session, request.model, settings))
     return request
 
 

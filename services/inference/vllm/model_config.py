@@ -3,14 +3,15 @@
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
+
+from services.core.tensor_headers import tensor_shapes
 
 MEBIBYTE = 2**20
 CACHED_TOKENS = 32_768
 LEAST_CACHE = 64 * MEBIBYTE
 MOST_CACHE = 2048 * MEBIBYTE
 UNKNOWN_CACHE = 1024 * MEBIBYTE
-LARGEST_HEADER = 100 * MEBIBYTE
 _LINEAR = re.compile(r"\.\d+\.(?:[^.]+\.)*([^.]+)\.weight$")
 
 
@@ -71,24 +72,8 @@ def linear_modules(folder: Path | None) -> list[str]:
     """Names of the linear modules in a model's layers, as LoRA targets (q_proj, ...); empty without
     safetensors."""
     for path in sorted(folder.glob("*.safetensors")) if folder else []:
-        names = [_LINEAR.search(name) for name, shape in _shapes(path) if len(shape) == 2]
+        shapes = tensor_shapes(path).items()
+        names = [_LINEAR.search(name) for name, shape in shapes if len(shape) == 2]
         if found := sorted({name[1] for name in names if name}):
             return found
     return []
-
-
-class _Tensor(BaseModel):
-    shape: list[int] = []
-
-
-_HEADER = TypeAdapter(dict[str, _Tensor])
-
-
-def _shapes(path: Path) -> list[tuple[str, list[int]]]:
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = file.read(min(size, LARGEST_HEADER))
-    try:
-        return [(name, tensor.shape) for name, tensor in _HEADER.validate_json(header).items()]
-    except ValidationError:
-        return []
