@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.adaptation import LoraSettings, TrainingType
+from services.contracts.agents import Agent, check_agent_fields
 from services.contracts.base import Number, Request
 from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.engine import VllmOptions
@@ -190,6 +191,11 @@ class OnlineSettings(Renamed):
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     control_tokens: ControlTokens = "encode"
     tools: list[Tool] = Field(default_factory=list, max_length=32)
+    agent: Agent | None = Field(
+        default=None,
+        description="Agent that plays the rollouts in place of Temper's own loop; it brings its "
+        "own tools. A session is trained on by its last sequence of turns.",
+    )
     prompt_type: PromptType = "plain"
     max_prompt_length: Tokens = Field(
         default=2048, description="Tokens; longer prompts are skipped."
@@ -330,19 +336,30 @@ class DistillationHyperparameters(OnlineSettings):
     )
 
 
-class ReinforcementMethod(Request):
-    """Reinforcement learning from rewards of the policy's own samples."""
+class _RewardedMethod(Request):
+    """Training on rewards of the policy's own samples."""
 
     rewards: list[WeightedReward] = Field(min_length=1, max_length=16)
+    hyperparameters: OnlineSettings
+
+    @model_validator(mode="after")
+    def _playable(self) -> Self:
+        settings = self.hyperparameters
+        check_agent_fields(settings.agent, settings.tools, self.rewards)
+        return self
+
+
+class ReinforcementMethod(_RewardedMethod):
+    """Reinforcement learning from rewards of the policy's own samples."""
+
     hyperparameters: ReinforcementHyperparameters = Field(
         default_factory=ReinforcementHyperparameters
     )
 
 
-class PpoMethod(Request):
+class PpoMethod(_RewardedMethod):
     """Reinforcement learning with a critic."""
 
-    rewards: list[WeightedReward] = Field(min_length=1, max_length=16)
     hyperparameters: PpoHyperparameters = Field(default_factory=PpoHyperparameters)
 
 

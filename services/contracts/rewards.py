@@ -105,6 +105,12 @@ class CallableReward(Request):
     timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Seconds.")
 
 
+class AgentReward(Request):
+    """The score that the agent itself gave the session that it played."""
+
+    type: Literal["agent"] = "agent"
+
+
 class RewardModelReward(Request):
     """The score of a sequence classifier with one label, over the whole conversation."""
 
@@ -269,6 +275,7 @@ Reward = Annotated[
     | RetoolReward
     | HttpReward
     | CallableReward
+    | AgentReward
     | RewardModelReward
     | CodeTestsReward
     | JudgeReward

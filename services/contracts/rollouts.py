@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
+from services.contracts.agents import Agent, check_agent_fields
 from services.contracts.base import JsonObject, Resource
 from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.engine import VllmOptions
@@ -52,6 +53,11 @@ class CreateRollout(JobRequest):
     )
     samples_per_prompt: StrictInt = Field(default=1, ge=1, le=1024)
     tools: list[Tool] = Field(default_factory=list, max_length=32)
+    agent: Agent | None = Field(
+        default=None,
+        description="Agent that plays the rollouts in place of Temper's own loop; it brings its "
+        "own tools.",
+    )
     multi_turn: MultiTurn = Field(default_factory=MultiTurn)
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
@@ -73,6 +79,7 @@ class CreateRollout(JobRequest):
             raise ValueError("a remote model needs tokenizer: the registered model that has its")
         if isinstance(self.model, str) and self.tokenizer is not None:
             raise ValueError("tokenizer is for remote models; a registered one has its own")
+        check_agent_fields(self.agent, self.tools, self.rewards)
         return self
 
 
@@ -163,6 +170,7 @@ class Rollout(JobState):
     prompt_type: PromptType
     samples_per_prompt: int
     tools: list[Tool]
+    agent: Agent | None = None
     multi_turn: MultiTurn
     sampling: RolloutSampling
     rewards: list[WeightedReward]

@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from services.contracts.agent_sessions import AgentRecord
 from services.contracts.base import JsonObject, Resource
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.tool_runs import ToolRun
@@ -97,6 +98,8 @@ class FinishReason(StrEnum):
     TOOL_ERROR = "tool_error"  # a call failed, and on_tool_error is stop
     TOOL_UNAVAILABLE = "tool_unavailable"  # the infrastructure failed a call, after all repeats
     PROMPT_REFUSED = "prompt_refused"  # the chat template refused it, or it leaves no room
+    TIMED_OUT = "timed_out"  # the time limit of an agent's session passed
+    AGENT_FAILED = "agent_failed"  # the agent that played the session failed
     ENGINE_FAILED = "engine_failed"  # the model's server did not answer
     INTERNAL_ERROR = "internal_error"  # a bug in Temper, recorded as data
 
@@ -106,6 +109,7 @@ class FinishReason(StrEnum):
         return self in {
             FinishReason.TOOL_UNAVAILABLE,
             FinishReason.PROMPT_REFUSED,
+            FinishReason.AGENT_FAILED,
             FinishReason.ENGINE_FAILED,
             FinishReason.INTERNAL_ERROR,
         }
@@ -157,6 +161,9 @@ class Trajectory(Resource):
     )
     plays: int = Field(
         default=1, description="How often it was played because a tool was unavailable."
+    )
+    agent: AgentRecord | None = Field(
+        default=None, description="The session of the agent that played it, if one did."
     )
     created_at: float = Field(default=0.0, description="When it began, in seconds of the epoch.")
     seconds: float = 0.0

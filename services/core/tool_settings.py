@@ -47,6 +47,13 @@ class ToolSettings(ProcessSettings):
         description="JSON object: dotted paths of functions that tell a property of a molecule, "
         "`f(smiles=...)`, for the sub-tasks drd2, jnk3 and gsk3b of ChemCoTBench.",
     )
+    agent_host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        max_length=253,
+        description="Address of this host on which a rollout's endpoint listens for its agent; an "
+        "agent on another host needs one that it can reach.",
+    )
     gateway_origins: Annotated[list[Origin], NoDecode, BeforeValidator(split_commas)] = Field(
         default=list(GATEWAY_ORIGINS),
         description="Gateway addresses in tool files, comma-separated: their /run_code is the "

@@ -27,6 +27,7 @@ from services.contracts.openai_graders import (
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
+    AgentReward,
     CallableReward,
     CodeTestsReward,
     ExtensionReward,
@@ -91,6 +92,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
         case (
             SearchEmReward()
             | RetoolReward()
+            | AgentReward()
             | RewardModelReward()
             | CodeTestsReward()
             | MathGrader()

@@ -26,6 +26,7 @@ from services.contracts.openai_graders import (
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
+    AgentReward,
     CallableReward,
     CodeTestsReward,
     ExtensionReward,
@@ -42,6 +43,7 @@ from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, check_function_allowed
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
+from services.rewards.agent_score import AgentScore
 from services.rewards.check import check_judge_name
 from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
 from services.rewards.code_tests import ROUTE as RUN_CASES
@@ -95,7 +97,7 @@ class RewardFactory:
             message = f"a reward or grader does not respond: {error.message}"
             raise JobFailed(message, code="reward_unavailable") from error
 
-    async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911
+    async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911, PLR0912
         """Build the component of a reward, which is the field ``param`` of its request.
 
         Contacts nothing. Raises `InvalidRequest` and `PermissionDenied`.
@@ -105,6 +107,8 @@ class RewardFactory:
                 return SearchEm(reward)
             case RetoolReward():
                 return await self._retool(reward)
+            case AgentReward():
+                return AgentScore()
             case HttpReward():
                 return await self._service(reward)
             case CallableReward():

@@ -291,3 +291,24 @@ def test_trajectories_and_rewards_are_filtered_by_step(
     none = http.get(f"{path}/rewards", params={"step": 9}).json()
     assert (none["rewarded"], none["edges"], none["mean"]) == (0, [], None)
     assert http.get(f"{path}/rewards", params={"bins": 101}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"agent": {"type": "callable", "function": "os.system"}}, 403, "agent.function"),
+        ({"agent": {"type": "http", "url": "http://10.0.0.1/play"}}, 403, "agent.url"),
+        (
+            {"agent": {"type": "http", "url": "http://10.0.0.1/play"}, "tools": [SANDBOX]},
+            400,
+            None,
+        ),
+        ({"rewards": [{"name": "own", "reward": {"type": "agent"}}]}, 400, None),
+    ],
+)
+def test_an_agent_is_one_that_the_operator_allows(
+    http: httpx.Client, file_id: str, fields: dict[str, Any], status: int, param: str | None
+) -> None:
+    answer = http.post("/v1/rollouts", json={"model": "base", "file": file_id, **fields})
+
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)

@@ -53,6 +53,21 @@ class CharacterChat(ChatTokens):
         rendered = [token for content in contents for token in (*map(ord, f"tool:{content}"), END)]
         return [*close, *rendered, *map(ord, "assistant:")]
 
+    def following(
+        self,
+        turn: Sequence[int],
+        messages: Sequence[JsonObject] = (),
+        *,
+        replies: Sequence[str] = (),
+        names: Sequence[str] = (),
+    ) -> list[int]:
+        opening = len("assistant:")
+        if any(message["role"] == "system" for message in messages):
+            raise InvalidRequest("the template knows no system message there")
+        rendered = "".join(f"{m['role']}:{m['content']}{END_TEXT}" for m in messages)
+        replied = self.replies(turn, replies, names)[:-opening]
+        return [*replied, *tokens(f"{rendered}assistant:")]
+
     def demonstration(
         self,
         messages: Sequence[JsonObject],

@@ -24,6 +24,7 @@ def _trajectory(row: JsonObject) -> Trajectory:
                     call[name] = json.loads(call[name])
     for name in ("reward_components", "infrastructure_failures"):
         row[name] = dict(row[name])
-    if row["left_out"] is not None:
-        row["left_out"] = json.loads(row["left_out"])
+    for name in ("left_out", "agent"):
+        if row[name] is not None:
+            row[name] = json.loads(row[name])
     return Trajectory.model_validate(row)

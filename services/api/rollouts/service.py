@@ -21,6 +21,7 @@ from services.core.registry import require_file
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
 from services.rewards.check import check_rewards, named_reward_models, needs_gold
+from services.rollouts.agents.launch import check_agent
 from services.rollouts.prompts import inline_prompts
 from services.rollouts.settings import validate_multi_turn
 from services.rollouts.tools import check_tools
@@ -94,6 +95,8 @@ def check_conversation(body: CreateRollout | OnlineSettings, settings: ApiSettin
         settings.allowed_callables,
         gateway_origins=settings.gateway_origins,
     )
+    if body.agent is not None:
+        check_agent(body.agent, settings.allowed_endpoints, settings.allowed_callables)
     if body.tools and not body.multi_turn.multi_turn_enable:
         raise InvalidRequest(
             "tools need several turns: set multi_turn.multi_turn_enable",
@@ -124,6 +127,7 @@ def rollout_view(job: Job) -> Rollout:
         prompt_type=request.prompt_type,
         samples_per_prompt=request.samples_per_prompt,
         tools=request.tools,
+        agent=request.agent,
         multi_turn=request.multi_turn,
         sampling=request.sampling,
         rewards=request.rewards,

@@ -31,11 +31,11 @@ from services.evaluator.rollout.totals import RolloutTotals
 from services.evaluator.tokenizers import chat_folder, load_chat_tokens
 from services.rewards.factory import check_rewards_respond
 from services.rewards.scorer import open_scorer
+from services.rollouts.activity import Activity
 from services.rollouts.chat.prompt_check import PromptCheck
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet
-from services.rollouts.loop import Rollouts
-from services.rollouts.models.tokens import TokenModel
+from services.rollouts.open_rollouts import RolloutSettings, open_rollouts
 from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt, read_prompts
 from services.rollouts.tools import open_toolbox
@@ -106,15 +106,25 @@ async def _play_missing(
                 await check_rewards_respond(spec.rewards, environment)
         scorer = await stack.enter_async_context(open_scorer(spec.rewards, environment))
         model = await stack.enter_async_context(engine)
-        policy = TokenModel(
-            model,
-            chat,
+        playing = RolloutSettings(
             spec.multi_turn,
             spec.sampling,
-            stop_token_ids=model.stop_token_ids,
-            context_length=model.context_length,
+            toolbox,
+            spec.agent,
+            spec.model_name,
+            spec.max_concurrency,
+            Activity(),
         )
-        rollouts = Rollouts(policy, toolbox, spec.multi_turn)
+        rollouts = await stack.enter_async_context(
+            open_rollouts(
+                playing,
+                model,
+                chat,
+                environment,
+                stop_token_ids=model.stop_token_ids,
+                context_length=model.context_length,
+            )
+        )
         reporter.phase("playing")
         progress = GenerationProgress(reporter, totals, total)
         tools, outages = ToolMonitor(reporter), OutageWatch(job_dir, reporter)

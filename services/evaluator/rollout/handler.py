@@ -85,6 +85,10 @@ class RolloutHandler:
                 max_prompts=request.max_prompts,
                 samples_per_prompt=request.samples_per_prompt,
                 tools=request.tools,
+                agent=request.agent,
+                model_name=(
+                    request.model if isinstance(request.model, str) else request.model.model
+                ),
                 multi_turn=request.multi_turn,
                 sampling=request.sampling,
                 chat_template_kwargs=request.chat_template_kwargs,

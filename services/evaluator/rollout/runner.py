@@ -10,7 +10,7 @@ from services.evaluator.failures import first_error
 from services.evaluator.rollout.totals import RolloutTotals
 from services.rewards.scorer import Scorer
 from services.rollouts.log.log import IndexedLog
-from services.rollouts.loop import Rollouts
+from services.rollouts.open_rollouts import RolloutPlayer
 from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools.health import ToolMonitor
@@ -33,7 +33,7 @@ class PlannedRollout:
 class RolloutRunner:
     """Turns planned rollouts into scored trajectories on disk, and keeps their totals."""
 
-    rollouts: Rollouts
+    rollouts: RolloutPlayer
     scorer: Scorer
     log: IndexedLog
     totals: RolloutTotals

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.contracts.agents import Agent
 from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
@@ -31,6 +32,8 @@ class RolloutSpec(_Strict):
     max_prompts: int | None = Field(ge=1)
     samples_per_prompt: int = Field(ge=1)
     tools: list[Tool]
+    agent: Agent | None = None
+    model_name: str = "policy"
     multi_turn: MultiTurn
     sampling: RolloutSampling
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)

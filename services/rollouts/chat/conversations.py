@@ -13,6 +13,7 @@ from services.rollouts.chat.files import ChatFiles, refused
 from services.rollouts.chat.template import (
     ChatTemplate,
     ReplyTurns,
+    after_answer,
     check_variables,
     end_of_turn,
     replies_to,
@@ -113,9 +114,29 @@ class ChatTokens:
         spaced as the template spaces them, reasoning that the template keeps, and its end-of-turn
         token. Anything else stays as it was sampled.
         """
-        ids = call_ids(self.text(turn)) if self._takes_call_ids else ()
+        return self.following(turn, replies=contents, names=names)
+
+    def following(
+        self,
+        turn: Sequence[int],
+        messages: Sequence[JsonObject] = (),
+        *,
+        replies: Sequence[str] = (),
+        names: Sequence[str] = (),
+    ) -> list[int]:
+        """Like `replies`, with further ``messages`` after them; or with ``messages`` alone, such as
+        the user's next one."""
         guard = self._tokenizer.guard
-        text = self._reply_turns().text(replies_to(map(guard, contents), map(guard, names), ids))
+        guarded = [
+            {**message, "content": guard(message["content"] or "")}
+            for message in _decoded(messages)
+        ]
+        if replies:
+            ids = call_ids(self.text(turn)) if self._takes_call_ids else ()
+            given = replies_to(map(guard, replies), map(guard, names), ids)
+            text = self._reply_turns().text(given, guarded)
+        else:
+            text = after_answer(self._tool_template, self._end, guarded)
         closing, following = self._tokenizer.encode_parts(text)
         if not turn or turn[-1] not in self._stop_token_ids:
             return closing + following

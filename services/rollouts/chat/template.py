@@ -132,22 +132,23 @@ class ReplyTurns:
         self._end = end
         self._stand_in = self._fitting_stand_in()
 
-    def text(self, replies: Sequence["GuardedReply"]) -> tuple[str, str]:
-        """What follows the model's own text: the end of its turn, and the replies with the header
-        of its next turn. Raises InvalidRequest if the template refuses them."""
-        return self._after_turn(self._stand_in, replies)
+    def text(
+        self, replies: Sequence["GuardedReply"], further: Sequence[JsonObject] = ()
+    ) -> tuple[str, str]:
+        """What follows the model's own text: the end of its turn, and the replies, ``further``
+        messages and the header of its next turn. Raises InvalidRequest if the template refuses
+        them."""
+        return self._after_turn(self._stand_in, replies, further)
 
     def _after_turn(
-        self, stand_in: "_StandIn", replies: Sequence["GuardedReply"]
+        self,
+        stand_in: "_StandIn",
+        replies: Sequence["GuardedReply"],
+        further: Sequence[JsonObject] = (),
     ) -> tuple[str, str]:
         turn = stand_in([reply.call_id for reply in replies])
-        messages = [_USER, turn, *(reply.message() for reply in replies)]
-        _, stood_in, behind = self._template.render(messages, opening=True).rpartition(_TURN)
-        if not stood_in:
-            raise refused("the chat template omits the model's turn when tools reply")
-        if self._end is None:
-            return "", behind
-        before, end, following = behind.partition(self._end)
+        messages = [*(reply.message() for reply in replies), *further]
+        before, end, following = _after(self._template, turn, messages, self._end)
         return (before if stand_in is _text_only else "") + end, following
 
     def _fitting_stand_in(self) -> "_StandIn":
@@ -200,6 +201,25 @@ def replies_to(
         made_up = f"call{number:05d}"
         replies.append(GuardedReply(content, name or _TOOL, usable.group() if usable else made_up))
     return replies
+
+
+def after_answer(
+    template: ChatTemplate, end: str | None, messages: Sequence[JsonObject]
+) -> tuple[str, str]:
+    """What follows the text of a turn without calls: its end, and ``messages`` with the header of
+    the model's next turn. Raises InvalidRequest if the template refuses them."""
+    before, end, following = _after(template, _text_only(()), messages, end)
+    return before + end, following
+
+
+def _after(
+    template: ChatTemplate, turn: JsonObject, messages: Sequence[JsonObject], end: str | None
+) -> tuple[str, str, str]:
+    """The text between a stand-in's turn and the token that ends it, that token, and the rest."""
+    _, stood_in, behind = template.render([_USER, turn, *messages], opening=True).rpartition(_TURN)
+    if not stood_in:
+        raise refused("the chat template omits the model's turn when tools reply")
+    return ("", "", behind) if end is None else behind.partition(end)
 
 
 _StandIn = Callable[[Sequence[str]], JsonObject]

@@ -26,10 +26,12 @@ class ParsedCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """The calls of a turn, in the order written."""
+    """The calls of a turn, in the order written; ``begin`` is the position in the text of the
+    first of them, None without any."""
 
     calls: tuple[ParsedCall, ...]
     malformed: tuple[MalformedCall, ...]
+    begin: int | None = None
 
 
 class ToolParser(Protocol):
@@ -50,9 +52,12 @@ class CallCollector:
     text: str
     calls: list[ParsedCall] = field(default_factory=list)
     malformed: list[MalformedCall] = field(default_factory=list)
+    begin: int | None = None
 
     def add(self, found: ParsedCall | str, start: int, end: int) -> None:
         """Keep a call, or the malformed text between two positions with its reason."""
+        if self.begin is None:
+            self.begin = start
         if isinstance(found, ParsedCall):
             self.calls.append(found)
         else:
@@ -69,4 +74,4 @@ class CallCollector:
 
     def turn(self) -> ParsedTurn:
         """The collected turn."""
-        return ParsedTurn(tuple(self.calls), tuple(self.malformed))
+        return ParsedTurn(tuple(self.calls), tuple(self.malformed), self.begin)

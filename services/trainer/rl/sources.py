@@ -4,7 +4,7 @@ import hashlib
 import random
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,8 +26,7 @@ from services.inference.vllm.server import VllmServer
 from services.rewards.scorer import Scorer, open_scorer
 from services.rollouts.activity import Activity, Phase
 from services.rollouts.chat.conversations import ChatTokens
-from services.rollouts.loop import Rollouts
-from services.rollouts.models.tokens import TokenModel
+from services.rollouts.open_rollouts import RolloutPlayer, RolloutSettings, open_rollouts
 from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools import Toolbox
@@ -40,6 +39,8 @@ from services.trainer.rl.spec import TEACHER as TEACHER_FIELD
 from services.trainer.rl.spec import Online, OnlineSpec, RemoteTeacher, response_budget, rewards_of
 
 TEACHER = "teacher"
+POLICY_NAME = "policy"
+"""The name of the model that an agent reads."""
 
 
 def trajectory_id(draw: SampledPrompt, index: int) -> str:
@@ -57,7 +58,11 @@ class RolloutSource:
     """Rolls out prompts and, given a scorer, scores the result."""
 
     def __init__(
-        self, rollouts: Rollouts, scorer: Scorer | None, seed: int, activity: Activity | None = None
+        self,
+        rollouts: RolloutPlayer,
+        scorer: Scorer | None,
+        seed: int,
+        activity: Activity | None = None,
     ) -> None:
         self._rollouts = rollouts
         self._scorer = scorer
@@ -238,17 +243,31 @@ class RolloutContext:
         does."""
         return len(self.chat.prompt(prompt.messages, self.schemas))
 
-    def rollouts(self, engine: TokenEngine, context_length: int | None = None) -> Rollouts:
-        """Rollouts with the job's tools and settings; ``context_length`` is the engine's."""
-        model = TokenModel(
+    def player(
+        self,
+        engine: TokenEngine,
+        environment: OperatorEnvironment,
+        context_length: int | None = None,
+    ) -> AbstractAsyncContextManager[RolloutPlayer]:
+        """Rollouts with the job's settings, tools or agent; ``context_length`` is the engine's."""
+        settings = self.settings
+        playing = RolloutSettings(
+            settings.multi_turn,
+            settings.sampling,
+            self.toolbox,
+            settings.agent,
+            POLICY_NAME,
+            settings.max_concurrency,
+            self.activity,
+        )
+        return open_rollouts(
+            playing,
             engine,
             self.chat,
-            self.settings.multi_turn,
-            self.settings.sampling,
+            environment,
             stop_token_ids=self.spec.stop_token_ids,
             context_length=context_length,
         )
-        return Rollouts(model, self.toolbox, self.settings.multi_turn, self.activity)
 
 
 @asynccontextmanager
@@ -259,23 +278,23 @@ async def open_sources(
     start."""
     online, seed = context.online, context.spec.seed
     async with AsyncExitStack() as stack:
+        rollouts = await stack.enter_async_context(
+            context.player(policy, rewards, policy.context_length)
+        )
         if not isinstance(online, DistillationMethod):
             scorer = await stack.enter_async_context(open_scorer(rewards_of(online), rewards))
-            yield Sources(
-                RolloutSource(
-                    context.rollouts(policy, policy.context_length), scorer, seed, context.activity
-                )
-            )
+            yield Sources(RolloutSource(rollouts, scorer, seed, context.activity))
             return
         settings = online.hyperparameters
         remote = await _remote_teacher(context.spec, rewards, stack)
-        student = RolloutSource(context.rollouts(policy, policy.context_length), None, seed)
+        student = RolloutSource(rollouts, None, seed)
         others: TrajectorySource = DemonstrationSource(
             context.chat, context.schemas, response_budget(settings)
         )
         if settings.seq_kd and settings.lmbda < 1.0:
             engine = remote or await _served_teacher(context, stack)
-            others = TeacherSource(RolloutSource(context.rollouts(engine), None, seed))
+            teaching = await stack.enter_async_context(context.player(engine, rewards))
+            others = TeacherSource(RolloutSource(teaching, None, seed))
         teacher = context.spec.teacher
         top = (
             # vLLM crashes if asked for more tokens than the vocabulary has.

@@ -123,7 +123,7 @@ class RolloutJob:
         endpoint = RemoteEndpoint(base_url=AnyHttpUrl(f"{server.origin}/v1"), model=MODEL)
         tool = ADD.model_copy(update={"config": {"url": f"{server.origin}/tool"}})
         source = tokenizer or ModelSource(path=folder.parent / "tokenizer")
-        return cls(folder, endpoint, source, prompts, tools=[tool], **fields)
+        return cls(folder, endpoint, source, prompts, **{"tools": [tool], **fields})
 
     def write_prompts(self, rows: list[JsonObject]) -> None:
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from services.contracts.agents import CallableAgent
+from services.contracts.rewards import WeightedReward
 from services.contracts.trajectories import FinishReason
 from services.core.artifacts import ModelSource
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import RESULT
 from services.evaluator.serving import ENDPOINT_KEY
 from tests.integration.rollout.rollout_job import (
     DEADLINE,
+    RIGHT_BOX,
     RolloutJob,
     add,
     question,
@@ -55,6 +59,29 @@ def test_every_prompt_is_sampled_rewarded_and_counted(tmp_path: Path, server: To
     assert job.reports("progress")[-1]["step"] == 40
     assert job.reports("metrics")[-1]["metrics"]["reward"] == 1.0
     assert "secret" not in (job.folder / "spec.json").read_text()
+
+
+def test_an_agent_with_a_client_of_its_own_plays_a_job(tmp_path: Path, server: TokenServer) -> None:
+    function = "tests.integration.rollout.addition_agent.play"
+    agent = CallableAgent(function=function, processes=2)
+    given = WeightedReward.model_validate({"name": "own", "reward": {"type": "agent"}})
+    job = RolloutJob.of_server(
+        tmp_path / "job", server, 3, agent=agent, rewards=[RIGHT_BOX, given], tools=[]
+    )
+    operator = OperatorEnvironment(allowed_callables=(function,))
+
+    job.run(environment={ENDPOINT_KEY: "secret", **operator.variables()})
+
+    found = job.trajectories()
+    assert [each.reward for each in found] == [2.0] * 3, [each.error for each in found]
+    for each in found:
+        assert [call.outcome.value for turn in each.turns for call in turn.calls] == ["answered"]
+    by_loop = RolloutJob.of_server(tmp_path / "loop", server, 3)
+    by_loop.run(environment={ENDPOINT_KEY: "secret"})
+    tokens = {each.id: each.response_token_ids for each in by_loop.trajectories()}
+    assert {each.id: each.response_token_ids for each in found} == tokens
+    parquet = read_parquet(job.folder / "trajectories.parquet")
+    assert sorted(parquet, key=lambda each: each.id) == sorted(found, key=lambda each: each.id)
 
 
 @pytest.mark.drill

@@ -1,0 +1,48 @@
+"""What the session of an agent that played a rollout recorded."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from services.contracts.base import Resource
+
+
+class SequenceRole(StrEnum):
+    """What a sequence of turns was to its session."""
+
+    AGENT = "agent"  # the agent's own turns
+    AUXILIARY = "auxiliary"  # without tools, beside turns with tools: titles, summaries
+    DISCARDED = "discarded"  # an answer that the agent asked for again
+
+
+class AgentSequence(Resource):
+    """Turns of which each continues the tokens of the one before.
+
+    The lists of response tokens have one length and mean what they mean in a trajectory. A turn
+    that several sequences share has mask 1 in the first of them only.
+    """
+
+    role: SequenceRole
+    turns: int
+    prompt_token_ids: list[int]
+    response_token_ids: list[int]
+    response_mask: list[int]
+    log_probs: list[float]
+    policy_versions: list[int]
+
+
+class AgentRecord(Resource):
+    """What a session of an agent recorded beside the trajectory's own sequence."""
+
+    model_calls: int = Field(description="Requests that the model answered.")
+    reward: float | None = Field(
+        default=None, description="Reward that the agent gave; null if it gave none."
+    )
+    other_sequences: list[AgentSequence] = Field(
+        default_factory=list,
+        description="Sequences of the session that are not the trajectory's own, by their start.",
+    )
+    notes: list[str] = Field(
+        default_factory=list,
+        description="Fields of requests that had no effect, such as a temperature of its own.",
+    )

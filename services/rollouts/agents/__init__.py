@@ -1,0 +1,1 @@
+"""Rollouts by agents: whatever talks to a model's endpoint is an environment."""
