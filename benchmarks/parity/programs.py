@@ -133,8 +133,8 @@ def _meaning(value: Any) -> Any:
 def _mutant(problem: Problem, source: random.Random) -> str:
     """The program with one number, operator or comparison changed."""
     tree = ast.parse(problem.program)
-    places = [node for node in ast.walk(tree) if isinstance(node, ast.Constant | ast.BinOp)]
-    places += [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    changed = ast.Constant | ast.BinOp | ast.Compare
+    places = [node for node in ast.walk(tree) if isinstance(node, changed)]
     place: Any = source.choice(places) if places else None
     match place:
         case ast.Constant(value=int(value)):

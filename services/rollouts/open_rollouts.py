@@ -11,8 +11,6 @@ from services.contracts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.token_engine.base import TokenEngine
 from services.rollouts.activity import Activity
-from services.rollouts.agents.play import open_agent_rollouts
-from services.rollouts.agents.session import Policy
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
@@ -76,6 +74,10 @@ async def open_rollouts(
         )
         yield Rollouts(model, playing.toolbox, multi_turn, playing.activity)
         return
+    # A job without an agent does not load the web framework of its endpoint.
+    from services.rollouts.agents.play import open_agent_rollouts  # noqa: PLC0415
+    from services.rollouts.agents.session import Policy  # noqa: PLC0415
+
     policy = Policy(
         name=playing.model,
         engine=engine,

@@ -8,12 +8,12 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from temper.demo.setup import local_stack
-from temper.demo.steps import Demo
-from temper.demo.tool_use.run import prepare
-from temper.demo.tool_use.steps import cold_start, reinforcement
-from temper.demo.tool_use.tasks import Arithmetic
 
+from examples.demo_3_tool_use.run import prepare
+from examples.demo_3_tool_use.steps import cold_start, reinforcement
+from examples.demo_3_tool_use.tasks import Arithmetic
+from examples.demo_common.setup import local_stack
+from examples.demo_common.steps import Demo
 from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobStatus
 from temper.cli.gateway import client_of

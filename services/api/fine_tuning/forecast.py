@@ -75,4 +75,5 @@ def _work(session: Session, request: CreateFineTuningJob) -> float | None:
     if any(file not in sizes for file in files):
         return None
     epochs = None if method is None or method.offline is None else method.offline.n_epochs
-    return sum(sizes[file] for file in files) * (epochs if isinstance(epochs, int | float) else 1.0)
+    size = float(sum(sizes[file] for file in files))
+    return size * epochs if isinstance(epochs, int | float) else size

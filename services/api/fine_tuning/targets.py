@@ -15,8 +15,9 @@ _TIED = "lm_head"
 
 
 def check_targets(method: Method, model: ResolvedModel | None) -> None:
-    """Raise `InvalidRequest` for a target that is no module of the model, which would be left out
-    or end the job once the model is loaded.
+    """Raise `InvalidRequest` for a target that is not a module of the model.
+
+    It would be left out, or end the job once the model is loaded.
 
     A target is a full name, or the end of one after a dot, as PEFT reads it. A model whose weights
     are not here is left to the job.
@@ -31,7 +32,8 @@ def check_targets(method: Method, model: ResolvedModel | None) -> None:
         if not any(name == target or name.endswith(f".{target}") for name in (*modules, _TIED)):
             known = sorted({name.rpartition(".")[2] for name in modules})
             raise InvalidRequest(
-                f"{target[:100]!r} is no module of {model.id}; it has {', '.join(known[:SHOWN])}",
+                f"{target[:100]!r} is not a module of {model.id}, which has "
+                f"{', '.join(known[:SHOWN])}",
                 param=f"method.{method.type.value}.hyperparameters.{field}",
             )
 

@@ -200,7 +200,7 @@ def test_a_former_name_of_guided_decoding_is_refused(tmp_path: Path, server: Cha
 
     assert result.exit_code == 2
     assert "guided_json" in result.output
-    assert not server.requests
+    assert not server.bodies
 
 
 def test_rows_go_to_another_endpoint_when_one_fails(tmp_path: Path, server: ChatServer) -> None:

@@ -32,7 +32,7 @@ OPTIMIZERS: dict[str, Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer
 }
 
 
-class LiveTensors(TorchDispatchMode):
+class LiveTensors(TorchDispatchMode):  # type: ignore[misc]
     """Counts the bytes of all tensors that are alive, and their peak."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 def said(prompts: list[Any], folder: Path, **settings: Any) -> list[tuple[str, str]]:
     """What validation says of prompts, and the levels."""
     (folder / REPORTS).unlink(missing_ok=True)
-    check = PromptCheck(PromptTemplate(folder, **settings))
+    check = PromptCheck(PromptTemplate(folder=folder, **settings))
     for row, (messages, extra) in enumerate(prompts, start=1):
         check.add(row, messages, extra=extra)
     source = SourceFile(path=folder, filename="prompts.jsonl")
@@ -57,7 +57,8 @@ def test_a_template_that_refuses_the_tools_names_the_rows(folder: Path) -> None:
     refusing = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + KINDS["plain"]
     (folder / "chat_template.jinja").write_text(refusing)
 
-    asked_twice = [(ASKED, {}), ([*ASKED, {"role": "assistant", "content": "4"}, *ASKED], {})]
+    further = [*ASKED, {"role": "assistant", "content": "4"}, *ASKED]
+    asked_twice: list[Any] = [(ASKED, {}), (further, {})]
 
     with pytest.raises(InvalidRequest, match=r"refuses every prompt; the first: .*no tools"):
         said(asked_twice, folder, tools=TOOLS)
