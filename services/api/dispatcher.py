@@ -22,7 +22,12 @@ from services.core.jobs.deadline import fail_overdue
 from services.core.jobs.devices import release_stale_devices
 from services.core.jobs.pause import resume_after_outages
 from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
-from services.core.jobs.reconcile import explain_waiting, recover_expired, wake_waiting_queues
+from services.core.jobs.reconcile import (
+    explain_waiting,
+    is_any_under_way,
+    recover_expired,
+    wake_waiting_queues,
+)
 from services.core.jobs.workers import SILENCE_SECONDS, remove_dead_workers
 from services.core.process.supervised import lease_clock
 
@@ -36,6 +41,9 @@ CLOCK_JUMP_SECONDS = 5.0
 
 WAKE_UPS_AT_ONCE = 32
 """Per queue: a woken worker claims all it can, so further messages only wake more workers."""
+
+HOUSEKEEPING_SECONDS = 30.0
+"""How often it reconciles while no job is under way."""
 
 IDEMPOTENCY_SECONDS = 24 * 3600.0
 """How long the first response to an Idempotency-Key is stored."""
@@ -88,6 +96,7 @@ class Dispatcher:
             hold_seconds=max(SILENCE_SECONDS, lease_seconds / 2),
         )
         self._changes = Changes(database)
+        self._housekeeping_due = 0.0
         self._nudged = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -125,8 +134,14 @@ class Dispatcher:
         return len(rows)
 
     def reconcile(self) -> None:
-        """Recover from crashes; a failing repair does not prevent the others."""
+        """Recover from crashes; a failing repair does not prevent the others.
+
+        While no job is under way there is only what expires, which does not need it so often.
+        """
         self._attempt(partial(restore_file_broker, self._queue))
+        if self._is_idle() and time.monotonic() < self._housekeeping_due:
+            return
+        self._housekeeping_due = time.monotonic() + HOUSEKEEPING_SECONDS
         for repair in (
             self._recover_lost_jobs,
             fail_overdue,
@@ -139,6 +154,14 @@ class Dispatcher:
             self._attempt(partial(self._commit, repair))
         for sweep in self._sweeps:
             self._attempt(partial(sweep, self._database))
+
+    def _is_idle(self) -> bool:
+        try:
+            with self._database.read() as session:
+                self._interruptions.recent(now(session))
+                return not is_any_under_way(session)
+        except Exception:  # the repairs say why
+            return False
 
     def _commit(self, repair: Callable[[Session], object]) -> None:
         with self._database.write() as session:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import now
-from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, WorkerRow
+from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, ResourceLeaseRow, WorkerRow
 from services.core.jobs.devices import named_devices, release_devices
 from services.core.jobs.job import NO_DEVICE, Job, LeaseLost, job_from_row
 from services.core.jobs.queues import add_wake_up
@@ -25,6 +25,16 @@ START_WORKERS = ": temper up starts the workers"
 
 KILL_SECONDS = 2.0
 """Upper bound of the time that killing takes after the grace period."""
+
+
+_UNFINISHED = [status.value for status in JobStatus if not status.is_final]
+
+
+def is_any_under_way(session: Session) -> bool:
+    """Whether there is a job that has not ended, or a device that is leased."""
+    unfinished = exists().where(JobRow.status.in_(_UNFINISHED))
+    leased = exists().where(ResourceLeaseRow.resource_id.is_not(None))
+    return bool(session.scalar(select(or_(unfinished, leased))))
 
 
 def recover_expired(session: Session, grace_seconds: float) -> int:

@@ -9,11 +9,12 @@ from kombu.exceptions import OperationalError
 from sqlalchemy import select
 
 from services.api.dispatcher import WAKE_UPS_AT_ONCE, Dispatcher
-from services.contracts.jobs import JobStatus
+from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
 from services.core.jobs.broker import create_celery_app, ping_broker
 from services.core.jobs.queues import add_wake_up
+from services.core.jobs.store import fail_job, get_job
 from services.core.process.supervised import lease_clock
 from services.core.settings import Settings
 from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
@@ -94,6 +95,45 @@ def test_a_lost_job_is_recovered_with_its_devices(
 
     assert read(database, job.id).status is JobStatus.QUEUED
     assert claim(database, cpu_worker("other")).job.id == job.id
+
+
+def test_a_lost_job_is_recovered_when_nothing_was_under_way_before(
+    database: Database, dispatcher: Dispatcher
+) -> None:
+    for _ in range(3):
+        dispatcher.reconcile()
+    job = queued_job(database)
+    claim(database, cpu_worker("silent", lease_seconds=-10.0))
+
+    dispatcher.reconcile()
+
+    assert read(database, job.id).status is JobStatus.QUEUED
+
+
+def test_an_idle_dispatcher_leaves_the_database_alone(database: Database, tmp_path: Path) -> None:
+    swept: list[Database] = []
+    queue = create_celery_app(Settings(home=tmp_path))
+    dispatcher = Dispatcher(
+        database,
+        queue,
+        reconcile_seconds=5.0,
+        lease_seconds=60.0,
+        grace_seconds=0.0,
+        sweeps=[swept.append],
+    )
+    for _ in range(3):
+        dispatcher.reconcile()
+    assert len(swept) == 1
+    job = queued_job(database)
+    for _ in range(2):
+        dispatcher.reconcile()
+    assert len(swept) == 3
+    with database.write() as session:
+        fail_job(session, get_job(session, job.id), JobError(code="test", message="it ended"))
+
+    dispatcher.reconcile()
+
+    assert len(swept) == 3
 
 
 def test_a_deleted_file_broker_is_reported_not_ready_and_recreated(
