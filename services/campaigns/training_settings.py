@@ -41,10 +41,11 @@ def read_settings(text: str) -> TrainingSettings:
     Arguments that are unknown, without effect or managed by the platform are dropped with a note.
     Raises `StepFailed` for what is not a mapping, an unsafe argument or a bad value.
     """
-    arguments = _load(text)
+    repeated: list[str] = []
+    arguments = _load(text, repeated)
     method = arguments.pop("finetuning_type", TrainingType.LORA.value)
     template = arguments.pop("template", None)
-    notes: list[str] = []
+    notes = [f"{key} is given twice: the last value counts" for key in repeated]
     stage = arguments.pop("stage", STAGE)
     if stage != STAGE:
         notes.append(f"stage {str(stage)[:100]!r}: campaigns train with {STAGE} only")
@@ -91,11 +92,11 @@ _NOT_IN_TRIALS = frozenset(
 )
 
 
-def _load(text: str) -> JsonObject:
+def _load(text: str, repeated: list[str]) -> JsonObject:
     if len(text) > MAX_CHARACTERS:
         raise StepFailed(Failure.CONFIG, f"train.yaml has more than {MAX_CHARACTERS} characters")
     try:
-        settings = parse_yaml(text)
+        settings = parse_yaml(text, repeated)
     except (yaml.YAMLError, RecursionError) as error:
         message = " ".join(str(error).split())
         raise StepFailed(Failure.CONFIG, f"train.yaml is not YAML: {message}") from None

@@ -9,10 +9,13 @@ import yaml
 class _Loader(yaml.SafeLoader):
     """YAML 1.1 reads 1e-4 as a string; later versions, and every reader, as a number.
 
-    A key that a mapping has twice is an error, as YAML has it: PyYAML would take the last.
+    A key that a mapping has twice is an error, as YAML has it, or is listed in ``repeated``: PyYAML
+    alone would take the last without a word.
     """
 
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+    repeated: list[str] | None = None
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
         """A mapping as it is written, before others are merged into it."""
         node = super().compose_mapping_node(anchor)
         seen: set[tuple[str, str]] = set()
@@ -20,10 +23,15 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
                 continue
             if (key.tag, key.value) in seen:
-                what = f"the key {key.value[:100]!r} is given twice"
-                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+                self._refuse(key)
             seen.add((key.tag, key.value))
         return node
+
+    def _refuse(self, key: yaml.ScalarNode) -> None:
+        if self.repeated is None:
+            what = f"the key {key.value[:100]!r} is given twice"
+            raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+        self.repeated.append(key.value[:100])
 
 
 _MERGE = "tag:yaml.org,2002:merge"
@@ -34,6 +42,15 @@ _Loader.add_implicit_resolver(
 )
 
 
-def parse_yaml(text: str) -> Any:
-    """Parse YAML or JSON into plain values only; raises ``yaml.YAMLError``."""
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader with one more number
+def parse_yaml(text: str, repeated: list[str] | None = None) -> Any:
+    """Parse YAML or JSON into plain values only; raises ``yaml.YAMLError``.
+
+    A key that is given twice is an error; with a list ``repeated`` it is added to that, and the
+    last value counts.
+    """
+    loader = _Loader(text)
+    loader.repeated = repeated
+    try:
+        return loader.get_single_data()  # type: ignore[no-untyped-call]
+    finally:
+        loader.dispose()  # type: ignore[no-untyped-call]

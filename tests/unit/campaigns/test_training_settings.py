@@ -21,10 +21,11 @@ def test_another_stage_is_noted() -> None:
     assert read_settings("stage: dpo\n").notes == ["stage 'dpo': campaigns train with sft only"]
 
 
-def test_the_last_of_two_values_counts() -> None:
+def test_the_last_of_two_values_counts_with_a_note() -> None:
     settings = read_settings("learning_rate: 1.0e-4\nlearning_rate: 2.0e-4\n")
 
     assert settings.hyperparameters.llamafactory["learning_rate"] == 2e-4
+    assert settings.notes == ["learning_rate is given twice: the last value counts"]
 
 
 def test_unknown_and_managed_arguments_are_dropped_with_a_note() -> None:
@@ -43,7 +44,6 @@ def test_unknown_and_managed_arguments_are_dropped_with_a_note() -> None:
         "deepspeed: ds.json",
         "trust_remote_code: true",
         "learning_rate: high",
-        "learning_rate: 1e-4\nlearning_rate: 1e-5",
         "finetuning_type: magic",
         "template: no-such-template",
         "a: !!python/object/apply:os.system ['true']",
