@@ -8,7 +8,7 @@ from typing import Any
 
 import mpmath
 
-from services.rewards.mathematics.syntax import Node
+from services.rewards.mathematics.tree import Node
 
 MAX_BITS = 200_000
 """Of the numerator and the denominator of an exact value; a larger one is evaluated to digits."""

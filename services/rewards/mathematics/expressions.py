@@ -32,7 +32,8 @@ from services.rewards.mathematics.sets import (
     intervals_of,
     joined,
 )
-from services.rewards.mathematics.syntax import Node, TooDeep, Unparsable, parse
+from services.rewards.mathematics.syntax import parse
+from services.rewards.mathematics.tree import Node, TooDeep, Unparsable
 from services.rewards.mathematics.values import are_proportional, are_same, difference
 
 MAX_ITEMS = 100

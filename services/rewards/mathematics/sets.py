@@ -6,7 +6,8 @@ from functools import cmp_to_key
 
 from services.rewards.mathematics.evaluation import Unevaluable
 from services.rewards.mathematics.notation import Split, is_name
-from services.rewards.mathematics.syntax import Node, Unparsable, parse
+from services.rewards.mathematics.syntax import parse
+from services.rewards.mathematics.tree import Node, Unparsable
 from services.rewards.mathematics.values import value_of
 
 INFINITY = Node("name", name="∞")

@@ -16,7 +16,7 @@ from services.rewards.mathematics.evaluation import (
     TooCostly,
     Unevaluable,
 )
-from services.rewards.mathematics.syntax import Node, names_of, number
+from services.rewards.mathematics.tree import Node, names_of, number
 
 DIGITS = 50
 """Of a first evaluation; a second has twice as many."""
