@@ -133,9 +133,9 @@ def _meaning(value: Any) -> Any:
 def _mutant(problem: Problem, source: random.Random) -> str:
     """The program with one number, operator or comparison changed."""
     tree = ast.parse(problem.program)
-    changed = ast.Constant | ast.BinOp | ast.Compare
-    places = [node for node in ast.walk(tree) if isinstance(node, changed)]
-    place: Any = source.choice(places) if places else None
+    kinds = (ast.Constant, ast.BinOp, ast.Compare)
+    places: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    place = source.choice(places)
     match place:
         case ast.Constant(value=int(value)):
             place.value = value + source.choice((-1, 1, 2))

@@ -15,9 +15,9 @@ class _Loader(yaml.SafeLoader):
 
     repeated: list[str] | None = None
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """A mapping as it is written, before others are merged into it."""
-        node = super().compose_mapping_node(anchor)
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen: set[tuple[str, str]] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:

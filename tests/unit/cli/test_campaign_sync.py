@@ -292,7 +292,7 @@ def test_a_token_is_signed_as_published(by_user: bool, monkeypatch: pytest.Monke
 
         def get_user_delegation_key(self, start: datetime, end: datetime) -> Any:
             assert (start, end) == (NOW, NOW + timedelta(days=7))
-            key: Any = blob.UserDelegationKey()  # type: ignore[no-untyped-call]
+            key = blob.UserDelegationKey()  # type: ignore[no-untyped-call]
             for name, value in SIGNED.items():
                 setattr(key, name, value)
             return key
