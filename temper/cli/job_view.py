@@ -75,6 +75,8 @@ def took(job: JobState) -> str:
         return duration(job.run_seconds)
     if job.started_at is None or (job.status.is_final and job.finished_at is None):
         return ""
+    if job.status is JobStatus.PAUSED:
+        return ""  # its clock has stopped, nobody knows when
     if job.finished_at is None:
         return age(job.started_at).removesuffix(" ago")
     return duration(job.finished_at - job.started_at)

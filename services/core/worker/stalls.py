@@ -53,7 +53,7 @@ class ProgressWatch:
     repeat a step are none: a child may repeat them while it hangs. Logs count until the first
     step, while a child imports and loads. A validation writes nothing until it ends: what the
     processes of ``reading_tree`` read is progress too. While one of ``gpus`` computes, a child may
-    be silent for as long as any may: a long step is not a hang, but neither is computing progress,
+    be silent for as long as any may: a long step is not a hang, but computing is not progress,
     since a collective whose partner is gone computes forever.
     """
 

@@ -88,11 +88,13 @@ def test_a_message_waits_for_an_engine_and_the_page_says_why(
 ) -> None:
     expected_errors.append("503 (Service Unavailable)")
     url, _ = models
-    why = "waiting for 1 CPU slot; 0 free on vm (held by ftjob-1)"
+    why = "waiting for 1 CPU slot; 0 free on vm"
     waiting = {"id": "serve-1", "model": "first", "status": "queued", "queue_reason": why}
     error = {"message": "'first' is not ready", "code": "model_not_ready"}
     refused = {"status": 503, "json": {"error": error}}
     page.route("**/v1/servings?*", lambda route: route.fulfill(json={"data": [waiting]}))
+    whole = waiting | {"ahead": {"id": "ftjob-1", "eta_seconds": 312.0}}
+    page.route("**/v1/jobs/serve-1", lambda route: route.fulfill(json=whole))
     page.route("**/v1/chat/completions", lambda route: route.fulfill(**refused))
     page.goto(f"{url}/ui/chat?model=first")
     page.get_by_role("button", name="Send").click()
@@ -101,7 +103,7 @@ def test_a_message_waits_for_an_engine_and_the_page_says_why(
     with page.expect_response("**/v1/chat/completions"):
         say(page, "hello")
     log = page.get_by_role("log", name="Conversation: Model")
-    expect(log).to_contain_text(f"waiting for the model: {why}")
+    expect(log).to_contain_text(f"waiting for the model: {why} ftjob-1 should return one in 5m 12s")
     expect(log.get_by_role("link", name="its job")).to_have_attribute("href", "/ui/jobs/serve-1")
     page.unroute("**/v1/chat/completions")
     choice = {"delta": {"content": "five"}, "finish_reason": "stop"}

@@ -510,7 +510,6 @@ def stub_live_views(page: Page) -> None:
     campaign = state | {
         "id": "campaign-1",
         "object": "campaign",
-        "status": "queued",  # while it waits for its own jobs
         "scenario": "addition",
         "budget": {"loops": 5},
         "branches": 1,

@@ -69,6 +69,10 @@ def test_a_job_row_shows_its_phase_or_queue_reason(fields: Any, said: str) -> No
     assert said in plain(job_row(job(**fields)))
 
 
+def test_the_clock_of_a_paused_campaign_does_not_run() -> None:
+    assert job_fields(job(kind="campaign", started_at=10, status="paused"))["took"] is None
+
+
 def test_a_job_is_shown_with_the_run_time_that_the_list_has() -> None:
     """The routes of its kind do not tell pauses from work."""
     listed = job(started_at=10, run_seconds=65.0, status="paused")

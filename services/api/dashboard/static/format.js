@@ -61,10 +61,10 @@ export function shellQuoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** How long a job has run, in seconds, without pauses. */
+/** How long a job has run, in seconds, without pauses; null where these are not known apart. */
 export function took(job) {
   if (job.run_seconds !== null && job.run_seconds !== undefined) return job.run_seconds;
-  return job.started_at === null ? null : (job.finished_at ?? Date.now() / 1000) - job.started_at;
+  return job.started_at === null || job.status === "paused" ? null : (job.finished_at ?? Date.now() / 1000) - job.started_at;
 }
 
 /** Whether a job has a final status. */

@@ -8,7 +8,7 @@ const WINDOW = 64; // steps, of which `Metrics` has all
 const MOST_SOURCES = 20;
 
 export class Infrastructure {
-  /** `kind`: rollout jobs count from their start, trainings in each step. */
+  /** Rollout jobs count from their start, trainings in each step. */
   constructor(job) {
     this.counts = job.kind === "rollout" ? "so far" : `in the latest ${WINDOW} steps`;
     this.isTotal = job.kind === "rollout";
@@ -22,20 +22,26 @@ export class Infrastructure {
 
   update(metrics) {
     const sources = [...metrics.series.keys()].filter((name) => name.startsWith(PREFIX));
-    const rows = sources.map((name) => ({ id: name, source: name.slice(PREFIX.length), ...this.sum(metrics, name) }));
+    if (!sources.length) return;
+    let last = 0;
+    for (const step of metrics.times.keys()) last = Math.max(last, step);
+    const rows = sources.map((name) => ({ id: name, source: name.slice(PREFIX.length), ...this.sum(metrics, name, last) }));
     const failed = rows.filter((row) => row.count > 0).sort((one, other) => other.count - one.count).slice(0, MOST_SOURCES);
     this.element.hidden = failed.length === 0;
-    this.lost.textContent = `Samples left out ${this.counts}: ${number(this.sum(metrics, "samples_left_out").count)}. They count in no advantage, loss or mean.`;
+    this.lost.textContent = `Samples left out ${this.counts}: ${number(this.sum(metrics, "samples_left_out", last).count)}. They count in no advantage, loss or mean.`;
     show(this.list, table(`Failures ${this.counts}, also those that a repeat repaired`, COLUMNS, failed, ""));
   }
 
-  /** The number of a metric, and the latest step with one. */
-  sum(metrics, name) {
-    const steps = [...metrics.times.keys(), ...(metrics.series.get(name)?.keys() ?? [])];
-    const first = Math.max(0, ...steps) - WINDOW;
-    const values = [...(metrics.series.get(name) ?? [])].filter(([step, value]) => value > 0 && (this.isTotal || step > first));
-    const latest = Math.max(...values.map(([step]) => step));
-    const count = this.isTotal ? Math.max(0, ...values.map(([, value]) => value)) : values.reduce((sum, [, value]) => sum + value, 0);
+  /** A metric's number in the latest steps, and the latest step with one. */
+  sum(metrics, name, last) {
+    const values = metrics.series.get(name) ?? new Map();
+    let count = 0;
+    let latest = null;
+    for (let step = Math.max(0, last - WINDOW + 1); step <= last; step += 1) {
+      const value = values.get(step) ?? 0;
+      if (value > 0) latest = step;
+      count = this.isTotal ? Math.max(count, value) : count + value;
+    }
     return { count, latest };
   }
 }

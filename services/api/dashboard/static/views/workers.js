@@ -16,7 +16,7 @@ export function workersView({ place, signal }) {
     const services = (await request("/v1/services", { signal })).data;
     problem.textContent = "";
     show(disturbed, services.filter((service) => service.status !== "running").map(disturbance));
-    show(list, table(`${workers.length} workers`, COLUMNS, workers, "No active workers. Queued jobs wait until one starts."));
+    show(list, table(`${workers.length} workers`, COLUMNS, workers, "No active workers. Queued jobs wait until one starts: temper up starts all, temper serve trainer (evaluator, indexer, campaigns) one."));
   }, (error) => { problem.textContent = error.message; }, signal);
 }
 
