@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from temper.cli.gateway import connect
 from temper.cli.jobs import print_job
 from temper.cli.output import JsonOption, Output
-from temper.cli.units import age
+from temper.cli.units import age, size
 
 if TYPE_CHECKING:
     from services.contracts.models import Lineage, Model
@@ -35,6 +35,24 @@ def list_models(most: Most = 20, as_json: JsonOption = False) -> None:
         for model in page.data
     ]
     out.table(("ID", "KIND", "BASE", "SOURCE", "AGE"), rows)
+
+
+@app.command()
+def folders(as_json: JsonOption = False) -> None:
+    """List folders below the model root, with their sizes and why one cannot be registered."""
+    out = Output(as_json)
+    with connect() as client:
+        page = client.models.folders()
+    if as_json:
+        out.document(page)
+        return
+    rows = [
+        (each.id, each.kind or "", size(each.bytes), ", ".join(each.models), each.problem or "")
+        for each in page.data
+    ]
+    out.table(("FOLDER", "KIND", "SIZE", "REGISTERED AS", "PROBLEM"), rows)
+    if page.has_more:
+        out.note("more folders exist than are listed")
 
 
 @app.command()

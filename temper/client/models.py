@@ -11,9 +11,10 @@ from temper.client.errors import ApiError
 from temper.client.transport import Transport
 
 if TYPE_CHECKING:
-    from services.contracts.models import Model, RegisterModel
+    from services.contracts.models import Model, ModelFolder, RegisterModel
 
 PATH = "/v1/models"
+FOLDERS = "/v1/model_folders"
 
 
 class Models:
@@ -42,6 +43,12 @@ class Models:
             if error.status == 404:
                 return None
             raise
+
+    def folders(self) -> Page[ModelFolder]:
+        """Return the folders that may be registered, with what is wrong with the others."""
+        from services.contracts.models import ModelFolder
+
+        return self._transport.get(FOLDERS, Page[ModelFolder])
 
     def register(self, request: RegisterModel) -> Model:
         """Register a model."""

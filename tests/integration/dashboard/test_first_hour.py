@@ -120,7 +120,7 @@ def upload_data(page: Page, empty: GatewayClient) -> None:
     expect(page.get_by_text("look like demonstrations")).to_be_visible()
     page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.get_by_text("1+1?").first).to_be_visible()
-    assert empty.http.get("/v1/jobs?kind=check").json()["data"] != []
+    expect(page.get_by_role("link", name=re.compile("^check-")).first).to_be_visible()
 
 
 def start_training(page: Page) -> str:

@@ -56,7 +56,7 @@ const CHECKPOINT_COLUMNS = {
   Chat: (one) => h("a", { href: withQuery("/ui/chat", { model: one.fine_tuned_model_checkpoint }), "aria-label": `chat with step ${one.step_number}` }, "chat"),
 };
 
-/** Serving, exporting and deleting a model; each shows its result. */
+/** Serving, exporting and deleting a model; each shows its result or its error. */
 function actions(path, id, signal, go) {
   const problem = h("p", { class: "error", role: "alert" });
   const sure = h("button", { type: "button", hidden: true, onclick: () => attempt(remove) }, "Delete for good");

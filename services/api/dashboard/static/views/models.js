@@ -23,7 +23,7 @@ export async function modelsView({ place, signal, go }) {
 
   place.append(h("h1", {}, "Models"), problem, list, more,
     modelForm(signal, (model) => go(withQuery("/ui/model", { id: model.id }))),
-    sameBy("/v1/models", "temper models list\ntemper models register NAME --folder FOLDER"));
+    sameBy("/v1/models", "temper models list\ntemper models folders\ntemper models register NAME --folder FOLDER"));
   await load();
 }
 
