@@ -21,8 +21,9 @@ SCRIPTS = {
     "redis-server": "exec python -I -S /stand_in.py",
     "redis-cli": "echo PONG",
     "pg_isready": "exit 0",
+    "sleep": 'exec python -I -S -c "import sys, time; time.sleep(float(sys.argv[1]))" "$1"',
 }
-"""Commands that the compose file runs in the images of the stores."""
+"""Commands that the compose file and its probes run in the images of the stores."""
 LEFT_OUT = {"__pycache__", "site-packages", "test", "idlelib", "lib2to3", "ensurepip", "tkinter"}
 OWNED = ("/var/lib/temper", "/srv/campaigns")
 """Folders below which Temper writes; new volumes are owned as they are."""
