@@ -14,8 +14,11 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import CountedCalls, MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.tool_files import parse_tool_file
 from services.contracts.yaml_text import parse_yaml
+from temper.formats.run_scripts import settings_of_script
+from temper.formats.verl_defaults import with_inherited
 
 MAX_FILE_BYTES = 1024 * 1024
+SCRIPT = ".sh"
 Section = Mapping[str, Any]
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -200,10 +203,10 @@ def _text(path: Path) -> str:
 
 def read_run_file(path: Path) -> Section:
     """Return the settings in a run file; raises InvalidRequest for any other file."""
-    settings = _parsed(path)
+    settings = settings_of_script(_text(path)) if path.suffix == SCRIPT else _parsed(path)
     if not isinstance(settings, dict) or not is_published(settings):
         raise InvalidRequest("has neither an rl_config (MindSpeed-RL) nor a rollout section (verl)")
-    return settings
+    return with_inherited(settings)
 
 
 def _parsed(path: Path) -> Any:

@@ -13,6 +13,19 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.fine_tuning import MethodType
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.online import Aggregation
+from temper.formats.decisive_settings import (
+    MINDSPEED,
+    MINDSPEED_KL,
+    MINDSPEED_KL_LOSS,
+    VERL,
+    VERL_KL_LOSS,
+    VERL_KL_REWARD,
+    check_allowed,
+    mindspeed_lora,
+    verl_importance_cap,
+    verl_lora,
+    verl_ratio,
+)
 from temper.formats.published_runs import (
     MindSpeedRollout,
     RunSettings,
@@ -34,12 +47,16 @@ _MINDSPEED_ESTIMATORS = {"group_norm": MethodType.REINFORCEMENT, "gae": MethodTy
 
 @dataclass(frozen=True)
 class PublishedTraining:
-    """The training settings of a run file; ``ignored`` lists keys without a counterpart."""
+    """The training settings of a run file; ``ignored`` lists keys without a counterpart.
+
+    ``epochs_key`` is set where the file counts epochs, whose steps follow from the data.
+    """
 
     method: MethodType
     hyperparameters: dict[str, Any]
     seed: int | None
     ignored: tuple[str, ...]
+    epochs_key: str | None = None
 
 
 def read_published_training(path: Path) -> PublishedTraining:
@@ -73,6 +90,7 @@ def mindspeed_training(run: RunSettings) -> PublishedTraining:
     both = _or(run.number("rl_config.clip_ratio"), CLIP)
     low, high = run.number("rl_config.clip_ratio_low"), run.number("rl_config.clip_ratio_high")
     tokens = run.flag("rl_config.token_level_loss")
+    kl = _mindspeed_kl(run, method)
     loss = {
         "clip_low": _or(low, CLIP) if is_asymmetric else both,
         "clip_high": _or(high, CLIP_HIGH) if is_asymmetric else both,
@@ -80,14 +98,14 @@ def mindspeed_training(run: RunSettings) -> PublishedTraining:
             Aggregation.MEAN_OF_TOKENS if tokens else Aggregation.MEAN_OF_SEQUENCE_MEANS
         ).value,
         "entropy_bonus": run.number("rl_config.entropy_coeff"),
-        "kl": _mindspeed_kl(run, method),
+        "kl": kl,
     }
     hyperparameters = {
         "steps": steps,
         "prompts_per_step": batch,
         "mini_batches": _mini_batches(run, batch, "rl_config.mini_batch_size"),
         "checkpoint_steps": run.integer("megatron_training.save_interval"),
-        "optimizer": _mindspeed_optimizer(run, steps),
+        "optimizer": {**_mindspeed_optimizer(run, steps), **mindspeed_lora(run)},
         "loss": loss,
         "overlong": _overlong(
             run,
@@ -107,6 +125,9 @@ def mindspeed_training(run: RunSettings) -> PublishedTraining:
         ),
     }
     seed = run.integer("megatron_training.seed")
+    check_allowed(run, MINDSPEED)
+    if kl is not None:
+        check_allowed(run, MINDSPEED_KL, *([MINDSPEED_KL_LOSS] if kl["to"] == "loss" else []))
     return PublishedTraining(method, _compact(hyperparameters), seed, run.unread())
 
 
@@ -118,19 +139,21 @@ def verl_training(run: RunSettings) -> PublishedTraining:
     steps = run.integer("trainer.total_training_steps")
     batch = run.integer("data.train_batch_size")
     both = _or(run.number(f"{actor}.clip_ratio"), CLIP)
+    kl = _kl(
+        run,
+        f"{actor}.use_kl_loss",
+        f"{algorithm}.use_kl_in_reward",
+        (f"{actor}.kl_loss_coef",),
+        (f"{algorithm}.kl_ctrl.kl_coef",),
+    )
     loss = {
         "clip_low": _or(run.number(f"{actor}.clip_ratio_low"), both),
         "clip_high": _or(run.number(f"{actor}.clip_ratio_high"), both),
         "dual_clip": run.number(f"{actor}.clip_ratio_c"),
+        "ratio": verl_ratio(run),
         "aggregation": _aggregation(run, f"{actor}.loss_agg_mode"),
         "entropy_bonus": run.number(f"{actor}.entropy_coeff"),
-        "kl": _kl(
-            run,
-            f"{actor}.use_kl_loss",
-            f"{algorithm}.use_kl_in_reward",
-            (f"{actor}.kl_loss_coef",),
-            (f"{algorithm}.kl_ctrl.kl_coef",),
-        ),
+        "kl": kl,
     }
     hyperparameters = {
         "steps": steps,
@@ -138,7 +161,8 @@ def verl_training(run: RunSettings) -> PublishedTraining:
         "mini_batches": _mini_batches(run, batch, f"{actor}.ppo_mini_batch_size"),
         "checkpoint_steps": _interval(run.integer("trainer.save_freq")),
         "eval_interval": _interval(run.integer("trainer.test_freq")),
-        "optimizer": _verl_optimizer(run, actor, steps),
+        "eval_samples": run.integer("actor_rollout_ref.rollout.val_kwargs.n"),
+        "optimizer": {**_verl_optimizer(run, actor, steps), **verl_lora(run)},
         "loss": loss,
         "overlong": _overlong(
             run,
@@ -160,7 +184,15 @@ def verl_training(run: RunSettings) -> PublishedTraining:
     if method is MethodType.REINFORCEMENT:
         by_std = run.value(f"{algorithm}.norm_adv_by_std_in_grpo")
         hyperparameters["advantage"] = "dr_grpo" if by_std is False else None
-    return PublishedTraining(method, _compact(hyperparameters), None, run.unread())
+    check_allowed(run, VERL)
+    if kl is not None:
+        check_allowed(run, VERL_KL_LOSS if kl["to"] == "loss" else VERL_KL_REWARD)
+    given = _compact(hyperparameters)
+    if cap := verl_importance_cap(run):
+        given["loss"] = {**given.get("loss", {}), **cap}
+    epochs = "trainer.total_epochs"
+    counts = epochs if steps is None and run.value(epochs) is not None else None
+    return PublishedTraining(method, given, None, run.unread(), counts)
 
 
 _MINDSPEED_KL = ("rl_config.kl_coef", "rl_config.init_kl_coef")

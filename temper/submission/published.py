@@ -77,6 +77,11 @@ def with_published_training(
         **given,
         "hyperparameters": _merged(hyperparameters, _mapping(given.get("hyperparameters"))),
     }
+    if training.epochs_key is not None and "steps" not in settings["hyperparameters"]:
+        raise SubmissionError(
+            f"{path}: {source.name}: {training.epochs_key} counts epochs, and the data decide how "
+            f"many steps they have: set method.{name}.hyperparameters.steps"
+        )
     if training.seed is not None:
         own = {"seed": training.seed, **own}
     notes: tuple[str, ...] = ()
