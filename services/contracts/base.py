@@ -35,7 +35,7 @@ def _bounded(metadata: dict[str, str]) -> dict[str, str]:
 Metadata = Annotated[
     dict[str, str],
     AfterValidator(_bounded),
-    Field(description="Up to 16 pairs of strings; jobs can be listed by them."),
+    Field(description="Labels: up to 16 pairs of strings, by which jobs can be listed."),
 ]
 """Labels chosen by the client: up to 16 pairs, keys of 64 and values of 512 characters."""
 

@@ -56,7 +56,7 @@ class CreateBatch(JobRequest):
     endpoint: BatchEndpoint
     completion_window: Literal["24h"]
     output_expires_after: ExpiresAfter | None = Field(
-        default=None, description="Of the output and error files; null: they stay."
+        default=None, description="Expiry of the output and error files; null: they are kept."
     )
     base_url: AnyHttpUrl | None = Field(
         default=None,
@@ -65,10 +65,10 @@ class CreateBatch(JobRequest):
     )
     max_concurrency: StrictInt = Field(default=64, ge=1, le=1024)
     timeout_seconds: StrictInt = Field(
-        default=600, ge=1, le=86_400, description="Longest wait for one answer, per attempt."
+        default=600, ge=1, le=86_400, description="Maximum wait for one answer, per attempt."
     )
     engine: VllmOptions = Field(
-        default_factory=VllmOptions, description="Of the vLLM server of a registered model."
+        default_factory=VllmOptions, description="Options of the vLLM server of a registered model."
     )
 
 
@@ -130,7 +130,9 @@ class Batch(Resource):
     completion_window: str
     status: BatchStatus
     output_file_id: str | None = Field(
-        default=None, description="Once the batch has ended; in the order of answers."
+        default=None,
+        description="File of the answers in the order of their arrival; null until the batch has "
+        "ended.",
     )
     error_file_id: str | None = None
     created_at: int

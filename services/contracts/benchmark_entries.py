@@ -22,12 +22,13 @@ class BenchmarkEntry(Request):
 
     name: EntryName | None = Field(
         default=None,
-        description="What rows and metrics call it; null: as the benchmark is named.",
+        description="Name in rows and metrics; null: the name of the benchmark.",
     )
     file: FileId | None = None
     files: dict[BenchmarkName, FileId] | None = Field(
         default=None,
-        description="By benchmark, in place of file, for a name that stands for several.",
+        description="Files by benchmark, in place of `file`, for a name that stands for several "
+        "benchmarks.",
     )
     grader: EvaluationGrader | None = None
     benchmark: BenchmarkName | Benchmark | None = None

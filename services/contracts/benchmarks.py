@@ -50,8 +50,8 @@ class Benchmark(Request):
     )
     answer_range: tuple[StrictInt, StrictInt] | None = Field(
         default=None,
-        description="Every answer of a row must be an integer between these, both included; any "
-        "other is an error.",
+        description="Range of the integers that answers may be, both bounds included; another "
+        "answer is an error.",
     )
     choices: FieldPath | None = Field(
         default=None,
@@ -104,12 +104,12 @@ class Benchmark(Request):
     grader: EvaluationGrader
     metric: MetricName | None = Field(
         default=None,
-        description="What stands for the benchmark in leaderboards, comparisons and means; null: "
-        "the published score of panorama and chemistry, else accuracy.",
+        description="Metric of the benchmark in leaderboards, comparisons and means; null: the "
+        "published score of panorama and chemistry, else accuracy.",
     )
     direction: Direction | None = Field(
         default=None,
-        description="Which values of the metric are better; null: higher ones. `minimize` goes "
+        description="Direction of the metric; null: higher values are better. `minimize` goes "
         "with mean_score.",
     )
 

@@ -19,7 +19,10 @@ class AcceptancePolicy(Request):
 
     by: AcceptBy = AcceptBy.INTERVAL
     above: Number = Field(
-        default=0.0, ge=0.0, le=1e6, description="In the unit of scores, per item."
+        default=0.0,
+        ge=0.0,
+        le=1e6,
+        description="Bound that the gain per item must exceed, in the unit of scores.",
     )
 
     def accepts(self, difference: float, ci95: tuple[float, float]) -> bool:

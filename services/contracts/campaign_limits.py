@@ -15,10 +15,14 @@ class CampaignBudget(Request):
         default=None,
         ge=1,
         le=10_000,
-        description="Of loops, of which each has five; the base model's is not counted.",
+        description="Maximum steps of loops; each loop has five, and those of the base model are "
+        "not counted.",
     )
     hours: Number | None = Field(
-        default=None, gt=0.0, le=87_600.0, description="Since its first step, waiting included."
+        default=None,
+        gt=0.0,
+        le=87_600.0,
+        description="Maximum hours since the first step, waiting included.",
     )
     llm_tokens: StrictInt | None = Field(
         default=None, ge=1, description="Prompt and completion tokens, as the endpoint counts."
@@ -27,10 +31,14 @@ class CampaignBudget(Request):
         default=None,
         gt=0.0,
         le=1e6,
-        description="Of its jobs: the hours of each times its GPUs, one where it names none.",
+        description="Maximum GPU hours of the campaign's jobs: the hours of each job times its "
+        "GPUs, or times one where it names none.",
     )
     cost: Number | None = Field(
-        default=None, gt=0.0, le=1e6, description="Of the LLM, in the currency of its price."
+        default=None,
+        gt=0.0,
+        le=1e6,
+        description="Maximum cost of the LLM, in the currency of its price.",
     )
     coding_attempts: StrictInt = Field(
         default=10, ge=1, le=50, description="Answers of the LLM until a script passes its checks."
@@ -49,7 +57,7 @@ class CampaignTimeLimits(Request):
         default=1800.0,
         ge=1.0,
         le=315_360_000,
-        description="Of the training on debug rows, counted from its start.",
+        description="Time limit of the training on debug rows, from its start.",
     )
     training: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
     evaluation: StrictInt | None = Field(default=None, ge=1, le=315_360_000)

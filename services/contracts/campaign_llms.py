@@ -26,7 +26,9 @@ class CampaignLlm(RemoteModel):
     """The LLM that proposes, codes and explains."""
 
     price: TokenPrice | None = None
-    max_tokens: StrictInt = Field(default=8192, ge=1, le=131_072, description="Of one answer.")
+    max_tokens: StrictInt = Field(
+        default=8192, ge=1, le=131_072, description="Maximum tokens of one answer."
+    )
     temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
     frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
     presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
@@ -66,10 +68,16 @@ class ScriptLlms(Request):
     strong: list[CampaignLlm] = Field(min_length=1, max_length=20)
     weak: list[CampaignLlm] = Field(default_factory=list, max_length=20)
     calls: StrictInt = Field(
-        default=10_000, ge=1, le=10_000_000, description="By all scripts of the campaign."
+        default=10_000,
+        ge=1,
+        le=10_000_000,
+        description="Maximum calls by all scripts of the campaign.",
     )
     calls_at_once: StrictInt = Field(
-        default=16, ge=1, le=MOST_CALLS_AT_ONCE, description="Of them; further ones wait."
+        default=16,
+        ge=1,
+        le=MOST_CALLS_AT_ONCE,
+        description="Maximum concurrent calls; further ones wait.",
     )
 
     @property

@@ -44,9 +44,9 @@ class Comparison(Resource):
     test, as in comparisons of evaluations. With several seeds an item's score is their mean.
     """
 
-    samples: int = Field(description="Items.")
-    seeds: int = Field(default=1, description="Of the model.")
-    best_seeds: int = Field(default=1, description="Of the best model so far.")
+    samples: int = Field(description="Number of items.")
+    seeds: int = Field(default=1, description="Number of seeds of the model.")
+    best_seeds: int = Field(default=1, description="Number of seeds of the best model so far.")
     difference: float
     ci95: tuple[float, float]
     p_value: float | None = None
@@ -56,8 +56,8 @@ class Comparison(Resource):
     improves: bool
     second_look: "Comparison | None" = Field(
         default=None,
-        description="On fresh samples of both, where the first look and the temperature call for "
-        "it; ``improves`` is what it says.",
+        description="Comparison on fresh samples of both models, made where the first one and the "
+        "temperature call for it; ``improves`` is its verdict.",
     )
 
 
@@ -73,20 +73,20 @@ class CampaignLoop(Resource):
     loop: int
     parent: int | None = None
     hypothesis: str | None = None
-    steps: list[StepName] = Field(description="The finished ones.")
+    steps: list[StepName] = Field(description="Steps that have finished.")
     model: str | None = None
     search_score: float | None = None
     final_score: float | None = None
     seeds: list[SeedScores] = Field(
-        default_factory=list, description="Each seed's model; empty where there is one seed."
+        default_factory=list, description="Models by seed; empty where there is one seed."
     )
     seeds_note: str | None = Field(
-        default=None, description="Why there are fewer seeds than the policy names."
+        default=None, description="Reason for fewer seeds than the policy names."
     )
     noise_floor: float | None = Field(
         default=None,
-        description="Of the base model: gains up to about this are within the 95 % interval of the "
-        "difference between two measurements of it. Null where answers are greedy.",
+        description="Noise of the base model's score: gains up to about this are within the 95 % "
+        "interval of the difference between two measurements. Null where answers are greedy.",
     )
     comparison: Comparison | None = None
     accepted: bool | None = None
@@ -95,7 +95,7 @@ class CampaignLoop(Resource):
     reason: str | None = None
     judged: int | None = Field(
         default=None,
-        description="Its place in the order of verdicts. The best model is the last accepted one.",
+        description="Place in the order of verdicts. The best model is the last accepted one.",
     )
 
 
@@ -109,6 +109,6 @@ class CampaignStep(Resource):
     finished_at: int | None = None
     output: JsonObject | None = None
     transcript: list[JsonObject] = Field(
-        default_factory=list, description="Each call of the LLM: messages, answer and tokens."
+        default_factory=list, description="Calls of the LLM: messages, answer and tokens."
     )
     jobs: list[str] = Field(default_factory=list)

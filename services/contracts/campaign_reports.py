@@ -30,7 +30,7 @@ class FinalComparison(Resource):
     the interval needs no correction for the number of attempts.
     """
 
-    samples: int = Field(description="Items.")
+    samples: int = Field(description="Number of items.")
     base_seeds: int = 1
     best_seeds: int = 1
     base_score: float
@@ -46,10 +46,15 @@ class RoleCost(Resource):
     model: str
     calls: int
     cached_answers: int = Field(default=0, description="Calls that the cache has spared.")
-    saved_tokens: int = Field(default=0, description="What these answers have cost others.")
+    saved_tokens: int = Field(
+        default=0, description="Tokens that the cached answers cost when they were first given."
+    )
     prompt_tokens: int
     completion_tokens: int
-    cost: float | None = Field(default=None, description="Null without a price of tokens.")
+    cost: float | None = Field(
+        default=None,
+        description="Cost in the currency of the price; null without a price of tokens.",
+    )
 
 
 class ScriptCost(Resource):
@@ -58,7 +63,9 @@ class ScriptCost(Resource):
     calls: int
     prompt_tokens: int
     completion_tokens: int
-    cost: float | None = Field(default=None, description="Null where an LLM has no price.")
+    cost: float | None = Field(
+        default=None, description="Cost of all LLMs; null where one has no price."
+    )
 
 
 class CampaignCost(Resource):
@@ -67,15 +74,19 @@ class CampaignCost(Resource):
     llm_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    llm_cost: float | None = Field(default=None, description="Null without a price of tokens.")
+    llm_cost: float | None = Field(
+        default=None, description="Cost of the LLM; null without a price of tokens."
+    )
     llm_by_role: dict[LlmRole, RoleCost] = Field(default_factory=dict)
     by_scripts: ScriptCost | None = Field(
-        default=None, description="Null where scripts have no LLMs."
+        default=None, description="LLM usage of data scripts; null where scripts have no LLMs."
     )
-    hours: float = Field(default=0.0, description="From its first step to its end, or to now.")
+    hours: float = Field(
+        default=0.0, description="Hours from the first step to the end, or to now."
+    )
     jobs: dict[str, int] = Field(default_factory=dict, description="Number of jobs by kind.")
     job_hours: dict[str, float] = Field(
-        default_factory=dict, description="From start to end of each job, added by kind."
+        default_factory=dict, description="Hours from start to end of each job, summed by kind."
     )
     gpu_hours: float = Field(default=0.0, description="Hours of each job times its GPUs.")
 
@@ -86,7 +97,9 @@ class CampaignReport(Resource):
     object: Literal["campaign.report"] = "campaign.report"
     campaign: Campaign
     attempts: list[ReportedAttempt]
-    best_model: str | None = Field(default=None, description="Null before the base is measured.")
+    best_model: str | None = Field(
+        default=None, description="Best model so far; null before the base model is measured."
+    )
     lineage: list[int] = Field(description="Loops from the base model to the best one.")
     final: FinalComparison | None = None
     cost: CampaignCost

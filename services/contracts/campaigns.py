@@ -32,7 +32,11 @@ class CampaignDataset(Request):
     that was uploaded."""
 
     name: DatasetName
-    file: str = Field(default="", max_length=200, description="Empty: of the registered data set.")
+    file: str = Field(
+        default="",
+        max_length=200,
+        description="File id; empty: the file of the registered data set.",
+    )
     description: str = Field(default="", max_length=10_000)
 
 
@@ -55,7 +59,7 @@ class CreateCampaign(JobRequest):
 
     base_model: ModelId
     scenario: str = Field(
-        min_length=1, max_length=20_000, description="What the model shall do, in words."
+        min_length=1, max_length=20_000, description="Task description: what the model is to do."
     )
     file: str = Field(
         min_length=1, max_length=200, description="Rows of {messages | prompt, gold}."
@@ -86,10 +90,12 @@ class CreateCampaign(JobRequest):
         description="The score of an item is pass@k of its samples, in place of their mean.",
     )
     higher_is_better: StrictBool = Field(
-        default=True, description="Of scores; set by the direction of a benchmark that has one."
+        default=True,
+        description="Whether higher scores are better; a benchmark's own direction wins.",
     )
     acceptance: AcceptancePolicy = Field(
-        default_factory=AcceptancePolicy, description="When a model is better than the best one."
+        default_factory=AcceptancePolicy,
+        description="Acceptance criterion for the gain over the best model.",
     )
     seeds: SeedPolicy = Field(
         default_factory=SeedPolicy,
@@ -107,33 +113,39 @@ class CreateCampaign(JobRequest):
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     engine: VllmOptions = Field(default_factory=VllmOptions)
     datasets: list[CampaignDataset] = Field(
-        default_factory=list, max_length=50, description="Empty: all registered ones."
+        default_factory=list,
+        max_length=50,
+        description="Data sets of scripts; empty: all registered ones.",
     )
     llm: CampaignLlm
     llm_by_role: dict[LlmRole, CampaignLlm] = Field(
-        default_factory=dict, description="Others in the place of ``llm``, by what they do."
+        default_factory=dict, description="LLMs that override ``llm`` for one role."
     )
     script_llms: ScriptLlms | None = Field(
-        default=None, description="For data scripts; null: they have no network."
+        default=None, description="LLMs for data scripts; null: scripts have no network."
     )
     answer_cache: AnswerCaching = Field(
-        default_factory=AnswerCaching, description="Whether it shares answers of its LLM."
+        default_factory=AnswerCaching,
+        description="Sharing of the LLM's answers with other campaigns.",
     )
     budget: CampaignBudget = Field(default_factory=CampaignBudget)
     time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)
     branches: StrictInt = Field(default=1, ge=1, le=64, description="Loops that run at once.")
     parents: ParentPolicy = Field(
-        default=ParentPolicy.BEST, description="Which accepted models loops start from."
+        default=ParentPolicy.BEST,
+        description="Policy that chooses the accepted models that loops start from.",
     )
     steps_at_once: dict[Literal[StepName.CODING, StepName.RUNNING], AtOnce] = Field(
-        default_factory=dict, description="How many loops may be at a step; else all branches."
+        default_factory=dict,
+        description="Maximum concurrent loops per step (default: all branches).",
     )
     training_rows: StrictInt | None = Field(
         default=None, ge=1, description="Train on the first rows of a script's data only."
     )
     reuse_data: StrictBool = Field(
         default=False,
-        description="Where a loop has the script of an earlier one, use its data again.",
+        description="Whether a loop that has the script of an earlier one uses the data of that "
+        "one again.",
     )
     sample_rows: StrictInt = Field(
         default=3, ge=1, le=20, description="Rows of each data set that the LLM is shown."
@@ -142,20 +154,22 @@ class CreateCampaign(JobRequest):
         default=True, description="Write the conversations with the LLM into the log folder."
     )
     gpus: StrictInt | None = Field(
-        default=None, ge=0, le=64, description="Of each training and evaluation."
+        default=None, ge=0, le=64, description="GPUs of each training and evaluation."
     )
     devices: list[GpuIndex | GpuUuid] | None = Field(
         default=None,
         min_length=1,
         max_length=64,
-        description="Exactly these GPUs for each training and evaluation, which wait for them.",
+        description="GPUs that each training and evaluation waits for and uses, and no others.",
     )
     after: list[str] = Field(
         default_factory=list,
         max_length=100,
         description="Campaigns whose end this one waits for before its first step.",
     )
-    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Of its jobs, too.")
+    priority: StrictInt = Field(
+        default=0, ge=-100, le=100, description="Priority of the campaign and of its jobs."
+    )
     deadline_seconds: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
     metadata: Metadata | None = None
 
@@ -275,7 +289,7 @@ class CampaignResult(Resource):
     best_loop: int
     best_model: str
     llm_tokens: int
-    cost: float | None = Field(default=None, description="Of the LLM; null without its price.")
+    cost: float | None = Field(default=None, description="Cost of the LLM; null without a price.")
 
 
 class Campaign(JobState):

@@ -26,7 +26,7 @@ class CreateCheck(JobRequest):
         default=None,
         min_length=1,
         max_length=300,
-        description="Whose tokenizer counts and whose chat template renders the rows; null: "
+        description="Model whose tokenizer counts and whose chat template renders the rows; null: "
         "lengths are in characters.",
     )
     method: Method | None = None
@@ -70,8 +70,8 @@ class ValidationReport(Resource):
     lengths: RowLengths | None
     fidelity: FidelityReport | None = Field(
         default=None,
-        description="What the model's chat template makes of the rows; null without a model whose "
-        "files are here, and for plain text.",
+        description="Findings on the rows as the model's chat template renders them; null without "
+        "a model whose files are here, and for plain text.",
     )
 
 
@@ -85,5 +85,5 @@ class Check(JobState):
     method: Method
     max_errors: int
     report: ValidationReport | None = Field(
-        default=None, description="Of a file whose rows can all be used."
+        default=None, description="Report on a file whose rows are all usable."
     )

@@ -21,9 +21,9 @@ class CompareEvaluations(Request):
     )
     value: ComparedValue | None = Field(
         default=None,
-        description="What is compared: correctness, where an item without a grade is incorrect, or "
-        "the score, where it is left out. Null: the score of benchmarks whose metric is "
-        "mean_score, of others correctness.",
+        description="Value to compare: `correct` (ungraded items count as wrong) or `score` "
+        "(ungraded items are excluded). Null: the score for benchmarks whose metric is "
+        "mean_score, correctness for others.",
     )
 
 
@@ -50,12 +50,15 @@ class PairedComparison(Resource):
     value: ComparedValue = "correct"
     direction: Direction = "maximize"
     better: Literal["baseline", "candidate"] | None = Field(
-        default=None, description="Where ``p_adjusted`` is below 0.05."
+        default=None,
+        description="Significantly better model (``p_adjusted`` below 0.05); null without one.",
     )
     items: int
     left_out: int = Field(description="Items that only one has, or that have no score.")
     baseline_errors: int = Field(description="Items of the baseline without an answer or a grade.")
-    candidate_errors: int = Field(description="The same of the candidate.")
+    candidate_errors: int = Field(
+        description="Items of the candidate without an answer or a grade."
+    )
     baseline_mean: float
     candidate_mean: float
     difference: float
@@ -72,7 +75,8 @@ class PairedComparison(Resource):
     gained_items: list[int] = Field(description="Rows of the file, counted from 0.")
     lost_items: list[int]
     tool_calls: ToolCallComparison | None = Field(
-        default=None, description="With the grader tool_calls only."
+        default=None,
+        description="Differences by measure of tool calls; null without the grader tool_calls.",
     )
 
 
@@ -82,6 +86,6 @@ class EvaluationComparison(Resource):
     object: Literal["evaluation.comparison"] = "evaluation.comparison"
     baseline: str
     value: ComparedValue | None = Field(
-        description="What is compared, if that is the same in all comparisons."
+        description="Value that is compared, if it is the same in all comparisons."
     )
     comparisons: list[PairedComparison]

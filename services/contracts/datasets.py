@@ -18,7 +18,7 @@ class RegisterDataset(Request):
     file: str = Field(min_length=1, max_length=200)
     description: str = Field(default="", max_length=10_000)
     license: str | None = Field(default=None, max_length=200)
-    source: str | None = Field(default=None, max_length=1000, description="Where it comes from.")
+    source: str | None = Field(default=None, max_length=1000, description="Origin of the data.")
 
 
 class DatasetField(Resource):
@@ -39,13 +39,13 @@ class TokenStatistics(Resource):
     longest: int
     model: str | None = Field(
         default=None,
-        description="Whose tokenizer counted; null: estimated at four characters each.",
+        description="Model whose tokenizer counted; null: estimated at four characters per token.",
     )
     rows: int | None = Field(
-        default=None, description="How many of the first rows were counted; null: all."
+        default=None, description="Number of rows that were counted, from the first on; null: all."
     )
     not_counted: str | None = Field(
-        default=None, description="Why the tokenizer of the model asked for did not count."
+        default=None, description="Reason why the tokenizer of the requested model did not count."
     )
 
 

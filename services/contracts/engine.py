@@ -34,12 +34,13 @@ class VllmOptions(BaseModel):
         description="KV cache size without a GPU; null: for 32,768 tokens, at most 2 GiB.",
     )
     max_lora_rank: LoraRank | None = Field(
-        default=None, description="null: the smallest that fits the served adapters."
+        default=None,
+        description="Maximum LoRA rank; null: the smallest that fits the served adapters.",
     )
     enforce_eager: bool | None = Field(
         default=None,
         description="Do not compile; null: true only without a GPU, where compiling takes longest.",
     )
     startup_timeout_seconds: float = Field(
-        default=900.0, ge=1.0, le=7200.0, description="Longest wait until it is ready."
+        default=900.0, ge=1.0, le=7200.0, description="Maximum wait for the engine to be ready."
     )

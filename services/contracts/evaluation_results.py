@@ -27,10 +27,10 @@ class MacroAverage(Resource):
     """
 
     metrics: dict[str, str] = Field(
-        default_factory=dict, description="By benchmark, the metric that is averaged."
+        default_factory=dict, description="Averaged metric by benchmark."
     )
     mean: ItemEstimate | None = None
-    missing: str | None = Field(default=None, description="Why there is no mean.")
+    missing: str | None = Field(default=None, description="Reason why there is no mean.")
 
 
 class TrainingOverlap(Resource):
@@ -38,7 +38,10 @@ class TrainingOverlap(Resource):
 
     file: str
     compared: int = Field(description="Items that were looked for: at most the first 20,000.")
-    items: int = Field(description="Of these: in a row as a whole, or 13 words of it in a row.")
+    items: int = Field(
+        description="Number of compared items that occur in a row as a whole, or with 13 "
+        "consecutive words."
+    )
     rows: int = Field(description="Rows of the file.")
 
 
@@ -47,7 +50,9 @@ class MeasureEstimate(Resource):
 
     mean: float
     samples: int = Field(description="Answers that have this figure.")
-    stderr: float | None = Field(default=None, description="Over items; null with one item.")
+    stderr: float | None = Field(
+        default=None, description="Standard error over items; null with one item."
+    )
     ci95: tuple[float, float] | None = None
     lower_is_better: bool = False
 
@@ -87,7 +92,9 @@ class EvaluationMetrics(Resource):
         default=0, description="Samples that failing tools, graders or engines lost."
     )
     left_out_causes: dict[InfrastructureCause, int] | None = None
-    unanswered: int = Field(default=0, description="Of the errors: the model gave no answer.")
+    unanswered: int = Field(
+        default=0, description="Number of errors in which the model gave no answer."
+    )
     unparsable: int = Field(
         default=0, description="Graded answers in which a grader with golds found nothing."
     )
@@ -95,22 +102,26 @@ class EvaluationMetrics(Resource):
         default=None, description="Answers by what became of their JSON, if that was graded."
     )
     pass_at_k: dict[str, ItemEstimate] | None = Field(
-        default=None, description="By k; unbiased. With several samples per item only."
+        default=None, description="Unbiased pass@k by k; null with one sample per item."
     )
     majority: ItemEstimate | None = Field(
         default=None, description="maj@n: the most frequent compared answer of an item is right."
     )
     measures: dict[str, dict[str, MeasureEstimate]] | None = Field(
         default=None,
-        description="By sub-task and name, for a grader that gives more than a score.",
+        description="Means by sub-task and name, for a grader that gives more than a score.",
     )
-    tool_use: ToolUseMetrics | None = Field(default=None, description="With tools only.")
+    tool_use: ToolUseMetrics | None = Field(
+        default=None, description="Usage of tools; null without tools."
+    )
     tool_calls: ToolCallScores | None = Field(
-        default=None, description="With the grader tool_calls only."
+        default=None, description="Scores of tool calls; null without the grader tool_calls."
     )
     accuracy: float
     mean_score: float | None = None
-    mean_score_stderr: float | None = Field(default=None, description="Null with one item.")
+    mean_score_stderr: float | None = Field(
+        default=None, description="Standard error of the mean score; null with one item."
+    )
     mean_score_ci95: tuple[float, float] | None = None
     stderr: float
     ci95: tuple[float, float]
@@ -120,7 +131,8 @@ class EvaluationMetrics(Resource):
     tokens_per_second: float
     training_overlap: list[TrainingOverlap] | None = Field(
         default=None,
-        description="By file; null for a model whose training data are not here.",
+        description="Items found in training files, by file; null for a model whose training data "
+        "are not here.",
     )
 
     @property
@@ -163,7 +175,9 @@ class SampleResult(Resource):
         default=None, description="The name of the benchmark, of an evaluation of several."
     )
     index: int = Field(description="Row of the file, counted from 0.")
-    sample: int = Field(default=0, description="Which of the row's samples, counted from 0.")
+    sample: int = Field(
+        default=0, description="Number of the sample among those of the row, from 0."
+    )
     prompt: str | None = Field(
         default=None, description="The head of what was asked: up to 8,000 characters."
     )
@@ -174,13 +188,13 @@ class SampleResult(Resource):
     )
     gold: list[str]
     answer: str | None
-    extracted: str | None = Field(default=None, description="What the grader compared.")
+    extracted: str | None = Field(default=None, description="Answer as the grader compared it.")
     parsing: ParsingOutcome | None = None
     group: str | None = Field(default=None, description="The sub-task of the row.")
     measures: dict[str, float] | None = Field(
         default=None, description="Numbers of this answer beside its score."
     )
-    tools: ToolUse | None = Field(default=None, description="With tools only.")
+    tools: ToolUse | None = Field(default=None, description="Use of tools; null without tools.")
     score: float | None = None
     correct: bool | None
     finish_reason: str | None = Field(

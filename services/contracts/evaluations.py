@@ -52,8 +52,8 @@ class CreateEvaluation(JobRequest):
     )
     split: SplitName | None = Field(
         default=None,
-        description="Of each sub-task of n rows the first (`search`) or the last (`final`) "
-        "min(100, n // 2) only; `max_samples` takes the first of these.",
+        description="Part of each sub-task of n rows: the first (`search`) or the last (`final`) "
+        "min(100, n // 2) rows; `max_samples` takes the first of these.",
     )
     pass_threshold: Number | None = Field(
         default=None,
@@ -72,13 +72,13 @@ class CreateEvaluation(JobRequest):
     )
     judge: JudgeModel | None = Field(
         default=None,
-        description="Of aime24 and aime25: a language model that sees only what the rule called "
-        "wrong, for a second score beside that of the rule.",
+        description="Judge of aime24 and aime25: a language model that sees only the answers that "
+        "the rule called wrong, for a second score beside that of the rule.",
     )
     tools: list[Tool] = Field(
         default_factory=list,
         max_length=32,
-        description="What the model may call before it answers, as in rollouts.",
+        description="Tools that the model may call before it answers, as in rollouts.",
     )
     multi_turn: MultiTurn | None = Field(
         default=None, description="Limits of the conversations with tools."
@@ -94,7 +94,7 @@ class CreateEvaluation(JobRequest):
     )
     max_concurrency: StrictInt = Field(default=64, ge=1, le=1024)
     engine: VllmOptions = Field(
-        default_factory=VllmOptions, description="Of the vLLM server of a local model."
+        default_factory=VllmOptions, description="Options of the vLLM server of a local model."
     )
     fresh: bool = Field(
         default=False, description="Ask the model even if an equal evaluation has finished."
@@ -283,13 +283,13 @@ class Evaluation(JobState):
         default=None, description="The number that stands for the benchmark."
     )
     macro_average: MacroAverage | None = Field(
-        default=None, description="Over several benchmarks, once all have metrics."
+        default=None, description="Mean over several benchmarks, once all have metrics."
     )
     cached_from: str | None = Field(
         default=None, description="The equal evaluation whose answers and grades these are."
     )
     not_cached: str | None = Field(
-        default=None, description="Why the model was asked; both are null until the end."
+        default=None, description="Reason why no earlier answers were reused; null until the end."
     )
 
     def outcomes(self) -> list[BenchmarkOutcome]:

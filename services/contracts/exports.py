@@ -35,4 +35,4 @@ class Export(JobState):
     destination: str
     files: int | None = None
     bytes: int | None = None
-    commit: str | None = Field(default=None, description="Of the hub repository.")
+    commit: str | None = Field(default=None, description="Commit of the hub repository.")

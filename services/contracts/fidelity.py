@@ -37,7 +37,7 @@ class Finding(Resource):
     code: FindingCode
     rows: int
     first_rows: list[int]
-    message: str = Field(description="What it means, with an example of the first row.")
+    message: str = Field(description="Explanation, with an example of the first row.")
 
 
 class TrainedText(Resource):

@@ -70,7 +70,7 @@ class ExampleRow(Resource):
         default_factory=list, description="Parts of the row that the chat template leaves out."
     )
     warnings: list[str] = Field(
-        default_factory=list, description="What else becomes of the row that may be unexpected."
+        default_factory=list, description="Further effects on the row that may be unexpected."
     )
 
 

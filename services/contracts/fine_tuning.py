@@ -134,7 +134,8 @@ class MixedFile(Request):
         default=None,
         ge=1,
         le=MAX_ROWS,
-        description="Each row once, and again when the file has fewer; null: all rows, in order.",
+        description="Number of rows to draw: each once, and again when the file has fewer; null: "
+        "all rows, in order.",
     )
 
 
@@ -143,7 +144,9 @@ class MixingSettings(Request):
 
     strategy: MixStrategy = MixStrategy.CONCAT
     probabilities: list[Annotated[Number, Field(gt=0.0, lt=1.0)]] | None = Field(
-        default=None, description="How often each file is drawn, instead of in turn; sum 1."
+        default=None,
+        description="Probabilities with which rows are drawn from the files, instead of in turn; "
+        "their sum is 1.",
     )
 
     @model_validator(mode="after")
@@ -304,7 +307,8 @@ class FineTuningJob(JobState):
     validation_files: dict[str, str] | None = None
     estimated_finish: int | None = None
     memory_estimate: MemoryEstimate | None = Field(
-        default=None, description="Of offline training on GPUs, from the model's config.json."
+        default=None,
+        description="Estimated memory of offline training on GPUs, from the model's config.json.",
     )
     integrations: list[Integration] | None = None
     suffix: str | None = None

@@ -122,7 +122,7 @@ class ChemistryGrader(Request):
 
     type: Literal["chemistry"] = "chemistry"
     tasks: list[Literal["mol_und", "mol_edit", "mol_opt", "reaction"]] = Field(
-        min_length=1, max_length=4, description="What the rows may be of."
+        min_length=1, max_length=4, description="Tasks that the rows may belong to."
     )
     metrics: MetricsVariant = Field(
         default="official",

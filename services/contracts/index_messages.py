@@ -36,7 +36,7 @@ class BuildIndex(_Message):
     action: Literal["build"] = "build"
     index: IndexName
     corpus: Path = Field(description="A file of rows, or a folder of text.")
-    corpus_name: str = Field(min_length=1, description="Its display name.")
+    corpus_name: str = Field(min_length=1, description="Display name of the corpus.")
     vectors: Path | None = Field(
         default=None,
         description="A flat faiss index with the encoder's vectors of the passages, in their "

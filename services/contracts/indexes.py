@@ -51,7 +51,7 @@ IndexName = Annotated[str, AfterValidator(checked_name)]
 class IndexSpecification(Request):
     """Build parameters of an index."""
 
-    mode: IndexMode = Field(default=IndexMode.BM25, description="How it can be searched.")
+    mode: IndexMode = Field(default=IndexMode.BM25, description="Search mode of the index.")
     language: str | None = Field(
         default="english",
         max_length=32,
@@ -62,7 +62,7 @@ class IndexSpecification(Request):
         max_length=512,
         description="A sentence-transformers model: its folder or hub name; null: the built-in.",
     )
-    dense: DenseKind = Field(default=DenseKind.AUTO, description="How vectors are stored.")
+    dense: DenseKind = Field(default=DenseKind.AUTO, description="Storage of the vectors.")
 
     @field_validator("encoder")
     @classmethod
@@ -78,17 +78,17 @@ class IndexSummary(Resource):
     name: str
     object: str = "index"
     version: str
-    mode: IndexMode | None = Field(description="Null where the index cannot be read.")
+    mode: IndexMode | None = Field(description="Search mode; null where the index cannot be read.")
     documents: int
     created_at: int
     language: str | None = None
-    dense: DenseKind | None = Field(default=None, description="How its vectors are stored.")
+    dense: DenseKind | None = Field(default=None, description="Storage of the vectors.")
     dimension: int | None = None
     encoder: str | None = None
     bytes_on_disk: int = 0
     problem: str | None = Field(
         default=None,
-        description="Why the newest version, or none at all, is served.",
+        description="Reason why an older version is served instead of the newest, or none.",
     )
 
     @classmethod

@@ -72,4 +72,4 @@ class OutageReport(Resource):
     """Why a job was paused, and when it is tried again."""
 
     message: str
-    seconds: float = Field(ge=0.0, le=3600.0, description="Until it is tried again.")
+    seconds: float = Field(ge=0.0, le=3600.0, description="Seconds until the next attempt.")

@@ -70,7 +70,7 @@ class JobState(Resource):
     phase: str | None = None
     progress: Progress | None = None
     attempt: int = Field(default=0, description="Number of attempts so far.")
-    queue_reason: str | None = Field(default=None, description="Why a queued job waits.")
+    queue_reason: str | None = Field(default=None, description="Reason why a queued job waits.")
     cancel_requested_at: int | None = None
     pause_requested_at: int | None = None
     deadline_at: int | None = Field(
@@ -127,8 +127,8 @@ class Job(JobState):
     priority: int = 0
     run_seconds: float | None = Field(
         default=None,
-        description="How long its attempts have lasted together, without pauses and waits; null "
-        "before the first, and of campaigns, which have none.",
+        description="Total duration of the attempts, without pauses and waits; null before the "
+        "first attempt, and for campaigns, which have none.",
     )
     notes: int = Field(default=0, description="Notes about the job and its trajectories.")
 
@@ -184,7 +184,7 @@ class Curve(Resource):
     steps: list[int]
     values: list[float]
     times: list[float | None] = Field(
-        description="When each was reported, in seconds of the epoch; null where that is unknown."
+        description="Time of each report, in seconds since the epoch; null where it is unknown."
     )
     nonfinite_steps: list[int] = Field(
         default_factory=list,
@@ -260,8 +260,8 @@ class JobRequest(Request):
         default=None,
         min_length=1,
         max_length=64,
-        description="Exactly these GPUs, for which the job waits: by UUID, or by index among those "
-        "of the host that runs it. Null: any.",
+        description="GPUs that the job waits for and uses, and no others: by UUID, or by index "
+        "among those of the host that runs it. Null: any.",
     )
     priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")
     deadline_seconds: StrictInt | None = Field(

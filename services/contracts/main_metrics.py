@@ -19,10 +19,15 @@ class MainMetric(Resource):
 
     name: str
     direction: Direction = "maximize"
-    mean: float | None = Field(default=None, description="Null: nothing was graded.")
-    stderr: float | None = Field(default=None, description="Over items; null with one item.")
+    mean: float | None = Field(
+        default=None, description="Value of the metric; null: nothing was graded."
+    )
+    stderr: float | None = Field(
+        default=None, description="Standard error over items; null with one item."
+    )
     ci95: tuple[float, float] | None = None
     not_averaged: str | None = Field(
         default=None,
-        description="Why it is in no mean over benchmarks, which is over shares alone.",
+        description="Reason why the value is left out of means over benchmarks, which average "
+        "shares alone.",
     )

@@ -94,10 +94,10 @@ class Lineage(Resource):
     validation_file: str | None = None
     files: dict[str, DataFile] = Field(
         default_factory=dict,
-        description="All data, by the request field that names each, as training_files.1.file.",
+        description="Data files by the request field that names them, as training_files.1.file.",
     )
     mixing: JsonObject | None = Field(
-        default=None, description="How several training files were mixed."
+        default=None, description="Settings with which several training files were mixed."
     )
     seed: int | None = None
     arguments: JsonObject = Field(
@@ -131,7 +131,7 @@ class Model(Resource):
 class RemoteModel(Request):
     """A model behind an OpenAI-compatible URL whose origin the operator allows."""
 
-    base_url: AnyHttpUrl = Field(description="Up to and including /v1.")
+    base_url: AnyHttpUrl = Field(description="Base URL, up to and including /v1.")
     model: str = Field(min_length=1, max_length=200)
 
     @property

@@ -43,7 +43,10 @@ class MultiTurn(Request):
     )
     async_engine: StrictBool = Field(default=True, description="Must be true with several turns.")
     max_tool_calls: StrictInt | None = Field(
-        default=None, ge=0, le=10_000, description="Of one conversation; null: as many as fit."
+        default=None,
+        ge=0,
+        le=10_000,
+        description="Maximum calls in one conversation; null: as many as fit.",
     )
     count_tool_calls: CountedCalls = CountedCalls.CALLS
     max_parallel_calls: StrictInt = Field(
@@ -60,7 +63,7 @@ class MultiTurn(Request):
     )
     tool_response_truncate_side: TruncateSide = TruncateSide.MIDDLE
     tool_parser_format: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] = Field(
-        default="hermes", description="How the model writes calls."
+        default="hermes", description="Format in which the model writes calls."
     )
     on_tool_error: OnToolError = OnToolError.CONTINUE
 
@@ -76,7 +79,7 @@ class Tool(Request):
     class_name: str = Field(min_length=1, max_length=300)
     config: JsonObject = Field(default_factory=dict)
     tool_schema: JsonObject | None = Field(
-        default=None, description="Null: the default schema of the kind."
+        default=None, description="Schema of the tool; null: the default schema of its kind."
     )
 
 
@@ -88,8 +91,8 @@ class RolloutSampling(Request):
         default=1024,
         ge=1,
         le=1_048_576,
-        description="Of a response without tools; with them a turn may take all that is left of "
-        "max_total_response_length.",
+        description="Maximum tokens of a response without tools; with tools a turn may take all "
+        "that is left of max_total_response_length.",
     )
     temperature: Number = Field(default=1.0, ge=0.0, le=2.0)
     top_p: Number = Field(default=1.0, gt=0.0, le=1.0)

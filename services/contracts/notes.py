@@ -16,7 +16,9 @@ class CreateNote(Request):
 
     text: str = Field(min_length=1, max_length=MAX_NOTE_CHARACTERS, pattern=r"\S")
     trajectory_id: str | None = Field(
-        default=None, max_length=200, description="Null: the note is about the job."
+        default=None,
+        max_length=200,
+        description="Trajectory that the note is about; null: the job as a whole.",
     )
 
 

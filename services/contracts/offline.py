@@ -58,7 +58,7 @@ class OfflineHyperparameters(Request):
     lora: LoraSettings = Field(default_factory=LoraSettings)
     max_seq_length: StrictInt = Field(default=2048, ge=16, le=1_048_576)
     long_rows: Literal["truncate", "leave_out"] = Field(
-        default="truncate", description="What becomes of rows longer than max_seq_length."
+        default="truncate", description="Treatment of rows longer than max_seq_length."
     )
     join_turns: StrictBool = Field(
         default=False, description="Join consecutive messages of one role as paragraphs of one."
@@ -79,8 +79,8 @@ class OfflineHyperparameters(Request):
     data_format: DataFormat = DataFormat.AUTO
     sharding: Sharding | None = Field(
         default=None,
-        description="What several GPUs split instead of copying it; null: nothing. With offload it "
-        "helps on one GPU too.",
+        description="State that several GPUs split instead of copying; null: nothing. With "
+        "offload it helps on one GPU too.",
     )
     llamafactory: JsonObject = Field(default_factory=dict)
 
@@ -203,7 +203,8 @@ class GenerationSettings(Request):
 
     max_tokens: StrictInt = Field(default=512, ge=1, le=131_072)
     grader: AnswerGrader | None = Field(
-        default=None, description="Its mean over the answers is the metric eval_score."
+        default=None,
+        description="Grader whose mean score over the answers is the metric eval_score.",
     )
 
 

@@ -43,7 +43,7 @@ class OfflineSampling(_Strict):
     ignore_eos: bool = False
     skip_special_tokens: bool = True
     use_beam_search: bool = False
-    length_penalty: float = Field(default=1.0, description="Of beam search.")
+    length_penalty: float = Field(default=1.0, description="Length penalty of beam search.")
     chat_template_kwargs: JsonObject | None = None
 
     @property

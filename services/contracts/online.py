@@ -114,12 +114,13 @@ class OptimizerSettings(Request):
         "memory requires it.",
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        default="auto", description="Of the forward pass; auto: bfloat16 where the GPU supports it."
+        default="auto",
+        description="Precision of the forward pass; auto: bfloat16 where the GPU supports it.",
     )
     strategy: Literal["ddp", "fsdp", "deepspeed"] = Field(
         default="ddp",
-        description="How several trainer processes share the model. deepspeed (ZeRO) clips one "
-        "gradient norm over policy and critic.",
+        description="Strategy by which several trainer processes share the model. deepspeed "
+        "(ZeRO) clips one gradient norm over policy and critic.",
     )
     offload: StrictBool = Field(
         default=False,
@@ -128,8 +129,8 @@ class OptimizerSettings(Request):
     )
     zero_stage: Literal[1, 2, 3] | None = Field(
         default=None,
-        description="What DeepSpeed shards: 1 optimizer state, 2 also gradients, 3 also weights; "
-        "null: 2.",
+        description="Stage of ZeRO: 1 shards the optimizer state, 2 also gradients, 3 also "
+        "weights; null: 2.",
     )
 
     @model_validator(mode="after")
@@ -154,7 +155,8 @@ class OnlinePlacement(Request):
 
     mode: PlacementMode = PlacementMode.AUTO
     trainer_gpus: PositiveInt | None = Field(
-        default=None, description="With split; null: half, rounded down."
+        default=None,
+        description="Number of GPUs of the trainer with `split`; null: half, rounded down.",
     )
     gpus_per_engine: PositiveInt = Field(
         default=1,
@@ -207,7 +209,7 @@ class OnlineSettings(Renamed):
         description="Updates that may happen during a rollout; 0: strictly on-policy.",
     )
     max_concurrency: StrictInt = Field(
-        default=256, ge=1, le=4096, description="Concurrent rollouts."
+        default=256, ge=1, le=4096, description="Maximum concurrent rollouts."
     )
     checkpoint_steps: Steps = Field(default=20, description="Steps between checkpoints.")
     eval_interval: Steps = Field(
@@ -221,7 +223,7 @@ class OnlineSettings(Renamed):
     keep_checkpoints: PositiveInt = 2
     infrastructure: InfrastructureLimits = Field(
         default_factory=InfrastructureLimits,
-        description="How much may be lost to failing tools, rewards and engines.",
+        description="Limits on losses to failing tools, rewards and engines.",
     )
     placement: OnlinePlacement = Field(default_factory=OnlinePlacement)
     engine: VllmOptions = Field(default_factory=VllmOptions)
@@ -235,7 +237,9 @@ class PolicyLoss(Renamed):
     clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = 0.2
     clip_high: Annotated[Number, Field(gt=0.0)] = 0.28
     dual_clip: Annotated[Number, Field(gt=1.0)] | None = Field(
-        default=None, description="With a negative advantage A the loss is at most -A times this."
+        default=None,
+        description="Bound of dual clipping: with a negative advantage A the loss is at most -A "
+        "times this.",
     )
     ratio: RatioLevel = RatioLevel.TOKENWISE
     aggregation: Aggregation = Aggregation.MEAN_OF_TOKENS

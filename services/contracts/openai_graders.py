@@ -62,7 +62,9 @@ class TextSimilarityGrader(Request):
         "rouge_4",
         "rouge_5",
         "rouge_l",
-    ] = Field(description="Not cosine, which needs an embedding model.")
+    ] = Field(
+        description="Similarity measure; cosine, which needs an embedding model, is not supported."
+    )
 
 
 class TextPart(Request):

@@ -45,7 +45,9 @@ class PromptEndpoint(_Strict):
     environment variable with its key.
     """
 
-    base_url: str = Field(pattern=r"^https?://[^/\s]+", description="Up to and including /v1.")
+    base_url: str = Field(
+        pattern=r"^https?://[^/\s]+", description="Base URL, up to and including /v1."
+    )
     model: str = Field(min_length=1)
     weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
     api_key_variable: str | None = None
@@ -86,18 +88,25 @@ class PromptBatch(_Strict):
 
     records: Path
     delimiter: str | None = Field(
-        default=None, min_length=1, max_length=1, description="Between the cells of a CSV file."
+        default=None,
+        min_length=1,
+        max_length=1,
+        description="Delimiter of the cells of a CSV file.",
     )
     output: Path
     prompting: Prompting
     endpoints: list[PromptEndpoint] = []
-    engine: OwnEngine | None = Field(default=None, description="In place of endpoints.")
+    engine: OwnEngine | None = Field(
+        default=None, description="Engine that answers in place of endpoints."
+    )
     body: JsonObject = Field(description="Fields of every request beside model and messages.")
     parsing: Parsing | None = None
     concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
     timeout_seconds: float = Field(default=TIMEOUT_SECONDS, gt=0)
     patience_seconds: float = Field(
-        default=PATIENCE_SECONDS, gt=0, description="How long no endpoint may be reachable."
+        default=PATIENCE_SECONDS,
+        gt=0,
+        description="Maximum time during which no endpoint is reachable.",
     )
 
     @model_validator(mode="after")

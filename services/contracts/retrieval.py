@@ -37,7 +37,8 @@ class RetrieveRequest(BaseModel):
         default=False, description="Return each passage with its score."
     )
     index: IndexName | None = Field(
-        default=None, description="Null: the default index. Search-R1 knows one index only."
+        default=None,
+        description="Index to search; null: the default one. Search-R1 knows one index only.",
     )
 
 
@@ -52,7 +53,9 @@ class RetrieveResponse(Resource):
     """The passages of each query, best first, in the order of the queries."""
 
     result: list[list[ScoredDocument | JsonObject]]
-    notes: list[str] | None = Field(default=None, description="Which queries were cut, if any.")
+    notes: list[str] | None = Field(
+        default=None, description="Numbers of the queries that were cut, if any."
+    )
 
 
 class Filter(Request):
@@ -76,8 +79,12 @@ class SearchRequest(Request):
     query: str | Annotated[list[str], Field(max_length=MAX_QUERIES)] = Field(
         description="One query, or a list."
     )
-    index: IndexName | None = Field(default=None, description="Null: the default index.")
-    mode: IndexMode | None = Field(default=None, description="Null: everything the index supports.")
+    index: IndexName | None = Field(
+        default=None, description="Index to search; null: the default one."
+    )
+    mode: IndexMode | None = Field(
+        default=None, description="Search mode; null: everything that the index supports."
+    )
     topk: StrictInt | None = Field(default=None, ge=0, le=MAX_TOPK)
     filter: Filter | None = None
     highlights: StrictBool = Field(default=False, description="Highlight the words of the query.")
@@ -102,7 +109,10 @@ class SearchHit(Resource):
 
     document: JsonObject
     score: float
-    parts: list[HitPart] | None = Field(default=None, description="For hybrid searches.")
+    parts: list[HitPart] | None = Field(
+        default=None,
+        description="Ranks of the passage in the fused rankings; hybrid searches only.",
+    )
     highlights: list[str] | None = Field(
         default=None, description="Extracts with the words of the query between <em> and </em>."
     )
@@ -114,7 +124,9 @@ class SearchResponse(Resource):
     index: str
     mode: IndexMode
     results: list[list[SearchHit]]
-    notes: list[str] | None = Field(default=None, description="Which queries were cut, if any.")
+    notes: list[str] | None = Field(
+        default=None, description="Numbers of the queries that were cut, if any."
+    )
 
 
 class CacheSummary(Resource):

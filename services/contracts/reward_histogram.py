@@ -14,7 +14,7 @@ class StepRewards(Resource):
 
     step: int
     mean: float
-    counts: list[int] = Field(description="By the same bins.")
+    counts: list[int] = Field(description="Counts in the same bins.")
 
 
 class RewardHistogram(Resource):
@@ -23,7 +23,7 @@ class RewardHistogram(Resource):
     object: Literal["rollout.reward.histogram"] = "rollout.reward.histogram"
     rewarded: int
     unrewarded: int
-    mean: float | None = Field(description="Null without rewards.")
-    edges: list[float] = Field(description="Empty without rewards.")
+    mean: float | None = Field(description="Mean reward; null without rewards.")
+    edges: list[float] = Field(description="Edges of the bins; empty without rewards.")
     counts: list[int]
     steps: list[StepRewards] = Field(description="The latest steps of a training, oldest first.")

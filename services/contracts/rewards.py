@@ -50,11 +50,11 @@ class RetoolReward(Request):
     type: Literal["retool"] = "retool"
     cap: StrictBool = Field(
         default=False,
-        description="As in verl's recipe: a wrong answer scores at most -0.6, with 0.05 added "
-        "for each turn, of the model or of tools, after the first.",
+        description="Whether to cap the reward as in verl's recipe: a wrong answer scores at "
+        "most -0.6, with 0.05 added for each turn, of the model or of tools, after the first.",
     )
     plain: StrictBool = Field(
-        default=False, description="As in the paper: a wrong answer scores -1."
+        default=False, description="Whether a wrong answer scores -1, as in the paper."
     )
     equivalence: Literal["exact", "math"] = Field(
         default="exact",
@@ -62,11 +62,13 @@ class RetoolReward(Request):
         "expression does not equal a number.",
     )
     ordered: StrictBool = Field(
-        default=False, description="With math: the order of a list matters, as in a tuple."
+        default=False,
+        description="Whether the order of a list matters, as in a tuple; with math only.",
     )
     strict: StrictBool = Field(
         default=False,
-        description="As the published code: the last 100 characters, compared without stripping.",
+        description="Whether to compare as the published code does: the last 100 characters, "
+        "without stripping.",
     )
 
     @model_validator(mode="after")
@@ -88,7 +90,7 @@ class HttpReward(Request):
     """
 
     type: Literal["http"] = "http"
-    url: AnyHttpUrl = Field(description="Its origin must be one that the operator allows.")
+    url: AnyHttpUrl = Field(description="URL of the service; the operator must allow its origin.")
     timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Seconds of one attempt.")
 
 
@@ -102,7 +104,7 @@ class CallableReward(Request):
     type: Literal["callable"] = "callable"
     function: DottedPath = Field(description="One that the operator allows.")
     arguments: JsonObject = Field(default_factory=dict)
-    timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Seconds.")
+    timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Time limit in seconds.")
 
 
 class AgentReward(Request):

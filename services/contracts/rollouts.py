@@ -64,11 +64,14 @@ class CreateRollout(JobRequest):
     control_tokens: ControlTokens = "encode"
     rewards: list[WeightedReward] = Field(default_factory=list, max_length=16)
     seed: StrictInt | None = Field(
-        default=0, ge=0, le=2**31 - 1, description="Null: random for each rollout."
+        default=0,
+        ge=0,
+        le=2**31 - 1,
+        description="Seed of the sampling; null: random for each rollout.",
     )
     max_concurrency: StrictInt = Field(default=256, ge=1, le=4096, description="Rollouts at once.")
     engine: VllmOptions = Field(
-        default_factory=VllmOptions, description="Of the vLLM server of a registered model."
+        default_factory=VllmOptions, description="Options of the vLLM server of a registered model."
     )
 
     @model_validator(mode="after")
@@ -110,10 +113,12 @@ class ToolStatistics(Resource):
     """The calls of one tool. ``outcomes`` counts their outcomes, including dropped calls."""
 
     calls: int = Field(description="Calls that were run.")
-    failed: int = Field(description="Of them, those that gave no reply.")
+    failed: int = Field(description="Number of calls that gave no reply.")
     attempts: int
     outcomes: dict[str, int]
-    seconds: Spread | None = Field(description="Of the calls that were run; null without any.")
+    seconds: Spread | None = Field(
+        description="Durations of the calls that were run; null without any."
+    )
 
 
 class RolloutStatistics(Resource):
@@ -133,10 +138,11 @@ class RolloutStatistics(Resource):
     )
     left_out_causes: dict[InfrastructureCause, int] = Field(default_factory=dict)
     infrastructure_failures: dict[str, int] = Field(
-        default_factory=dict, description="By source, those that a repeat repaired included."
+        default_factory=dict,
+        description="Infrastructure failures by source, including those that a repeat repaired.",
     )
     finish_reasons: dict[str, int]
-    reward: RewardSpread | None = Field(description="Null where nothing was rewarded.")
+    reward: RewardSpread | None = Field(description="Rewards; null where nothing was rewarded.")
     reward_components: dict[str, RewardSpread]
     best_reward: RewardSpread | None = Field(
         description="Mean over prompts of the best sample; null without rewards."
@@ -166,7 +172,9 @@ class Rollout(JobState):
     object: Literal["rollout"] = "rollout"
     model: str | RemoteModel
     tokenizer: str | None = None
-    file: str | None = Field(default=None, description="Null where the prompts were given inline.")
+    file: str | None = Field(
+        default=None, description="File of the prompts; null where they were given inline."
+    )
     prompt_type: PromptType
     samples_per_prompt: int
     tools: list[Tool]
@@ -215,7 +223,8 @@ class TrajectorySummary(Resource):
     )
     advantage: float | None = Field(
         default=None,
-        description="What that step learned with: the mean over the sampled tokens.",
+        description="Advantage in the training step that learned from the trajectory: the mean "
+        "over its sampled tokens.",
     )
 
 

@@ -13,18 +13,28 @@ class Sampling(Request):
     max_tokens: StrictInt = Field(default=512, ge=1, le=131_072)
     temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
     top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
-    top_k: StrictInt | None = Field(default=None, ge=-1, description="vLLM's own; -1: all.")
-    min_p: Number | None = Field(default=None, ge=0.0, le=1.0, description="vLLM's own.")
+    top_k: StrictInt | None = Field(
+        default=None, ge=-1, description="Number of the most likely tokens to sample from; -1: all."
+    )
+    min_p: Number | None = Field(
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="Minimum probability, relative to that of the most likely token.",
+    )
     presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
     frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
     repetition_penalty: Number | None = Field(
-        default=None, gt=0.0, le=2.0, description="vLLM's own; 1: none."
+        default=None, gt=0.0, le=2.0, description="Penalty of tokens that have occurred; 1: none."
     )
     stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=4
     )
     seed: StrictInt | None = Field(
-        default=0, ge=0, le=2**31 - 1, description="Of an item's first sample; the next add 1 each."
+        default=0,
+        ge=0,
+        le=2**31 - 1,
+        description="Seed of an item's first sample; each further sample adds 1.",
     )
 
 

@@ -118,7 +118,7 @@ class CodeRequest(BaseModel):
 class RunCodeRequest(CodeRequest):
     """A program to run."""
 
-    stdin: str | None = Field(default=None, description="Standard input.")
+    stdin: str | None = Field(default=None, description="Text on standard input.")
     fetch_files: FetchedPaths = []
 
 
@@ -145,17 +145,18 @@ class CommandResult(Resource):
     """
 
     status: CommandStatus
-    execution_time: float | None = Field(default=None, description="Wall-clock seconds.")
+    execution_time: float | None = Field(default=None, description="Wall-clock time in seconds.")
     return_code: int | None = Field(
-        default=None, description="-N after death by signal N; null after a timeout."
+        default=None,
+        description="Exit code of the program; -N after death by signal N, null after a timeout.",
     )
     stdout: str | None = None
     stderr: str | None = None
     cpu_time: float | None = Field(default=None, description="CPU seconds of all its processes.")
     wait_time: float | None = Field(
         default=None,
-        description="After a timeout: seconds that the program was ready to run, but had no "
-        "processor.",
+        description="Seconds that the program was ready to run but had no processor; after a "
+        "timeout only.",
     )
     peak_memory_mb: float | None = None
     out_of_memory: bool = Field(default=False, description="Killed at its memory limit.")
@@ -181,7 +182,7 @@ class RunCodeResponse(Resource):
     message: str = Field(default="", description="Reason for a SandboxError; empty otherwise.")
     compile_result: CommandResult | None = None
     run_result: CommandResult | None = Field(
-        default=None, description="Null if the compilation failed."
+        default=None, description="Result of the run; null if the compilation failed."
     )
     executor_pod_name: str | None = None
     files: dict[str, str] = Field(default={}, description="The fetched files, in base64.")

@@ -27,7 +27,8 @@ class Case(BaseModel):
 
     stdin: str | None = None
     expected_output: str | None = Field(
-        default=None, description="Null: the case passes if the program exits with 0."
+        default=None,
+        description="Expected output; null: the case passes if the program exits with 0.",
     )
     alternatives: list[str] = Field(
         default=[], max_length=100, description="Outputs that are right as well."
@@ -93,7 +94,7 @@ class RunCasesRequest(CodeRequest):
         default=0.0,
         ge=0.0,
         le=1.0,
-        description="With numbers and json: numbers may differ by this much, relative or absolute.",
+        description="Tolerance of numbers, relative or absolute; with numbers and json only.",
     )
     checker: Checker | None = Field(
         default=None, description="Judges the outputs in place of ``match``."
@@ -123,7 +124,9 @@ class CaseResult(Resource):
     status: CaseStatus
     run_result: CommandResult | None = None
     matched: bool | None = Field(
-        default=None, description="Null if nothing was expected or the program did not exit."
+        default=None,
+        description="Whether the output is the expected one; null if none was expected or the "
+        "program did not exit.",
     )
     score: float | None = Field(
         default=None, description="Share of the case, 0 to 1, that a checker printed."

@@ -12,7 +12,9 @@ class LanguageStatus(Resource):
     language: Language
     available: bool
     version: str | None = None
-    message: str = Field(default="", description="What is missing, and how to install it.")
+    message: str = Field(
+        default="", description="Explanation of what is missing, and how to install it."
+    )
 
 
 class LanguageList(Resource):
@@ -32,10 +34,12 @@ class IsolationMeasure(Resource):
 class IsolationReport(Resource):
     """How programs are isolated from each other, from the service and from the host."""
 
-    tier: str = Field(description="full, or container: the strongest that works here.")
+    tier: str = Field(
+        description="Isolation tier, full or container: the strongest that works here."
+    )
     minimum_tier: str = Field(description="The service refuses to start with a weaker one.")
     not_stronger: str = Field(
-        description="Why no stronger tier was chosen; empty for the strongest."
+        description="Reason why no stronger tier was chosen; empty for the strongest."
     )
     landlock_abi: int
     measures: list[IsolationMeasure]

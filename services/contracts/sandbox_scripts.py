@@ -24,12 +24,12 @@ class StartScript(Request):
 
     code: str = Field(max_length=1 << 20, description="The source code.", examples=["print(1)"])
     file: str = Field(
-        default="main.py", max_length=200, description="Its path below the work directory."
+        default="main.py", max_length=200, description="Path below the work directory."
     )
     arguments: list[ScriptText] = Field(default_factory=list, max_length=100)
-    seconds: Number = Field(gt=0.0, description="Time limit.", examples=[3600])
+    seconds: Number = Field(gt=0.0, description="Time limit in seconds.", examples=[3600])
     memory_limit_mb: Megabytes | None = Field(
-        default=None, ge=16, description="Null: the highest that a program may have."
+        default=None, ge=16, description="Memory limit; null: the highest that a program may have."
     )
     output_mb: Megabytes | None = Field(
         default=None,
@@ -66,12 +66,16 @@ class Script(Resource):
     id: str
     object: Literal["script"] = "script"
     state: ScriptState
-    seconds: float = Field(description="Since its start, or how long it ran.")
+    seconds: float = Field(description="Seconds since the start of the script, or its duration.")
     stdout: str = Field(default="", description="The end of what it has printed so far.")
     stderr: str = ""
-    result: CommandResult | None = Field(default=None, description="Of one that has ended.")
+    result: CommandResult | None = Field(
+        default=None, description="Result of a script that has ended."
+    )
     files: dict[str, int] = Field(default={}, description="Sizes of the files to fetch, by path.")
-    message: str = Field(default="", description="Why it failed, or which files are too large.")
+    message: str = Field(
+        default="", description="Reason for the failure, or the files that are too large."
+    )
 
 
 class ScriptHost(Resource):

@@ -49,19 +49,19 @@ class Session(Resource):
     status: SessionStatus
     created_at: int
     last_used_at: int
-    expires_at: int = Field(description="When it ends unless it is used before.")
+    expires_at: int = Field(description="Time at which the session ends unless it is used before.")
     idle_timeout: float
     memory_limit_mb: int
     restarts: int = Field(
-        description="How often its kernel was replaced: variables were lost, files kept."
+        description="Number of times the kernel was replaced: variables were lost, files kept."
     )
-    end_reason: str | None = Field(default=None, description="Why it has ended.")
+    end_reason: str | None = Field(default=None, description="Reason why the session has ended.")
 
 
 class ExecuteCell(Request):
     """Body of POST /v1/sessions/{session_id}/execute."""
 
-    code: str = Field(description="The cell.", examples=["import math\nmath.sqrt(2)"])
+    code: str = Field(description="Code of the cell.", examples=["import math\nmath.sqrt(2)"])
     timeout: Number = Field(
         default=60.0,
         gt=0,
@@ -113,7 +113,7 @@ class CellResult(Resource):
         default=[], description="Displays and the value of a last expression, in order."
     )
     error: CellError | None = None
-    execution_time: float = Field(default=0.0, description="Wall-clock seconds.")
+    execution_time: float = Field(default=0.0, description="Wall-clock time in seconds.")
     kernel_restarted: bool = Field(
         default=False, description="The kernel was replaced: variables are lost, files kept."
     )

@@ -52,6 +52,8 @@ class ToolCallScores(Resource):
     """
 
     tools: CallTable
-    parameters: CallTable = Field(description="By `tool-parameter`; right where the value is.")
+    parameters: CallTable = Field(
+        description="Counts by `tool-parameter`; a parameter is right where its value is."
+    )
     single: EqualCalls
     multi: EqualCalls

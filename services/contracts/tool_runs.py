@@ -22,8 +22,8 @@ class RequestFailure(Resource):
     status: int | None = Field(
         default=None, description="HTTP status of the last answer; null without one."
     )
-    answer: str = Field(default="", description="The head of that answer.")
-    seconds: float = Field(description="How long the last attempt took.")
+    answer: str = Field(default="", description="Head of the last answer.")
+    seconds: float = Field(description="Duration of the last attempt.")
 
 
 class ProgramRun(Resource):
@@ -35,7 +35,7 @@ class ProgramRun(Resource):
         default=None, description="The head of what ran, where it is not the argument as it was."
     )
     status: RunStatus | None = Field(
-        default=None, description="Null where the sandbox gave no answer."
+        default=None, description="Status of the run; null where the sandbox gave no answer."
     )
     compile_result: CommandResult | None = None
     run_result: CommandResult | None = None
@@ -55,7 +55,7 @@ class QueryHits(Resource):
     """A query and the first passages found, best first."""
 
     query: str
-    found: int = Field(description="How many passages were found; 0 where the search failed.")
+    found: int = Field(description="Number of passages found; 0 where the search failed.")
     passages: list[Passage]
 
 
@@ -63,7 +63,7 @@ class SearchRun(Resource):
     """A search: its first queries."""
 
     type: Literal["search"] = "search"
-    index: str | None = Field(default=None, description="Null: the default index.")
+    index: str | None = Field(default=None, description="Searched index; null: the default one.")
     own: bool | None = Field(
         default=None,
         description="Whether the gateway's own retrieval service was asked; null if not recorded.",

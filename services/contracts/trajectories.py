@@ -34,7 +34,9 @@ class ToolCallRecord(Resource):
     """One call. ``shown`` is what the model read; times are seconds since the rollout began."""
 
     name: str
-    arguments: JsonObject | None = Field(description="Null where they were no JSON object.")
+    arguments: JsonObject | None = Field(
+        description="Arguments of the call; null where they were no JSON object."
+    )
     outcome: CallOutcome
     reply: str | None = Field(default=None, description="The head of what the tool replied.")
     reply_characters: int = Field(default=0, description="Length of the whole reply.")
@@ -128,7 +130,9 @@ class Trajectory(Resource):
     id: str
     object: Literal["rollout.trajectory"] = "rollout.trajectory"
     prompt_index: int = Field(description="Row of the prompts, counted from 0.")
-    sample_index: int = Field(default=0, description="Which of the prompt's samples, from 0.")
+    sample_index: int = Field(
+        default=0, description="Number of the sample among those of the prompt, from 0."
+    )
     messages: list[JsonObject]
     tools: list[JsonObject] = Field(
         default_factory=list, description="The schemas that the model read."
@@ -148,7 +152,7 @@ class Trajectory(Resource):
     )
     reward: float | None = Field(default=None, description="Weighted sum of the components.")
     reward_components: dict[str, float] = Field(default_factory=dict)
-    reward_error: str | None = Field(default=None, description="Why there is no reward.")
+    reward_error: str | None = Field(default=None, description="Reason why there is no reward.")
     left_out: LeftOut | None = Field(
         default=None,
         description="Set where the infrastructure lost the rollout or its reward: it then counts "
@@ -160,12 +164,16 @@ class Trajectory(Resource):
         "included.",
     )
     plays: int = Field(
-        default=1, description="How often it was played because a tool was unavailable."
+        default=1,
+        description="Number of times the rollout was played; more than one if a tool was "
+        "unavailable.",
+    )
+    created_at: float = Field(
+        default=0.0, description="Time at which the rollout began, in seconds since the epoch."
     )
     agent: AgentRecord | None = Field(
-        default=None, description="The session of the agent that played it, if one did."
+        default=None, description="Session of the agent that played the rollout, if one did."
     )
-    created_at: float = Field(default=0.0, description="When it began, in seconds of the epoch.")
     seconds: float = 0.0
     model_seconds: float = 0.0
     tool_seconds: float = 0.0

@@ -22,19 +22,21 @@ class TrajectoryToken(Resource):
     """A token. Fields of sampled tokens are null for others, and results of an update are null
     without one."""
 
-    position: int = Field(description="From 0, the prompt's tokens first.")
+    position: int = Field(
+        description="Position of the token, from 0; the prompt's tokens come first."
+    )
     id: int
     text: str | None = Field(
-        description="Empty for all but the last token of a character; null where text_error says "
-        "why."
+        description="Text of the token; empty for all but the last token of a character, null "
+        "where text_error says why."
     )
     origin: TokenOrigin
-    log_prob: float | None = Field(default=None, description="The sampler's, in nats.")
+    log_prob: float | None = Field(default=None, description="Sampler log-probability, in nats.")
     policy_version: int | None = None
     learner_log_prob: float | None = Field(
-        default=None, description="The learner's before the update, in nats."
+        default=None, description="Learner log-probability before the update, in nats."
     )
-    entropy: float | None = Field(default=None, description="Of the learner, in nats.")
+    entropy: float | None = Field(default=None, description="Entropy of the learner, in nats.")
     advantage: float | None = None
 
 
@@ -47,6 +49,8 @@ class TrajectoryTokens(Resource):
         default=None, description="The step of a training that learned from it."
     )
     total: int = Field(description="Tokens of prompt and response.")
-    text_error: str | None = Field(default=None, description="Why the tokens have no text.")
+    text_error: str | None = Field(default=None, description="Reason why the tokens have no text.")
     data: list[TrajectoryToken]
-    next_start: int | None = Field(description="Null at the end.")
+    next_start: int | None = Field(
+        description="Position at which the next page begins; null at the end."
+    )

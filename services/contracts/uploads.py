@@ -22,12 +22,14 @@ class CreateUpload(Request):
 
     bytes: StrictInt = Field(ge=1, description="Size of the whole file.")
     filename: str = Field(min_length=1, max_length=255)
-    mime_type: str = Field(max_length=255, description="Not used: the purpose says what a file is.")
+    mime_type: str = Field(
+        max_length=255, description="MIME type, which is not used: the purpose says what a file is."
+    )
     purpose: Annotated[FilePurpose, AfterValidator(_uploaded)] = Field(
         json_schema_extra={"enum": [purpose.value for purpose in FilePurpose.uploads()]}
     )
     expires_after: ExpiresAfter | None = Field(
-        default=None, description="Of the file, from its completion on."
+        default=None, description="Expiry of the file, counted from its completion."
     )
 
 
@@ -35,7 +37,9 @@ class CompleteUpload(Request):
     """The body of POST /v1/uploads/{id}/complete."""
 
     part_ids: list[Annotated[str, StringConstraints(max_length=64)]] = Field(
-        min_length=1, max_length=MAX_PARTS, description="In the order of the file."
+        min_length=1,
+        max_length=MAX_PARTS,
+        description="Ids of the parts, in the order of the file.",
     )
     md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{32}$")] | None = Field(
         default=None, description="Hex checksum of the whole file."

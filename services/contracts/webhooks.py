@@ -79,7 +79,7 @@ class WebhookDelivery(Resource):
     type: EventType
     status: Literal["pending", "delivered", "failed"]
     attempts: int
-    last_error: str | None = Field(description="Why the latest attempt failed.")
+    last_error: str | None = Field(description="Reason why the latest attempt failed.")
     created_at: int
     next_attempt_at: int | None = Field(description="Time of the next attempt, if any.")
 
@@ -92,6 +92,6 @@ class WebhookEvent(Resource):
     type: EventType
     created_at: int
     data: dict[str, Any] = Field(
-        description="Of a job its `id`, `kind`, `status`, `message` and `error`; of an alert its "
-        "`id`, `rule`, `job_id`, `message` and `value`."
+        description="Fields of the event's subject: `id`, `kind`, `status`, `message` and `error` "
+        "of a job; `id`, `rule`, `job_id`, `message` and `value` of an alert."
     )

@@ -1,0 +1,60 @@
+"""A field's description is shown alone, in the API's description, forms and editors: it says what
+the field is without its name and without the sentences around it."""
+
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+from pydantic import BaseModel
+
+from services import contracts
+
+UNFINISHED = (
+    " of what how where with only whose which that those this these it its they their in by at for "
+    "from on to as than without behind between if when once until before after since over null "
+    "why each every all any none exactly up also same others not empty "
+)
+"""First words that lean on a name or a sentence before them."""
+
+LEANING = ("the same", "the finished", "the sampler's", "the learner's")
+"""Beginnings whose noun is missing."""
+
+
+def stands_alone(description: str) -> bool:
+    first, *others = description.lower().split()
+    begins_well = f" {first.strip('`,.:;')} " not in UNFINISHED
+    return begins_well and len(others) > 0 and not description.lower().startswith(LEANING)
+
+
+def described_fields() -> Iterator[tuple[str, str]]:
+    """The fields of all wire types, and their descriptions."""
+    for module in pkgutil.walk_packages(contracts.__path__, f"{contracts.__name__}."):
+        for name, kind in vars(import_module(module.name)).items():
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                for field, about in kind.model_fields.items():
+                    if about.description is not None and kind.__module__ == module.name:
+                        yield f"{name}.{field}", about.description
+
+
+def test_descriptions_of_fields_stand_alone() -> None:
+    described = dict(described_fields())
+    leaning = {field: text for field, text in described.items() if not stands_alone(text)}
+
+    assert len(described) > 400
+    assert leaning == {}
+
+
+@pytest.mark.parametrize(
+    ("description", "alone"),
+    [
+        ("Of one answer.", False),
+        ("Null: the default index.", False),
+        ("Items.", False),
+        ("Maximum tokens of one answer.", True),
+        ("The source code.", True),
+        ("Whether higher scores are better.", True),
+    ],
+)
+def test_a_description_begins_with_a_noun_or_a_verb(description: str, alone: bool) -> None:
+    assert stands_alone(description) == alone
