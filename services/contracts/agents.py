@@ -28,7 +28,7 @@ class HttpAgent(AgentLimits):
     """
 
     type: Literal["http"] = "http"
-    url: AnyHttpUrl = Field(description="Its origin must be one that the operator allows.")
+    url: AnyHttpUrl = Field(description="URL of the agent; the operator allows its origin.")
 
 
 class CallableAgent(AgentLimits):

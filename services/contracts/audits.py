@@ -24,7 +24,7 @@ class AuditCheck(Resource):
 
     name: AuditName
     flagged: bool
-    rule: str = Field(description="When the sign counts as found.")
+    rule: str = Field(description="Rule by which the sign counts as found.")
     first: float | None = Field(description="Value among the first samples; null: not measured.")
     last: float | None = Field(description="Value among the last samples; null: not measured.")
     p_value: float | None = Field(

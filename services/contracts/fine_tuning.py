@@ -274,9 +274,13 @@ class FineTuningForecast(Resource):
 
     object: Literal["fine_tuning.forecast"] = "fine_tuning.forecast"
     method: str
-    problem: str | None = Field(default=None, description="Why the request would be refused.")
+    problem: str | None = Field(
+        default=None, description="Reason why the request would be refused."
+    )
     memory_estimate: MemoryEstimate | None = Field(
-        default=None, description="Null where it runs on CPU slots, or the model is not here yet."
+        default=None,
+        description="Memory that the job needs; null on CPU slots, or for a model that is not "
+        "here yet.",
     )
     seconds: float | None = Field(
         default=None,

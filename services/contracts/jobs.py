@@ -90,7 +90,7 @@ class MainNumber(Resource):
     )
     recent: list[float] = Field(
         default_factory=list,
-        description="At most 40 values from the first step to the latest, for a small curve.",
+        description="Values from the first step to the latest, at most 40, for a small curve.",
     )
 
 

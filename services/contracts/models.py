@@ -60,10 +60,13 @@ class ModelFolder(Resource):
 
     id: str = Field(description="Path relative to the model root, for `folder` of a registration.")
     object: Literal["model_folder"] = "model_folder"
-    kind: ModelKind | None = Field(description="Null: it cannot be registered.")
+    kind: ModelKind | None = Field(
+        description="Kind of model; null: the folder cannot be registered."
+    )
     bytes: int = Field(description="Size of the files in the folder.")
     problem: str | None = Field(
-        default=None, description="Why it cannot be registered; null: nothing was found."
+        default=None,
+        description="Reason why the folder cannot be registered; null without one.",
     )
     models: list[str] = Field(description="Models that are registered from it.")
 

@@ -134,7 +134,7 @@ class CaseResult(Resource):
     checker_result: CommandResult | None = Field(
         default=None, description="The checker's run, or its failed compilation."
     )
-    message: str = Field(default="", description="Why a checker gave no verdict.")
+    message: str = Field(default="", description="Reason why a checker gave no verdict.")
 
 
 class RunCasesResponse(Resource):
