@@ -51,6 +51,6 @@ def parse_yaml(text: str, repeated: list[str] | None = None) -> Any:
     loader = _Loader(text)
     loader.repeated = repeated
     try:
-        return loader.get_single_data()  # type: ignore[no-untyped-call]
+        return loader.get_single_data()
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()

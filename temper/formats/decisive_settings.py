@@ -88,7 +88,7 @@ def verl_ratio(run: RunSettings) -> str | None:
     return known[mode]
 
 
-def verl_importance_cap(run: RunSettings) -> dict[str, float | None]:
+def verl_tis_cap(run: RunSettings) -> dict[str, float | None]:
     """The cap of truncated importance sampling, null where the file turns it off; empty where it
     does not say. Raises InvalidRequest."""
     older = run.number("actor_rollout_ref.actor.tis_imp_ratio_cap")

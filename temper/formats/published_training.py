@@ -22,9 +22,9 @@ from temper.formats.decisive_settings import (
     VERL_KL_REWARD,
     check_allowed,
     mindspeed_lora,
-    verl_importance_cap,
     verl_lora,
     verl_ratio,
+    verl_tis_cap,
 )
 from temper.formats.published_runs import (
     MindSpeedRollout,
@@ -188,7 +188,7 @@ def verl_training(run: RunSettings) -> PublishedTraining:
     if kl is not None:
         check_allowed(run, VERL_KL_LOSS if kl["to"] == "loss" else VERL_KL_REWARD)
     given = _compact(hyperparameters)
-    if cap := verl_importance_cap(run):
+    if cap := verl_tis_cap(run):
         given["loss"] = {**given.get("loss", {}), **cap}
     epochs = "trainer.total_epochs"
     counts = epochs if steps is None and run.value(epochs) is not None else None
