@@ -147,7 +147,7 @@ def end_with_the_service() -> None:
     """Kill this process group, compilers included, once the service has closed standard input."""
 
     def wait() -> None:
-        while sys.stdin.buffer.read(1 << 10):
+        while os.read(0, 1 << 10):  # a buffered reader is locked, and could not be closed
             pass
         os.killpg(0, signal.SIGKILL)
 

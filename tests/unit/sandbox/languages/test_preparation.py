@@ -134,6 +134,15 @@ def test_a_compiler_ends_when_the_service_dies() -> None:
     wait_for(lambda: not is_running(compiler), "the compiler's end", 60)
 
 
+def test_a_preparation_ends_before_the_service() -> None:
+    command = [sys.executable, "-c", COMPILING.replace("600", "0")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, start_new_session=True, stdin=pipe, stderr=pipe) as process:
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
 def is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
