@@ -33,6 +33,8 @@ FILE_POLLING_SECONDS = 0.05
 BELLS = "bells"
 """Folder of the workers' doorbells, beside that of the messages."""
 BROKER_SECONDS = 10.0
+REDIS_WAIT_SECONDS = 5
+"""How long Redis holds a worker's request for a message; below `BROKER_SECONDS`."""
 
 
 def create_celery_app(settings: Settings) -> Celery:
@@ -41,7 +43,7 @@ def create_celery_app(settings: Settings) -> Celery:
     app.conf.update(
         broker_url=settings.broker_url or f"{SCHEME}://",
         broker_transport_options=(
-            _socket_timeouts(settings.broker_url)
+            _server_options(settings.broker_url)
             if settings.broker_url
             else _file_transport(settings.home)
         ),
@@ -74,11 +76,15 @@ def ping_broker(app: Celery) -> None:
         connection.ensure_connection(max_retries=1, timeout=2)
 
 
-def _socket_timeouts(broker_url: str) -> dict[str, object]:
+def _server_options(broker_url: str) -> dict[str, object]:
     """A broker that accepts connections but never answers counts as down."""
     if not broker_url.startswith(("redis://", "rediss://")):
         return {}
-    return {"socket_connect_timeout": BROKER_SECONDS, "socket_timeout": BROKER_SECONDS}
+    return {
+        "socket_connect_timeout": BROKER_SECONDS,
+        "socket_timeout": BROKER_SECONDS,
+        "polling_interval": REDIS_WAIT_SECONDS,
+    }
 
 
 def restore_file_broker(app: Celery) -> None:
