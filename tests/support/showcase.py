@@ -339,7 +339,7 @@ REINFORCEMENT = {
 }
 LOSSES = {
     **{"samples_left_out": 1, "infrastructure_failures": 3},
-    **{f"infrastructure_failures/{HOSTILE}": 2, "infrastructure_failures/search": 1},
+    **{"infrastructure_failures/reward:judge": 2, "infrastructure_failures/search": 1},
 }
 ERROR = {
     "code": "bad_data",
