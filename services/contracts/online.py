@@ -16,6 +16,14 @@ from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.engine import VllmOptions
 from services.contracts.infrastructure import InfrastructureLimits
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
+from services.contracts.policy_objectives import (
+    Anchor,
+    KlEstimator,
+    Objective,
+    Ratio,
+    SequenceMask,
+)
+from services.contracts.recipes import Recipe, resolved
 from services.contracts.rewards import WeightedReward
 
 PositiveInt = Annotated[StrictInt, Field(ge=1, le=65_536)]
@@ -43,6 +51,9 @@ class AdvantageEstimator(StrEnum):
 
     GRPO = "grpo"  # (R - mean) / (std + 1e-6), in the group
     DR_GRPO = "dr_grpo"  # R - mean
+    RLOO = "rloo"  # R - mean of the others in the group
+    MAX_RL = "max_rl"  # (R - mean) / mean, in the group, of rewards that are not negative
+    REINFORCE_PLUS_PLUS = "reinforce++"  # (R - mean) / (std + 1e-6), over the whole batch
 
 
 class Aggregation(StrEnum):
@@ -81,8 +92,8 @@ class DynamicSampling(Request):
 class KlTo(StrEnum):
     """Where the KL penalty is applied."""
 
-    LOSS = "loss"  # coefficient * k3, beside the policy loss
-    REWARD = "reward"  # coefficient * (log-prob - reference) taken off each token's reward (PPO)
+    LOSS = "loss"  # coefficient * estimate, beside the policy loss
+    REWARD = "reward"  # coefficient * estimate, taken off each token's reward (PPO)
 
 
 class KlPenalty(Request):
@@ -90,6 +101,20 @@ class KlPenalty(Request):
 
     coefficient: Annotated[Number, Field(gt=0.0)]
     to: KlTo = KlTo.LOSS
+    estimator: KlEstimator | None = Field(
+        default=None, description="Null: k3 in the loss, k1 in the reward."
+    )
+
+    @property
+    def estimate(self) -> KlEstimator:
+        """The estimator in use."""
+        return self.estimator or (KlEstimator.K3 if self.to is KlTo.LOSS else KlEstimator.K1)
+
+    @model_validator(mode="after")
+    def _check_estimator(self) -> Self:
+        if self.to is KlTo.REWARD and self.estimator is KlEstimator.UNBIASED:
+            raise ValueError("the estimator unbiased has its gradient in the loss only")
+        return self
 
 
 class OptimizerSettings(Request):
@@ -230,10 +255,14 @@ class OnlineSettings(Renamed):
 
 
 class PolicyLoss(Renamed):
-    """The clipped surrogate of PPO, GRPO, DAPO, Dr.GRPO and GSPO."""
+    """The clipped surrogate of PPO, GRPO, DAPO, Dr.GRPO and GSPO, or another objective."""
 
     retired_names: ClassVar = {"importance_cap": "tis_cap"}
 
+    objective: Objective = Objective.CLIP
+    anchor: Anchor = Field(
+        default=Anchor.OLD, description="What ratios are relative to; dppo_tv: sampler."
+    )
     clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = 0.2
     clip_high: Annotated[Number, Field(gt=0.0)] = 0.28
     dual_clip: Annotated[Number, Field(gt=1.0)] | None = Field(
@@ -249,8 +278,42 @@ class PolicyLoss(Renamed):
         "each token; null: no correction. With sequence ratios the gradient of a sequence is "
         "multiplied by the mean of its tokens' weights.",
     )
+    tis_level: RatioLevel = Field(
+        default=RatioLevel.TOKENWISE,
+        description="sequence: the weight of a token is that of its response, the capped product.",
+    )
+    token_mask: tuple[Ratio, Ratio] | None = Field(
+        default=None,
+        description="Leave out tokens whose p_old / p_sampler is out of these bounds (IcePop: 0.5 "
+        "and 5).",
+    )
+    sequence_mask: SequenceMask | None = None
+    off_policy_mask: Annotated[Number, Field(ge=0.0)] | None = Field(
+        default=None,
+        description="Leave out responses with a negative advantage in which log p_sampler - log p "
+        "is above this on average (DeepSeek-V3.2).",
+    )
+    gate_temperatures: tuple[Annotated[Number, Field(gt=0.0)], Annotated[Number, Field(gt=0.0)]] = (
+        Field(default=(1.0, 1.05), description="With sapo: of positive and negative advantages.")
+    )
     entropy_bonus: Annotated[Number, Field(ge=0.0)] = 0.0
     kl: KlPenalty | None = None
+
+    @model_validator(mode="after")
+    def _check_objective(self) -> Self:
+        if self.objective is Objective.DPPO_TV and "anchor" not in self.model_fields_set:
+            self.anchor = Anchor.SAMPLER
+        if self.anchor is Anchor.SAMPLER and "tis_cap" not in self.model_fields_set:
+            self.tis_cap = None
+        if self.anchor is Anchor.SAMPLER and self.tis_cap is not None:
+            raise ValueError("ratios to the sampler correct for it already: tis_cap must be null")
+        if self.objective is not Objective.CLIP and self.ratio is RatioLevel.SEQUENCE:
+            raise ValueError(f"the objective {self.objective.value} has ratios of tokens only")
+        if self.objective is not Objective.CLIP and self.dual_clip is not None:
+            raise ValueError("dual_clip belongs to the objective clip")
+        if self.token_mask is not None and self.token_mask[0] >= self.token_mask[1]:
+            raise ValueError("token_mask: the first bound must be below the second")
+        return self
 
     @model_validator(mode="after")
     def _aggregate_sequence_ratios(self) -> Self:
@@ -267,16 +330,31 @@ class PolicyLoss(Renamed):
 class ReinforcementHyperparameters(OnlineSettings):
     """GRPO, DAPO, Dr. GRPO and GSPO.
 
-    The defaults take clip-higher and token-mean from DAPO (arXiv:2503.14476); its dynamic sampling
-    and overlong penalty must be enabled.
+    The defaults take clip-higher and token-mean from DAPO (arXiv:2503.14476); the recipe dapo has
+    all of its settings.
     """
 
+    recipe: Recipe | None = Field(
+        default=None,
+        description="A published recipe, resolved to the other settings; those that are given "
+        "count more.",
+    )
     samples_per_prompt: Annotated[StrictInt, Field(ge=2, le=1024)] = 8
     mini_batches: PositiveInt = Field(default=1, description="Optimizer steps per update.")
     advantage: AdvantageEstimator = AdvantageEstimator.GRPO
     loss: PolicyLoss = Field(default_factory=PolicyLoss)
     overlong: OverlongPenalty | None = None
+    mask_truncated: StrictBool = Field(
+        default=False,
+        description="Responses that were cut off are not trained on; their rewards still count in "
+        "the group (DAPO's overlong filtering).",
+    )
     dynamic_sampling: DynamicSampling | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve_recipe(cls, value: Any) -> Any:
+        return resolved(value) if isinstance(value, dict) else value
 
 
 class Critic(Request):

@@ -163,12 +163,14 @@ class BatchBuilder:
     """Builds batches.
 
     ``max_length`` is the response budget in tokens, which ``overlong`` refers to; ``teacher`` is a
-    remote teacher, whose top-k distribution travels with each sequence.
+    remote teacher, whose top-k distribution travels with each sequence. ``masks_truncated``: no
+    token of a truncated response is trained on.
     """
 
     max_length: int
     overlong: OverlongPenalty | None = None
     teacher: TopKTeacher | None = None
+    masks_truncated: bool = False
 
     async def of(self, groups: Sequence[Group]) -> TrainingBatch:
         """A batch of all usable samples of the groups; raises what the teacher raises."""
@@ -203,10 +205,12 @@ class BatchBuilder:
         return [task.result() for task in asked]
 
     def _sequence(self, sample: Trajectory, group: int, teacher: TopK | None) -> TrainingSequence:
-        prompt = len(sample.prompt_token_ids)
+        prompt, response = len(sample.prompt_token_ids), sample.response_mask
+        if self.masks_truncated and sample.finish_reason in TRUNCATED:
+            response = [0] * len(response)
         return TrainingSequence(
             token_ids=np.array(sample.prompt_token_ids + sample.response_token_ids, np.int32),
-            mask=np.array([0] * prompt + sample.response_mask, np.bool_),
+            mask=np.array([0] * prompt + response, np.bool_),
             sampler_log_probs=np.array([0.0] * prompt + sample.log_probs, np.float32),
             policy_versions=np.array([-1] * prompt + sample.policy_versions, np.int32),
             reward=(sample.reward or 0.0) + self.penalty(sample),

@@ -151,7 +151,8 @@ class Training:
         metrics = await clock.time("update", self.learner.update(position.step, path))
         path.unlink()
         values = TokenValues.take(path)
-        logged = asyncio.to_thread(self._log_update, position.step + 1, groups, values)
+        lengths = [int(each.mask.sum()) for each in batch.sequences]
+        logged = asyncio.to_thread(self._log_update, position.step + 1, groups, values, lengths)
         await clock.time("update", logged)
         if self.sleeps:
             await clock.time("sync", self.engine.wake())
@@ -163,9 +164,14 @@ class Training:
             "paused_seconds": report.paused_seconds,
         }
 
-    def _log_update(self, step: int, groups: Sequence[Group], values: TokenValues | None) -> None:
+    def _log_update(
+        self,
+        step: int,
+        groups: Sequence[Group],
+        values: TokenValues | None,
+        lengths: Sequence[int],
+    ) -> None:
         samples = [sample for group in groups for sample in group.usable]
-        lengths = [sample.sampled_tokens for sample in samples]
         split = None if values is None else values.split(lengths)
         self.updates.append(step, [sample.id for sample in samples], split)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from services.contracts.online import AdvantageEstimator, Aggregation, RatioLevel
+from services.contracts.policy_objectives import KlEstimator
 
 EPSILON = 1e-6
 
@@ -20,16 +21,26 @@ def group_advantages(rewards: Tensor, groups: Tensor, estimator: AdvantageEstima
     """Group-relative advantages.
 
     GRPO (Shao et al. 2024, arXiv:2402.03300): (r - mean) / (std + 1e-6), with the unbiased standard
-    deviation (n - 1). Dr. GRPO (Liu et al. 2025, arXiv:2503.20783): r - mean. ``rewards`` (s,);
-    ``groups`` (s,), equal for samples of one prompt. A sample alone in its group has advantage 0.
-    Returns (s,).
+    deviation (n - 1). Dr. GRPO (Liu et al. 2025, arXiv:2503.20783): r - mean. RLOO (Ahmadian et al.
+    2024, arXiv:2402.14740): r - mean of the others. MaxRL (arXiv:2602.02710): (r - mean) / mean, 0
+    where the mean is. REINFORCE++ (Hu 2025, arXiv:2501.03262): (r - mean) / (std + 1e-6) over the
+    batch, whatever the groups. ``rewards`` (s,); ``groups`` (s,), equal for samples of one prompt.
+    A sample alone in its group has advantage 0. Returns (s,).
     """
+    if estimator is AdvantageEstimator.REINFORCE_PLUS_PLUS:
+        return whiten(rewards)
     names, group_of = torch.unique(groups, return_inverse=True)
     counts = torch.bincount(group_of, minlength=len(names)).to(rewards.dtype)
     means = torch.zeros_like(counts).index_add_(0, group_of, rewards) / counts
     deviations = rewards - means[group_of]
-    if estimator is AdvantageEstimator.DR_GRPO:
-        return deviations
+    match estimator:
+        case AdvantageEstimator.DR_GRPO:
+            return deviations
+        case AdvantageEstimator.RLOO:
+            others = (counts - 1).clamp(min=1)
+            return deviations * (counts / others)[group_of]
+        case AdvantageEstimator.MAX_RL:
+            return torch.where(means > 0, 1.0 / means, 0.0)[group_of] * deviations
     squares = torch.zeros_like(counts).index_add_(0, group_of, deviations.square())
     std = (squares / (counts - 1).clamp(min=1)).sqrt()
     return deviations / (std[group_of] + EPSILON)
@@ -205,12 +216,26 @@ def k3(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
     return (difference.exp() - difference - 1.0).clamp(max=MAX_K3)
 
 
-def kl_penalized_rewards(
-    rewards: Tensor, log_probs: Tensor, reference_log_probs: Tensor, coefficient: float
+def kl_estimates(
+    log_probs: Tensor, old_log_probs: Tensor, reference_log_probs: Tensor, estimator: KlEstimator
 ) -> Tensor:
-    """Subtract coefficient * (log p - log p_ref) from the reward of each token (k1 estimator, as in
-    InstructGPT, Ouyang et al. 2022, arXiv:2203.02155); all (m,)."""
-    return rewards - coefficient * (log_probs - reference_log_probs)
+    """Estimates of KL(policy || reference) on samples of the old policy; all (m,).
+
+    k1, k2 and k3 as in Schulman 2020; the gradient of k1 is 0 on average, that of k2 is the
+    divergence's where the policy has not moved. unbiased: k3 times the ratio p / p_old, of which
+    the gradient is a part (DeepSeek-V3.2, arXiv:2512.02556). k1 in rewards is InstructGPT's penalty
+    (Ouyang et al. 2022, arXiv:2203.02155).
+    """
+    match estimator:
+        case KlEstimator.K1:
+            return log_probs - reference_log_probs
+        case KlEstimator.K2:
+            return 0.5 * (log_probs - reference_log_probs).square()
+        case KlEstimator.K3:
+            return k3(log_probs, reference_log_probs)
+        case KlEstimator.UNBIASED:
+            ratios = (log_probs - old_log_probs).exp()
+            return ratios * k3(log_probs, reference_log_probs)
 
 
 def token_weights(lengths: Tensor, aggregation: Aggregation, max_length: int) -> Tensor:

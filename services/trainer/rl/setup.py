@@ -58,6 +58,7 @@ from services.trainer.rl.spec import (
     TEACHER,
     Online,
     OnlineSpec,
+    masks_truncated,
     online_method,
     overlong_penalty_of,
     pass_threshold,
@@ -149,7 +150,9 @@ async def open_training(
             position.prompts_drawn,
             position.prompts_skipped,
         )
-        batches = BatchBuilder(budget, overlong_penalty_of(online), sources.teacher)
+        batches = BatchBuilder(
+            budget, overlong_penalty_of(online), sources.teacher, masks_truncated(online)
+        )
         rules = group_config(online)
         tools = ToolMonitor(reporter)
 

@@ -166,3 +166,8 @@ def pass_threshold(online: Online) -> float | None:
 def overlong_penalty_of(online: Online) -> OverlongPenalty | None:
     """The overlong penalty of the method, if any."""
     return None if isinstance(online, DistillationMethod) else online.hyperparameters.overlong
+
+
+def masks_truncated(online: Online) -> bool:
+    """Whether truncated responses are left out of the loss."""
+    return isinstance(online, ReinforcementMethod) and online.hyperparameters.mask_truncated

@@ -1,7 +1,7 @@
 """Learning from rewards: GRPO and relatives, and PPO."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import torch
 from torch import Tensor
@@ -13,8 +13,11 @@ from services.contracts.online import (
     KlTo,
     PolicyLoss,
     PpoHyperparameters,
+    RatioLevel,
     ReinforcementHyperparameters,
 )
+from services.contracts.policy_objectives import Anchor, Objective, SequenceRatio
+from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
     MicroBatch,
@@ -26,18 +29,20 @@ from services.trainer.rl.learner.model import LogprobReader
 from services.trainer.rl.learner.update import Loss, MetricAccumulator, Passes
 from services.trainer.rl.losses import (
     Clipping,
+    Surrogate,
     clipped_surrogate_loss,
     explained_variance,
     gae_advantages,
     group_advantages,
     importance_ratios,
     k3,
-    kl_penalized_rewards,
+    kl_estimates,
     terminal_rewards,
     tis_weights,
     value_loss,
     whiten,
 )
+from services.trainer.rl.objectives import cispo_loss, soft_gated_loss, total_variation_loss
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,10 @@ def group_targets(
     """Each token gets its sequence's advantage within the group."""
     device = sampler.device
     sequence_of = tokens.sequence_of.to(device)
-    per_token = _token_rewards(tokens, settings.loss.kl, old, reference, device)
-    rewards = per_token.new_zeros(len(tokens.sequences)).index_add_(0, sequence_of, per_token)
+    rewards = _rewards(tokens).to(device)
+    penalties = _reward_penalties(settings.loss.kl, old, reference)
+    if penalties is not None:
+        rewards = rewards.index_add(0, sequence_of, -penalties.to(rewards.dtype))
     groups = torch.tensor([each.group for each in tokens.sequences], device=device)
     advantages = group_advantages(rewards, groups, settings.advantage)[sequence_of]
     old_log_probs = None if old is None else old.log_probs
@@ -126,11 +133,23 @@ def _token_rewards(
     device: torch.device,
 ) -> Tensor:
     """The terminal reward of each sequence, less the KL penalty of each token; float64."""
-    rewards = torch.tensor([each.reward for each in tokens.sequences], dtype=torch.float64)
-    spread = terminal_rewards(rewards, tokens.lengths).to(device)
+    spread = terminal_rewards(_rewards(tokens), tokens.lengths).to(device)
+    penalties = _reward_penalties(kl, old, reference)
+    return spread if penalties is None else spread - penalties
+
+
+def _rewards(tokens: TrainedTokens) -> Tensor:
+    return torch.tensor([each.reward for each in tokens.sequences], dtype=torch.float64)
+
+
+def _reward_penalties(
+    kl: KlPenalty | None, old: Scores | None, reference: Tensor | None
+) -> Tensor | None:
+    """What the KL penalty takes off the reward of each token."""
     if kl is None or kl.to is not KlTo.REWARD or old is None or reference is None:
-        return spread
-    return kl_penalized_rewards(spread, old.log_probs, reference, kl.coefficient)
+        return None
+    before = old.log_probs
+    return kl.coefficient * kl_estimates(before, before, reference, kl.estimate)
 
 
 class PolicyGradient:
@@ -172,7 +191,8 @@ class PolicyGradient:
             old = self._scorer.score(tokens, self._temperature)
             return critic_targets(tokens, settings, sampler=sampler, old=old, reference=reference)
         kl = settings.loss.kl
-        looks_back = self.passes.steps > 1 or (kl is not None and kl.to is KlTo.REWARD)
+        moves = self.passes.steps > 1 and settings.loss.anchor is Anchor.OLD
+        looks_back = moves or (kl is not None and kl.to is KlTo.REWARD)
         before = self._scorer.score(tokens, self._temperature) if looks_back else None
         return group_targets(tokens, settings, sampler=sampler, old=before, reference=reference)
 
@@ -202,7 +222,7 @@ class _BatchLoss:
         accumulator.mean("entropy", entropies)
         if self.settings.entropy_bonus:
             loss = loss - self.settings.entropy_bonus * (weights * entropies).sum()
-        loss = loss + self._penalty(micro, log_probs, weights, accumulator)
+        loss = loss + self._penalty(micro, log_probs, old, weights, accumulator)
         targets = token_targets.value_targets
         if self.critic is not None and targets is not None:
             loss = loss + _value_part(self.critic, targets, micro, values, weights, accumulator)
@@ -215,33 +235,88 @@ class _BatchLoss:
         """The policy losses (m,)."""
         token_targets, settings = self.token_targets, self.settings
         sampler = token_targets.sampler_log_probs[micro.tokens]
-        ratios = importance_ratios(log_probs, old, micro.row_of, settings.ratio)
-        clipping = Clipping(settings.clip_low, settings.clip_high, settings.dual_clip)
-        surrogate = clipped_surrogate_loss(ratios, token_targets.advantages[micro.tokens], clipping)
+        advantages = token_targets.advantages[micro.tokens]
+        anchor = sampler if settings.anchor is Anchor.SAMPLER else old
+        ratios = importance_ratios(log_probs, anchor, micro.row_of, settings.ratio)
+        surrogate = _surrogate(settings, log_probs, anchor, ratios, advantages)
         accumulator.mean("ratio_mean", ratios)
         accumulator.mean("clip_fraction_low", surrogate.clipped_low)
         accumulator.mean("clip_fraction_high", surrogate.clipped_high)
         if settings.dual_clip is not None:
             accumulator.mean("dual_clip_fraction", surrogate.clipped_dual)
         accumulator.mean("sampler_kl", k3(old, sampler))
+        kept = _kept(settings, log_probs, old - sampler, sampler, advantages, micro.row_of)
+        losses = surrogate.losses
+        if kept is not None:
+            accumulator.mean("masked_fraction", ~kept)
+            losses = torch.where(kept, losses, 0.0)
         if settings.tis_cap is None:
-            return surrogate.losses
-        corrections = tis_weights(old, sampler, settings.tis_cap)
+            return losses
+        trusted = old
+        if settings.tis_level is RatioLevel.SEQUENCE:
+            product = SequenceRatio.PRODUCT
+            trusted = sampler + sequence_log_ratios(old - sampler, micro.row_of, product)
+        corrections = tis_weights(trusted, sampler, settings.tis_cap)
         accumulator.mean("importance_weight_mean", corrections)
         accumulator.largest("importance_weight_max", corrections)
         accumulator.mean("importance_weight_capped_fraction", corrections >= settings.tis_cap)
-        return surrogate.losses * corrections
+        return losses * corrections
 
     def _penalty(
-        self, micro: MicroBatch, log_probs: Tensor, weights: Tensor, accumulator: MetricAccumulator
+        self,
+        micro: MicroBatch,
+        log_probs: Tensor,
+        old: Tensor,
+        weights: Tensor,
+        accumulator: MetricAccumulator,
     ) -> Tensor | float:
         """The KL penalty term of the loss."""
         reference, kl = self.token_targets.reference_log_probs, self.settings.kl
         if kl is None or reference is None:
             return 0.0
-        divergences = k3(log_probs, reference[micro.tokens])
-        accumulator.mean("kl", divergences)
-        return kl.coefficient * (weights * divergences).sum() if kl.to is KlTo.LOSS else 0.0
+        accumulator.mean("kl", k3(log_probs, reference[micro.tokens]))
+        if kl.to is not KlTo.LOSS:
+            return 0.0
+        divergences = kl_estimates(log_probs, old, reference[micro.tokens], kl.estimate)
+        return kl.coefficient * (weights * divergences).sum()
+
+
+def _surrogate(
+    settings: PolicyLoss, log_probs: Tensor, anchor: Tensor, ratios: Tensor, advantages: Tensor
+) -> Surrogate:
+    """The losses of the objective."""
+    clipping = Clipping(settings.clip_low, settings.clip_high, settings.dual_clip)
+    match settings.objective:
+        case Objective.CLIP:
+            return clipped_surrogate_loss(ratios, advantages, clipping)
+        case Objective.CISPO:
+            return cispo_loss(log_probs, ratios, advantages, clipping)
+        case Objective.DPPO_TV:
+            return total_variation_loss(log_probs, anchor, ratios, advantages, clipping)
+        case Objective.SAPO:
+            return soft_gated_loss(ratios, advantages, settings.gate_temperatures)
+        case _:
+            assert_never(settings.objective)
+
+
+def _kept(
+    settings: PolicyLoss,
+    log_probs: Tensor,
+    log_ratios: Tensor,
+    sampler: Tensor,
+    advantages: Tensor,
+    sequence_of: Tensor,
+) -> Tensor | None:
+    """The tokens that no mask leaves out; None without a mask."""
+    masks: list[Tensor] = []
+    if settings.token_mask is not None:
+        masks.append(within(log_ratios, *settings.token_mask))
+    if (mask := settings.sequence_mask) is not None:
+        whole = sequence_log_ratios(log_ratios, sequence_of, mask.ratio)
+        masks.append(within(whole, mask.low, mask.high))
+    if (threshold := settings.off_policy_mask) is not None:
+        masks.append(off_policy_kept(log_probs, sampler, advantages, sequence_of, threshold))
+    return torch.stack(masks).all(0) if masks else None
 
 
 def _value_part(

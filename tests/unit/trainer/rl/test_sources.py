@@ -197,3 +197,13 @@ def test_overlong_penalty_is_part_of_the_reward() -> None:
     batches = BatchBuilder(4, OverlongPenalty(buffer=2, factor=1.0))
     batch = asyncio.run(batches.of([group_of(trajectory())]))
     assert batch.sequences[0].reward == 0.5
+
+
+def test_a_truncated_response_may_be_left_out_of_the_loss_with_its_reward_kept() -> None:
+    cut_off = trajectory(finish_reason=FinishReason.LENGTH)
+    batches = BatchBuilder(8, masks_truncated=True)
+
+    batch = asyncio.run(batches.of([group_of(trajectory(), cut_off)]))
+
+    assert [sequence.mask.sum() for sequence in batch.sequences] == [2, 0]
+    assert [sequence.reward for sequence in batch.sequences] == [1.0, 1.0]

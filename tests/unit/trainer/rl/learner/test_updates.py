@@ -79,6 +79,21 @@ def test_dapo_step_matches_a_plain_implementation(base: Path, learn: Any) -> Non
         ("reinforcement", {"loss": {"aggregation": "seq-mean-token-mean", "ratio": "sequence"}}),
         ("reinforcement", {"loss": {"aggregation": "seq-mean-token-sum-norm"}}),
         ("reinforcement", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1}}}),
+        (
+            "reinforcement",
+            {
+                "advantage": "rloo",
+                "loss": {
+                    "objective": "cispo",
+                    "anchor": "sampler",
+                    "token_mask": [0.5, 5.0],
+                    "sequence_mask": {"ratio": "product", "low": 0.01, "high": 100.0},
+                    "off_policy_mask": 0.2,
+                    "kl": {"coefficient": 0.1, "estimator": "unbiased"},
+                },
+            },
+        ),
+        ("reinforcement", {"loss": {"objective": "sapo", "tis_level": "sequence"}}),
         ("ppo", {"epochs": 2, "critic": {"kind": "shared"}, "loss": {"entropy_bonus": 0.01}}),
         ("ppo", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1, "to": "reward"}}}),
         ("distillation", {"beta": 0.5, "temperature": 2.0}),

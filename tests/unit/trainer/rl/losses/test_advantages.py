@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from services.contracts.online import AdvantageEstimator
@@ -24,6 +25,36 @@ def test_group_advantages_use_the_unbiased_standard_deviation() -> None:
     torch.testing.assert_close(dr_grpo, tensor(0.5, -0.5, -0.5, 0.5))
 
 
+@pytest.mark.parametrize(
+    ("estimator", "rewards", "expected"),
+    [
+        # RLOO: 1 - 1/3, 0 - 2/3
+        (AdvantageEstimator.RLOO, (1, 0, 0, 1), (2 / 3, -2 / 3, -2 / 3, 2 / 3)),
+        # MaxRL: (r - 1/4) / (1/4)
+        (AdvantageEstimator.MAX_RL, (1, 0, 0, 0), (3, -1, -1, -1)),
+        (AdvantageEstimator.MAX_RL, (0, 0, 0, 0), (0, 0, 0, 0)),
+    ],
+)
+def test_further_group_advantages(
+    estimator: AdvantageEstimator, rewards: tuple[float, ...], expected: tuple[float, ...]
+) -> None:
+    groups = torch.zeros(4, dtype=torch.long)
+
+    advantages = group_advantages(tensor(*rewards), groups, estimator)
+
+    torch.testing.assert_close(advantages, tensor(*expected))
+
+
+def test_advantages_of_the_batch_know_no_groups() -> None:
+    rewards, groups = tensor(1, 0, 0, 1), torch.tensor([0, 0, 1, 1])
+
+    advantages = group_advantages(rewards, groups, AdvantageEstimator.REINFORCE_PLUS_PLUS)
+
+    torch.testing.assert_close(
+        advantages, tensor(0.8660239, -0.8660239, -0.8660239, 0.8660239), rtol=0, atol=5e-8
+    )
+
+
 def test_group_advantages_do_not_depend_on_order() -> None:
     rewards = tensor(1, 5, 0, 7, 0, 1)
     groups = torch.tensor([8, 3, 8, 3, 8, 8])
@@ -37,7 +68,7 @@ def test_group_advantages_do_not_depend_on_order() -> None:
 
 def test_equal_rewards_or_single_samples_have_zero_advantage() -> None:
     rewards, groups = tensor(0.3, 0.3, 0.3, 9), torch.tensor([0, 0, 0, 1])
-    for estimator in AdvantageEstimator:
+    for estimator in set(AdvantageEstimator) - {AdvantageEstimator.REINFORCE_PLUS_PLUS}:
         advantages = group_advantages(rewards, groups, estimator)
         torch.testing.assert_close(advantages, torch.zeros(4, dtype=torch.float64))
 

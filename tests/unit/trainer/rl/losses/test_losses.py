@@ -4,13 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.online import Aggregation, RatioLevel
+from services.contracts.policy_objectives import KlEstimator
 from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,
     generalized_jsd,
     importance_ratios,
     k3,
-    kl_penalized_rewards,
+    kl_estimates,
     tis_weights,
     token_weights,
     value_loss,
@@ -125,11 +126,22 @@ def test_k3_estimates_the_kl_divergence() -> None:
     torch.testing.assert_close((policy * k3(policy.log(), reference.log())).sum(), exact)
 
 
-def test_kl_penalty_lowers_token_rewards() -> None:
-    rewards = kl_penalized_rewards(
-        torch.tensor([0.0, 1.0]), torch.tensor([-1.0, -2.0]), torch.tensor([-2.0, -1.5]), 0.1
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        # d = 0.5: exp(-0.5) - 1 + 0.5; the ratio to the old policy is exp(0.2)
+        (KlEstimator.K1, 0.5),
+        (KlEstimator.K2, 0.125),
+        (KlEstimator.K3, 0.1065306597),
+        (KlEstimator.UNBIASED, 0.1301168406),
+    ],
+)
+def test_kl_estimates(estimator: KlEstimator, expected: float) -> None:
+    log_probs, old, reference = (
+        torch.tensor([each], dtype=torch.float64) for each in (-1.0, -1.2, -1.5)
     )
-    torch.testing.assert_close(rewards, torch.tensor([-0.1, 1.05]))
+    estimates = kl_estimates(log_probs, old, reference, estimator)
+    torch.testing.assert_close(estimates, torch.tensor([expected], dtype=torch.float64))
 
 
 def test_value_loss_takes_the_larger_error() -> None:

@@ -1,0 +1,126 @@
+"""Objectives and corrections against numbers computed by hand, and their gradients."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from services.contracts.policy_objectives import KlEstimator, SequenceRatio
+from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
+from services.trainer.rl.losses import Clipping, kl_estimates
+from services.trainer.rl.objectives import cispo_loss, soft_gated_loss, total_variation_loss
+
+SEQUENCE_OF = torch.tensor([0, 0, 1, 1])
+NEAR = Clipping(0.2, 0.2)
+TEMPERATURES = (1.0, 1.05)
+
+
+def tensor(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_cispo_clips_the_weight_and_not_the_gradient() -> None:
+    log_probs = tensor(0.6, 0.6, 0.1).log().requires_grad_()
+    ratios = (log_probs - tensor(0.3, 0.6, 0.2).log()).exp()
+    advantages = tensor(1, -1, 2)
+
+    loss = cispo_loss(log_probs, ratios, advantages, Clipping(0.2, 0.28))
+
+    expected = tensor(-1.28 * math.log(0.6), math.log(0.6), -2 * 0.8 * math.log(0.1))
+    torch.testing.assert_close(loss.losses, expected)
+    (gradient,) = torch.autograd.grad(loss.losses.sum(), log_probs)
+    torch.testing.assert_close(gradient, tensor(-1.28, 1.0, -1.6))
+    assert loss.clipped_high.tolist() == [True, False, False]
+    assert loss.clipped_low.tolist() == [False, False, True]
+
+
+def test_a_token_out_of_the_region_of_total_variation_is_kept_if_it_comes_back() -> None:
+    now, anchor = tensor(0.6, 0.6, 0.6, 0.1), tensor(0.3, 0.45, 0.3, 0.4)
+    advantages = tensor(1, 1, -1, -1)
+
+    loss = total_variation_loss(now.log(), anchor.log(), now / anchor, advantages, NEAR)
+
+    torch.testing.assert_close(loss.losses, tensor(0.0, -4 / 3, 2.0, 0.0))
+    assert loss.clipped_high.tolist() == [True, False, False, False]
+    assert loss.clipped_low.tolist() == [False, False, False, True]
+
+
+def test_the_soft_gate_has_slope_1_at_ratio_1_and_none_far_from_it() -> None:
+    ratios = tensor(1.0, 2.0, 0.5, 60.0).requires_grad_()
+    advantages = tensor(1, 1, -1, 1)
+
+    losses = soft_gated_loss(ratios, advantages, TEMPERATURES).losses
+
+    expected = tensor(-2.0, -4 / (1 + math.exp(-1)), 4 / 1.05 / (1 + math.exp(0.525)), -4.0)
+    torch.testing.assert_close(losses, expected)
+    (gradient,) = torch.autograd.grad(losses.sum(), ratios)
+    slope = 4 * math.exp(0.525) / (1 + math.exp(0.525)) ** 2
+    torch.testing.assert_close(gradient[[0, 2, 3]], tensor(-1.0, slope, 0.0))
+
+
+@pytest.mark.parametrize("objective", ["dppo_tv", "sapo"])
+def test_gradients_are_those_of_finite_differences(objective: str) -> None:
+    anchor, advantages = tensor(-1.0, -0.5, -2.0, -0.1), tensor(1, -1, -1, 1)
+
+    def loss(log_probs: Tensor) -> Tensor:
+        ratios = (log_probs - anchor).exp()
+        if objective == "sapo":
+            return soft_gated_loss(ratios, advantages, TEMPERATURES).losses.sum()
+        return total_variation_loss(log_probs, anchor, ratios, advantages, NEAR).losses.sum()
+
+    assert torch.autograd.gradcheck(loss, (tensor(-0.9, -1.5, -0.3, -0.4).requires_grad_(),))
+
+
+@pytest.mark.parametrize("estimator", list(KlEstimator))
+def test_gradients_of_divergences_are_those_of_finite_differences(estimator: KlEstimator) -> None:
+    old, reference = tensor(-1.0, -0.4), tensor(-0.7, -1.1)
+
+    def loss(log_probs: Tensor) -> Tensor:
+        return kl_estimates(log_probs, old, reference, estimator).sum()
+
+    assert torch.autograd.gradcheck(loss, (tensor(-0.9, -0.5).requires_grad_(),))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "is_exact"),
+    [
+        (KlEstimator.UNBIASED, True),
+        (KlEstimator.K2, True),
+        (KlEstimator.K3, False),
+        (KlEstimator.K1, False),
+    ],
+)
+def test_the_expected_gradient_is_that_of_the_divergence(
+    estimator: KlEstimator, is_exact: bool
+) -> None:
+    logits = tensor(0.3, -0.2, 1.0).requires_grad_()
+    reference = tensor(0.2, 0.5, 0.3).log()
+    log_probs = logits.log_softmax(0)
+    old = log_probs.detach()
+
+    (exact,) = torch.autograd.grad((log_probs.exp() * (log_probs - reference)).sum(), logits)
+    estimates = kl_estimates(logits.log_softmax(0), old, reference, estimator)
+    (expected,) = torch.autograd.grad((old.exp() * estimates).sum(), logits)
+
+    assert torch.allclose(expected, exact) is is_exact
+
+
+def test_masks_of_tokens_and_of_responses() -> None:
+    log_ratios = tensor(6.0, 1.0, 0.5, 0.4).log()
+
+    assert within(log_ratios, 0.5, 5.0).tolist() == [False, True, True, False]
+    geometric = sequence_log_ratios(log_ratios, SEQUENCE_OF, SequenceRatio.GEOMETRIC).exp()
+    product = sequence_log_ratios(log_ratios, SEQUENCE_OF, SequenceRatio.PRODUCT).exp()
+    torch.testing.assert_close(geometric, tensor(6, 6, 0.2, 0.2).sqrt())
+    torch.testing.assert_close(product, tensor(6, 6, 0.2, 0.2))
+
+
+def test_responses_that_the_policy_has_left_are_masked_if_they_were_bad() -> None:
+    sampler = torch.zeros(4, dtype=torch.float64)
+    kept = [
+        off_policy_kept(tensor(-0.2, -0.4, 0.1, -0.1), sampler, advantages, SEQUENCE_OF, 0.2)
+        for advantages in (tensor(-1, -1, -1, -1), tensor(1, 1, 1, 1))
+    ]
+
+    assert [each.tolist() for each in kept] == [[False, False, True, True], [True] * 4]
