@@ -52,7 +52,7 @@ def settings_of_script(text: str) -> dict[str, Any]:
 def _words(line: str) -> list[str]:
     try:
         return shlex.split(line, comments=True)
-    except ValueError:  # a quotation over several lines is not a command that is read here
+    except ValueError:  # a quotation over several lines, which no command that is read here has
         return []
 
 
