@@ -2,9 +2,10 @@
 
 import uPlot from "./vendor/uPlot.js";
 import { randomKey } from "./api.js";
-import { field, h, keyed, select, show } from "./dom.js";
-import { duration, number, words } from "./format.js";
-import { decisive, groupOf, meaningOf, ORDER } from "./metric_groups.js";
+import { CurveLayout } from "./curve_layout.js";
+import { field, h, select } from "./dom.js";
+import { duration, number } from "./format.js";
+import { decisive, groupOf, meaningOf } from "./metric_groups.js";
 import { plot, tickLabels } from "./plot.js";
 import { saveButtons } from "./plot_export.js";
 
@@ -37,22 +38,20 @@ export class Charts {
     this.smoothing = Math.min(0.99, Math.max(0, Number(query.get("smoothing")) || 0));
     this.isLog = query.get("scale") === "log";
     this.search = query.get("curves") ?? "";
-    this.unfolded = new Set((query.get("unfolded") ?? "").split(",").filter(Boolean));
     this.charts = new Map();
     this.boxes = new Map(); // of all metrics that were drawn, by name
-    this.grids = new Map(); // the grids of the groups, and "", of what decides
-    this.folds = new Map();
     this.pending = false;
-    this.top = this.gridOf("");
-    this.flat = h("ul", { class: "flat", "aria-label": "Metrics that do not change" });
-    this.groups = h("div");
+    this.layout = new CurveLayout((query.get("unfolded") ?? "").split(",").filter(Boolean), () => {
+      this.update();
+      this.notify();
+    });
     this.sync = uPlot.sync(randomKey());
     const axis = select(AXES, this.axis, (chosen) => this.set({ axis: chosen, zoom: null }));
     const smoothing = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: this.smoothing, oninput: (event) => this.set({ smoothing: Number(event.target.value) }) });
     const log = h("input", { type: "checkbox", checked: this.isLog, onchange: (event) => this.set({ isLog: event.target.checked }) });
     this.resetButton = h("button", { type: "button", disabled: this.zoom === null, onclick: () => this.setZoom(null) }, "Reset zoom");
     const find = h("input", { type: "search", maxlength: "100", value: this.search, oninput: (event) => this.find(event.target.value) });
-    this.element = h("div", {}, h("div", { class: "row" }, field("Axis", axis), field("Smoothing", smoothing), field("Log scale", log), field("Find curves", find), this.resetButton), this.top, this.flat, this.groups);
+    this.element = h("div", {}, h("div", { class: "row" }, field("Axis", axis), field("Smoothing", smoothing), field("Log scale", log), field("Find curves", find), this.resetButton), this.layout.element);
     const observer = new ResizeObserver(() => this.resize());
     observer.observe(this.element);
     signal.addEventListener("abort", () => {
@@ -114,7 +113,7 @@ export class Charts {
       smoothing: this.smoothing || "",
       scale: this.isLog ? "log" : "",
       curves: this.search,
-      unfolded: [...this.unfolded].join(","),
+      unfolded: [...this.layout.unfolded].join(","),
     };
   }
 
@@ -130,64 +129,24 @@ export class Charts {
 
   draw() {
     const names = [...new Set([...this.runs.values()].flatMap((metrics) => [...metrics.series.keys()]))].sort();
-    const found = names.filter((name) => name.toLowerCase().includes(this.search));
-    const constant = new Map(found.map((name) => [name, this.constantOf(name)]));
-    const changing = found.filter((name) => constant.get(name) === null);
+    const found = names.filter((name) => name.toLowerCase().includes(this.search)).map((name) => [name, this.constantOf(name)]);
+    const changing = found.filter(([, text]) => text === null).map(([name]) => name);
     const first = this.search ? changing : decisive(changing);
     const rest = Map.groupBy(changing.filter((name) => !first.includes(name)), groupOf);
-    show(this.flat, found.filter((name) => constant.get(name) !== null).map((name) => keyed(name,
-      h("li", { title: meaningOf(name) }, h("bdi", {}, name), `: ${constant.get(name)}`))));
-    this.flat.hidden = !this.flat.children.length;
-    this.place("", first);
-    this.placeGroups(rest);
+    const constant = new Map(found.filter(([, text]) => text !== null));
+    const shown = this.layout.arrange({ first, rest, constant }, (name) => this.boxOf(name));
     for (const [name, box] of this.boxes) if (!box.isConnected) this.drop(name);
+    for (const name of shown) this.drawOne(name);
     this.refine();
   }
 
-  /** Show groups of metrics, by group, and the charts of those that are unfolded. */
-  placeGroups(rest) {
-    const shown = ORDER.filter((group) => rest.has(group));
-    for (const [group, fold] of this.folds) if (!rest.has(group)) fold.remove();
-    shown.forEach((group, index) => {
-      const count = rest.get(group).length;
-      const fold = this.foldOf(group);
-      fold.firstChild.textContent = `${words(group)} (${count} ${count === 1 ? "curve" : "curves"})`;
-      if (this.groups.children[index] !== fold) this.groups.insertBefore(fold, this.groups.children[index] ?? null);
-      if (this.unfolded.has(group)) this.place(group, rest.get(group));
-    });
-  }
-
-  /** A group of charts that unfolds; they are drawn only then. */
-  foldOf(group) {
-    const toggle = ({ target }) => {
-      if (target.open === this.unfolded.has(group)) return;
-      if (target.open) this.unfolded.add(group);
-      else this.unfolded.delete(group);
-      this.update();
-      this.notify();
-    };
-    if (!this.folds.has(group)) this.folds.set(group, h("details", { class: "group", open: this.unfolded.has(group), ontoggle: toggle }, h("summary"), this.gridOf(group)));
-    return this.folds.get(group);
-  }
-
-  gridOf(group) {
-    if (!this.grids.has(group)) this.grids.set(group, h("div", { class: "charts" }));
-    return this.grids.get(group);
-  }
-
-  /** Draw some metrics, in this order, in the grid of a group. */
-  place(group, names) {
-    const grid = this.gridOf(group);
-    for (const box of [...grid.children]) if (!names.includes(box.dataset.name)) box.remove();
-    names.forEach((name, index) => {
-      if (grid.children[index] !== this.boxOf(name)) grid.insertBefore(this.boxOf(name), grid.children[index] ?? null);
-      const data = this.dataOf(name);
-      const chart = this.charts.get(name);
-      if (chart && chart.series.length === data.length) this.put(chart, data);
-      else this.make(name, data);
-      this.tellGaps(name);
-      this.tellLatest(name);
-    });
+  drawOne(name) {
+    const data = this.dataOf(name);
+    const chart = this.charts.get(name);
+    if (chart && chart.series.length === data.length) this.put(chart, data);
+    else this.make(name, data);
+    this.tellGaps(name);
+    this.tellLatest(name);
   }
 
   /** The value of a metric that has only one, as a text; null if it changes or is not always finite. */
