@@ -30,7 +30,7 @@ def check_targets(method: Method, model: ResolvedModel | None) -> None:
         return
     for field, target in asked:
         if not any(name == target or name.endswith(f".{target}") for name in (*modules, _TIED)):
-            known = sorted({name.rpartition(".")[2] for name in modules})
+            known = ", ".join(sorted({name.rpartition(".")[2] for name in modules})[:SHOWN])
             raise InvalidRequest(
                 f"{target[:100]!r} is not a module of {model.id}, which has "
                 f"{', '.join(known[:SHOWN])}",
