@@ -29,6 +29,8 @@ class ModelKind(StrEnum):
 
     FULL = "full"
     ADAPTER = "adapter"
+    GGUF = "gguf"
+    """A llama.cpp file: a merge converts it into a model that can be loaded."""
 
 
 class RegisterModel(Request):
@@ -36,7 +38,8 @@ class RegisterModel(Request):
 
     id: ModelId
     folder: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
-        default=None, description="Path relative to the operator's model root."
+        default=None,
+        description="Path relative to the operator's model root: a folder, or a GGUF file.",
     )
     hub_id: HubName | None = Field(default=None, description="Downloaded when first used.")
     revision: Annotated[str, StringConstraints(pattern=r"^[\w./-]{1,100}$")] | None = None

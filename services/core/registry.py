@@ -136,6 +136,12 @@ def locate_model(
 ) -> ResolvedModel:
     """The same for a model whose files are read or copied, but which is not loaded."""
     row = get_model_row(session, model_id)
+    if row.kind == ModelKind.GGUF:
+        raise InvalidRequest(
+            f"model {model_id!r} is a GGUF file: convert it with POST /v1/models/{model_id}/merge",
+            param="model",
+            code="model_is_gguf",
+        )
     weights = _weights(session, row, model_root, artifacts, trusted)
     serving = _serving_needs(row, weights, artifacts)
     if row.kind != ModelKind.ADAPTER:
@@ -155,6 +161,21 @@ def locate_model(
         stop_token_ids=serving.stop_token_ids,
         needs_merge=serving.needs_merge,
     )
+
+
+def gguf_file(session: Session, model_id: str, model_root: Path) -> Path | None:
+    """The file of a model that is registered as GGUF; None for other models.
+
+    Raises `NotFound` for an unknown name and `InvalidRequest` when the file is gone.
+    """
+    row = get_model_row(session, model_id)
+    if row.kind != ModelKind.GGUF:
+        return None
+    path = model_root / str(row.folder)
+    check_readable(path.parent, row.id, param="model")
+    if not path.is_file():
+        raise InvalidRequest(f"the GGUF file of model {row.id!r} is gone", param="model")
+    return path
 
 
 def _serving_needs(row: ModelRow, weights: ModelSource, artifacts: Artifacts) -> ServingNeeds:

@@ -98,7 +98,7 @@ def merge(
     suffix: Annotated[str, typer.Option(help="Suffix of the merged model's name.")] = "merged",
     as_json: JsonOption = False,
 ) -> None:
-    """Merge an adapter into its base; a job registers the result."""
+    """Merge an adapter into its base, or convert a GGUF file; a job registers the result."""
     from services.contracts.merges import CreateMerge
 
     out = Output(as_json)

@@ -35,7 +35,8 @@ def merge(
 ) -> Merge:
     """Queue a job that registers an adapter merged into its base as a model of its own.
 
-    A checkpoint of a reward model becomes a sequence classifier, which rewards can name.
+    A checkpoint of a reward model becomes a sequence classifier, which rewards can name, and a GGUF
+    file a model in safetensors.
     """
     request = merge_request(model_id, body)
     return creation.create(

@@ -10,6 +10,7 @@ from services.contracts.jobs import JobKind
 from services.contracts.merges import CreateMerge, Merge, MergeModel
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.store import create_job
+from services.core.registry import gguf_file
 
 
 def merge_request(model_id: str, body: MergeModel) -> CreateMerge:
@@ -25,14 +26,19 @@ def merge_request(model_id: str, body: MergeModel) -> CreateMerge:
 
 def create_merge(session: Session, request: CreateMerge, settings: ApiSettings) -> Job:
     """Queue the job; raises `NotFound`, and `InvalidRequest` if there is nothing to merge."""
-    model = resolve_for_load(session, request.model, settings)
+    if gguf_file(session, request.model, settings.models_folder) is None:
+        _check_mergeable(session, request.model, settings)
+    return create_job(session, NewJob.of(JobKind.MERGE, request, request.gpus))
+
+
+def _check_mergeable(session: Session, name: str, settings: ApiSettings) -> None:
+    model = resolve_for_load(session, name, settings)
     if model.adapter is None and model.value_head is None:
         raise InvalidRequest(
-            f"{request.model!r} is neither an adapter nor a checkpoint of a reward model",
+            f"{name!r} is neither an adapter, nor a checkpoint of a reward model, nor a GGUF file",
             param="id",
             code="nothing_to_merge",
         )
-    return create_job(session, NewJob.of(JobKind.MERGE, request, request.gpus))
 
 
 def merge_view(job: Job) -> Merge:

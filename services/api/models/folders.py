@@ -9,20 +9,22 @@ from services.contracts.models import ModelKind
 from services.core.readable import check_readable
 
 CONFIG = "config.json"
+GGUF_MAGIC = b"GGUF"
 ADAPTER_CONFIG = "adapter_config.json"
 MAX_CONFIG_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder that holds a model; ``name`` is relative to the model root."""
+    """A folder that holds a model, or a GGUF file; ``name`` is relative to the model root."""
 
     name: str
     kind: ModelKind
 
 
 def inspect_folder(root: Path, name: str) -> ModelFolder:
-    """Check that ``name`` is a folder below ``root`` with a model in safetensors.
+    """Check that ``name`` is a folder below ``root`` with a model in safetensors, or a GGUF file
+    or the folder of one.
 
     Raises `InvalidRequest`. Symbolic links out of the root are rejected: only what the operator
     put there can be registered.
@@ -35,7 +37,9 @@ def inspect_folder(root: Path, name: str) -> ModelFolder:
 
 def _inspect(root: Path, name: str) -> ModelFolder:
     folder = _inside(root, name)
-    check_readable(folder, name, param="folder")
+    check_readable(folder.parent if folder.is_file() else folder, name, param="folder")
+    if (gguf := _gguf_file(folder, name)) is not None:
+        return ModelFolder(gguf.relative_to(root.resolve()).as_posix(), ModelKind.GGUF)
     if not folder.is_dir():
         raise InvalidRequest(f"no folder {name!r} under the model root", param="folder")
     kind = ModelKind.ADAPTER if (folder / ADAPTER_CONFIG).is_file() else ModelKind.FULL
@@ -46,6 +50,25 @@ def _inspect(root: Path, name: str) -> ModelFolder:
             f"folder {name!r} has no *.safetensors; pickled weights are not loaded", param="folder"
         )
     return ModelFolder(folder.relative_to(root.resolve()).as_posix(), kind)
+
+
+def _gguf_file(path: Path, name: str) -> Path | None:
+    """The GGUF file that a path names, or that is alone in the folder; None where there is none."""
+    if path.is_dir() and not any(path.glob("*.safetensors")):
+        found = sorted(path.glob("*.gguf"))
+    else:
+        found = [path] if path.is_file() and path.suffix == ".gguf" else []
+    if len(found) > 1:
+        names = ", ".join(each.name for each in found[:5])
+        raise InvalidRequest(
+            f"folder {name!r} has several GGUF files: name one of {names}", param="folder"
+        )
+    if not found:
+        return None
+    with found[0].open("rb") as file:
+        if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
+            raise InvalidRequest(f"{found[0].name} is not a GGUF file", param="folder")
+    return found[0]
 
 
 def _inside(root: Path, name: str) -> Path:

@@ -66,7 +66,7 @@ def _check_base(session: Session, request: RegisterModel, folder: ModelFolder | 
         return
     if not is_adapter:
         raise InvalidRequest("only an adapter folder has a base", param="base")
-    if get_model_row(session, request.base, param="base").kind == ModelKind.ADAPTER:
+    if get_model_row(session, request.base, param="base").kind != ModelKind.FULL:
         raise InvalidRequest("must be a full model, not another adapter", param="base")
 
 

@@ -19,7 +19,7 @@ from services.trainer.errors import explain
 from services.trainer.merging.spec import SPEC, MergeSpec
 
 MODEL = "model"
-_LIBRARIES = ("torch", "transformers", "peft")
+_LIBRARIES = ("torch", "transformers", "peft", "gguf")
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     try:
         reporter.phase("starting")
         spec = MergeSpec.model_validate_json((job_dir / SPEC).read_bytes())
-        _merge(spec, job_dir, reporter)
+        source = _merge(spec, job_dir, reporter)
     except Exception as error:
         traceback.print_exc()
         failure = explain(error, "loading_model")
@@ -38,6 +38,7 @@ def main() -> int:
         return 1
     reporter.finish(
         model_dir=MODEL,
+        gguf=source,
         stop_token_ids=spec.stop_token_ids,
         library_versions={"python": platform.python_version()}
         | {name: version(name) for name in _LIBRARIES},
@@ -45,11 +46,18 @@ def main() -> int:
     return 0
 
 
-def _merge(spec: MergeSpec, job_dir: Path, reporter: Reporter) -> None:
+def _merge(spec: MergeSpec, job_dir: Path, reporter: Reporter) -> dict[str, str] | None:
+    """Write the model; return what names its GGUF file, if it was one."""
     partial = job_dir / f"{MODEL}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(job_dir / MODEL, ignore_errors=True)
     # Imported late: it takes seconds.
+    if spec.gguf is not None and spec.model.path is not None:
+        reporter.phase("converting")
+        converted = import_module("services.trainer.merging.gguf").convert
+        checksum = converted(spec.model.path / spec.gguf, partial)
+        partial.rename(job_dir / MODEL)
+        return {"file": spec.gguf, "sha256": checksum}
     base = import_module("services.trainer.hub").model_folder(spec.model, job_dir, reporter.phase)
     reporter.phase("merging")
     if spec.value_head is not None:
@@ -65,6 +73,7 @@ def _merge(spec: MergeSpec, job_dir: Path, reporter: Reporter) -> None:
             tokenizer=spec.model.tokenizer,
         )
     partial.rename(job_dir / MODEL)
+    return None
 
 
 def _make_classifier(spec: MergeSpec, checkpoint: Path, base: Path, target: Path) -> None:

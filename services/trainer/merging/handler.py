@@ -7,8 +7,8 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from services.contracts.merges import CreateMerge
-from services.contracts.models import Lineage, ModelKind
-from services.core.artifacts import Artifacts
+from services.contracts.models import DataFile, Lineage, ModelKind
+from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
@@ -16,6 +16,7 @@ from services.core.process.runtimes import find_runtime
 from services.core.registry import (
     TrainedModel,
     get_model_row,
+    gguf_file,
     register_trained,
     resolve_model,
     trained_model_name,
@@ -34,6 +35,7 @@ class MergeResult(BaseModel):
     """What the child leaves in result.json."""
 
     model_dir: str
+    gguf: DataFile | None = None
     stop_token_ids: list[int]
     library_versions: dict[str, str]
 
@@ -72,6 +74,8 @@ class MergeHandler:
             "needs_merge": False,
             "library_versions": merged.library_versions,
         }
+        if merged.gguf is not None:
+            changes["files"] = {"gguf": merged.gguf}
         model = TrainedModel(
             id=trained_model_name(request.model, request.suffix, job.id),
             kind=ModelKind.FULL,
@@ -84,6 +88,8 @@ class MergeHandler:
 
     def _spec(self, session: Session, name: str) -> MergeSpec:
         settings = self._settings
+        if (file := gguf_file(session, name, settings.models_folder)) is not None:
+            return MergeSpec(model=ModelSource(path=file.parent), gguf=file.name)
         model = resolve_model(
             session, name, settings.models_folder, self._artifacts, settings.trusted_models
         )

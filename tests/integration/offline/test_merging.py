@@ -104,3 +104,66 @@ def test_a_merged_checkpoint_of_a_reward_model_scores_as_the_finished_one(
     finished = Classifier(tmp_path / "training" / result["model_dir"], 1024)
     merged = Classifier(job_dir / reported["model_dir"], 1024)
     assert merged.score(conversations) == pytest.approx(finished.score(conversations), abs=1e-5)
+
+
+def write_gguf(model: Any, tokenizer: Any, file: Path) -> None:
+    """Write a Qwen2 model and a tokenizer as llama.cpp's converter would, in float32."""
+    import gguf
+
+    config = model.config
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, config.num_hidden_layers)
+    writer = gguf.GGUFWriter(file, "qwen2")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
+    writer.add_token_types([gguf.TokenType.NORMAL] * len(tokenizer))
+    writer.add_token_scores([0.0] * len(tokenizer))  # it has no merges
+    writer.add_eos_token_id(tokenizer.eos_token_id)
+    writer.add_chat_template(tokenizer.chat_template)
+    for name, weight in model.state_dict().items():
+        stem, _, kind = name.rpartition(".")
+        writer.add_tensor(f"{names.get_name(stem)}.{kind}", weight.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_a_gguf_file_becomes_a_model_of_the_same_logits(base: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    from services.trainer.merging.gguf import convert
+
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    model = Qwen2ForCausalLM(
+        Qwen2Config(vocab_size=len(tokenizer), tie_word_embeddings=False, **sizes, **heads)
+    ).eval()
+    file = tmp_path / "model.gguf"
+    write_gguf(model, tokenizer, file)
+
+    checksum = convert(file, tmp_path / "converted")
+
+    assert len(checksum) == 64
+    config = json.loads((tmp_path / "converted/config.json").read_bytes())
+    assert "quantization_config" not in config
+    converted = AutoTokenizer.from_pretrained(tmp_path / "converted")
+    assert converted.chat_template == tokenizer.chat_template
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "converted").eval()
+    ids = probe(len(tokenizer))
+    with torch.inference_mode():
+        torch.testing.assert_close(again(ids).logits, model(ids).logits)
+
+    incomplete = tmp_path / "incomplete.gguf"
+    del model.model.layers[1].mlp.up_proj
+    write_gguf(model, tokenizer, incomplete)
+    with pytest.raises(ValueError, match=r"does not have the weights of its model: .*up_proj"):
+        convert(incomplete, tmp_path / "refused")

@@ -43,6 +43,32 @@ def test_a_folder_under_the_root_is_a_model(
     assert (folder.name, folder.kind) == (found, kind)
 
 
+@pytest.mark.parametrize("name", ["quantized", "quantized/model.gguf"])
+def test_a_gguf_file_or_the_folder_of_one_is_a_model_to_convert(root: Path, name: str) -> None:
+    (root / "quantized").mkdir()
+    (root / "quantized/model.gguf").write_bytes(b"GGUF\x03\0\0\0")
+
+    folder = inspect_folder(root, name)
+
+    assert (folder.name, folder.kind) == ("quantized/model.gguf", ModelKind.GGUF)
+
+
+def test_what_is_no_single_gguf_file_is_refused(root: Path) -> None:
+    (root / "quantized").mkdir()
+    (root / "quantized/model.gguf").write_bytes(b"PK\x03\x04")
+    with pytest.raises(InvalidRequest, match=r"model\.gguf is not a GGUF file"):
+        inspect_folder(root, "quantized")
+
+    (root / "quantized/other.gguf").write_bytes(b"GGUF")
+    with pytest.raises(InvalidRequest, match=r"name one of model\.gguf, other\.gguf"):
+        inspect_folder(root, "quantized")
+    assert inspect_folder(root, "quantized/other.gguf").kind is ModelKind.GGUF
+
+    make_model(root / "both")
+    (root / "both/model.gguf").write_bytes(b"GGUF")
+    assert inspect_folder(root, "both").kind is ModelKind.FULL  # what is ready is taken
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from services.api.merges.service import create_merge
+from services.api.settings import ApiSettings
+from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
 from services.contracts.merges import CreateMerge
 from services.contracts.models import Lineage
@@ -17,7 +20,7 @@ from services.core.jobs.claims import Claim, ClaimStage
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
-from services.core.registry import get_model_row
+from services.core.registry import get_model_row, gguf_file, locate_model
 from services.core.worker.settings import WorkerSettings
 from services.trainer.merging.handler import MergeHandler
 from services.trainer.merging.spec import SPEC, MergeSpec
@@ -162,3 +165,41 @@ def test_the_merged_model_is_registered_with_the_lineage_of_its_adapter(
     assert (lineage.parent, lineage.merged, lineage.needs_merge) == (adapter, True, False)
     assert (lineage.training_file, lineage.seed) == ("file-1", 3)
     assert lineage.library_versions == {"peft": "2"}
+
+
+def test_a_gguf_file_is_converted_once_and_named_in_the_lineage(
+    database: Database, settings: WorkerSettings, tmp_path: Path
+) -> None:
+    file = tmp_path / "models/quantized/model.gguf"
+    file.parent.mkdir()
+    file.write_bytes(b"GGUF")
+    with database.write() as session:
+        session.add(ModelRow(id="q", kind="gguf", folder="quantized/model.gguf", created_at=0.0))
+    request = CreateMerge(model="q", suffix="converted", gpus=0)
+    with database.write() as session:
+        with pytest.raises(InvalidRequest, match=r"convert it with POST /v1/models/q/merge"):
+            locate_model(session, "q", settings.models_folder, Artifacts(tmp_path))
+        job = create_merge(session, request, ApiSettings(home=tmp_path))
+    folder = tmp_path / "jobs" / job.id
+    folder.mkdir(parents=True, exist_ok=True)
+    handler = MergeHandler(settings)
+
+    handler.work(database, Claim(job, ClaimStage.WORK, ("cpu-host-0",)), folder)
+
+    spec = MergeSpec.model_validate_json((folder / SPEC).read_bytes())
+    assert (spec.model.path, spec.gguf) == (file.parent, "model.gguf")
+    result = {
+        "model_dir": "model",
+        "stop_token_ids": [],
+        "library_versions": {"gguf": "1"},
+        "gguf": {"file": "model.gguf", "sha256": "0" * 64},
+    }
+    with database.write() as session:
+        name = handler.complete(session, job, result)["merged_model"]
+        lineage = Lineage.model_validate(get_model_row(session, name).lineage)
+    assert (lineage.parent, lineage.merged) == ("q", True)
+    assert lineage.files["gguf"].sha256 == "0" * 64
+
+    file.unlink()
+    with database.read() as session, pytest.raises(InvalidRequest, match="'q' is gone"):
+        gguf_file(session, "q", settings.models_folder)
