@@ -32,8 +32,7 @@ def check_targets(method: Method, model: ResolvedModel | None) -> None:
         if not any(name == target or name.endswith(f".{target}") for name in (*modules, _TIED)):
             known = ", ".join(sorted({name.rpartition(".")[2] for name in modules})[:SHOWN])
             raise InvalidRequest(
-                f"{target[:100]!r} is not a module of {model.id}, which has "
-                f"{', '.join(known[:SHOWN])}",
+                f"{target[:100]!r} is not a module of {model.id}, which has {known}",
                 param=f"method.{method.type.value}.hyperparameters.{field}",
             )
 

@@ -50,7 +50,7 @@ def _method(kind: str, request: Mapping[str, Any]) -> str | None:
 
 def _files(request: Mapping[str, Any]) -> Iterator[str | None]:
     for part in request.get("training_files") or ():
-        yield part["file"]
+        yield part.get("file") if isinstance(part, Mapping) else part
     for field in ("training_file", "file", "input_file_id"):
         yield request.get(field)
     for benchmark in request.get("benchmarks") or ():

@@ -93,7 +93,8 @@ def test_a_message_waits_for_an_engine_and_the_page_says_why(
     error = {"message": "'first' is not ready", "code": "model_not_ready"}
     refused = {"status": 503, "json": {"error": error}}
     page.route("**/v1/servings?*", lambda route: route.fulfill(json={"data": [waiting]}))
-    whole = waiting | {"ahead": {"id": "ftjob-1", "eta_seconds": 312.0}}
+    holder = {"id": "ftjob-1", "name": "sums", "kind": "fine_tuning", "eta_seconds": 312.0}
+    whole = waiting | {"waits_for": [holder]}
     page.route("**/v1/jobs/serve-1", lambda route: route.fulfill(json=whole))
     page.route("**/v1/chat/completions", lambda route: route.fulfill(**refused))
     page.goto(f"{url}/ui/chat?model=first")
@@ -103,7 +104,7 @@ def test_a_message_waits_for_an_engine_and_the_page_says_why(
     with page.expect_response("**/v1/chat/completions"):
         say(page, "hello")
     log = page.get_by_role("log", name="Conversation: Model")
-    expect(log).to_contain_text(f"waiting for the model: {why} ftjob-1 should return one in 5m 12s")
+    expect(log).to_contain_text(f"waiting for the model: {why}, held by sums (5m 12s left)")
     expect(log.get_by_role("link", name="its job")).to_have_attribute("href", "/ui/jobs/serve-1")
     page.unroute("**/v1/chat/completions")
     choice = {"delta": {"content": "five"}, "finish_reason": "stop"}

@@ -139,8 +139,8 @@ def test_what_failed_and_the_audit_of_the_reward_are_on_the_page_of_a_training(
     expect(row_of_job).to_contain_text("30 % were lost")
     with database.write() as session:
         session.execute(update(AlertRow).values(resolved_at=time.time()))
-    page.get_by_label("Job").fill(job_id)
-    page.get_by_label("Job").press("Enter")
+    page.get_by_label("Job", exact=True).fill(job_id)
+    page.get_by_label("Job", exact=True).press("Enter")
     expect(page.get_by_text("Nothing is wrong now.")).to_be_visible()
     page.get_by_label("Show").select_option("all")
     expect(row_of_job).to_contain_text("failure shareresolved30%10%")

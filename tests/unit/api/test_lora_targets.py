@@ -52,7 +52,7 @@ def reinforcement(**lora: Any) -> Method:
 def test_a_target_that_is_no_module_is_refused_with_those_that_are(
     method: Method, field: str, model: ResolvedModel
 ) -> None:
-    with pytest.raises(InvalidRequest, match="it has embed_tokens, q_proj, up_proj") as raised:
+    with pytest.raises(InvalidRequest, match="which has embed_tokens, q_proj, up_proj") as raised:
         check_targets(method, model)
 
     assert raised.value.param == f"method.{method.type.value}.hyperparameters.{field}"
