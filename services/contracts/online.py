@@ -102,7 +102,8 @@ class KlPenalty(Request):
     coefficient: Annotated[Number, Field(gt=0.0)]
     to: KlTo = KlTo.LOSS
     estimator: KlEstimator | None = Field(
-        default=None, description="Null: k3 in the loss, k1 in the reward."
+        default=None,
+        description="Estimator of the divergence; null: k3 in the loss, k1 in the reward.",
     )
 
     @property
@@ -261,7 +262,8 @@ class PolicyLoss(Renamed):
 
     objective: Objective = Objective.CLIP
     anchor: Anchor = Field(
-        default=Anchor.OLD, description="What ratios are relative to; dppo_tv: sampler."
+        default=Anchor.OLD,
+        description="Distribution that ratios are relative to; dppo_tv: sampler.",
     )
     clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = 0.2
     clip_high: Annotated[Number, Field(gt=0.0)] = 0.28
@@ -294,7 +296,10 @@ class PolicyLoss(Renamed):
         "is above this on average (DeepSeek-V3.2).",
     )
     gate_temperatures: tuple[Annotated[Number, Field(gt=0.0)], Annotated[Number, Field(gt=0.0)]] = (
-        Field(default=(1.0, 1.05), description="With sapo: of positive and negative advantages.")
+        Field(
+            default=(1.0, 1.05),
+            description="Temperatures of SAPO for positive and negative advantages.",
+        )
     )
     entropy_bonus: Annotated[Number, Field(ge=0.0)] = 0.0
     kl: KlPenalty | None = None
