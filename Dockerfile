@@ -98,6 +98,8 @@ FROM service AS api
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
 COPY services/core services/core
+COPY services/jobs services/jobs
+COPY services/models services/models
 COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics services/metrics
@@ -114,6 +116,8 @@ FROM service AS campaigns
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
 COPY services/core services/core
+COPY services/jobs services/jobs
+COPY services/models services/models
 COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics/__init__.py services/metrics/altered_items.py services/metrics/contamination.py \
@@ -129,6 +133,8 @@ FROM worker AS trainer
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
 COPY services/core services/core
+COPY services/jobs services/jobs
+COPY services/models services/models
 COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics services/metrics
@@ -145,6 +151,8 @@ FROM worker AS evaluator
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
 COPY services/core services/core
+COPY services/jobs services/jobs
+COPY services/models services/models
 COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics services/metrics
@@ -162,6 +170,8 @@ COPY --from=tracking-runtime /opt/temper/runtimes/tracking /opt/temper/runtimes/
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
 COPY services/core services/core
+COPY services/jobs services/jobs
+COPY services/models services/models
 COPY services/datasets services/datasets
 COPY services/retrieval services/retrieval
 RUN python -m compileall -q --invalidation-mode unchecked-hash services
@@ -210,11 +220,8 @@ ENV TEMPER_SANDBOX_PREPARED=/opt/temper/prepared
 COPY infra/compose/health /opt/temper/health
 WORKDIR /opt/temper/app
 COPY services/__init__.py services/__init__.py
-COPY services/contracts/__init__.py services/contracts/base.py services/contracts/errors.py \
-    services/contracts/sandbox.py \
-    services/contracts/sandbox_cases.py services/contracts/sandbox_host.py \
-    services/contracts/sandbox_jupyter.py services/contracts/sandbox_scripts.py \
-    services/contracts/sandbox_sessions.py services/contracts/version.py services/contracts/
+COPY services/contracts/__init__.py services/contracts/base.py services/contracts/errors.py services/contracts/version.py services/contracts/
+COPY services/contracts/sandbox services/contracts/sandbox
 COPY services/core/__init__.py services/core/addresses.py services/core/ids.py services/core/logging.py \
     services/core/settings.py services/core/
 COPY services/core/process/__init__.py services/core/process/runtimes.py services/core/process/tree.py \

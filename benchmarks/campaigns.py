@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 from services.campaigns.loop import advance
 from services.campaigns.signals import Waiting
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import JobRow

@@ -27,7 +27,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
 from services.core.artifacts import Artifacts
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters

@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
 from services.contracts.serving import DeployModel
 from temper import Temper
 from tests.support.processes import free_port, running, running_gateway

@@ -27,7 +27,7 @@ from sqlalchemy import insert, select, update
 
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
-from services.core.jobs.events import Draft, append_events
+from services.jobs.events import Draft, append_events
 from services.rollouts.log import updates
 from services.rollouts.log.index import ENTRY, INDEX, TRAJECTORIES, key_of
 from tests.support.gateway import GatewayClient

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.contracts.graders import NumericGrader
+from services.contracts.rewards.graders import NumericGrader
 from services.contracts.sampling import Sampling
 from services.core.process.reporter import RESULT
 from services.evaluator.evaluation.spec import SPEC, BenchmarkSpec, EvaluationSpec

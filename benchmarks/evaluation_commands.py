@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.batch_commands import AT_ONCE, lm_eval_command, seconds_of, write_input
 from benchmarks.evaluation import mock_server
-from services.contracts.graders import NumericGrader
+from services.contracts.rewards.graders import NumericGrader
 from services.contracts.sampling import Sampling
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import RESULT

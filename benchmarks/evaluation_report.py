@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
-from services.contracts.evaluations import Evaluation
-from services.contracts.graders import ExactGrader
+from services.contracts.evaluation.evaluations import Evaluation
+from services.contracts.evaluation.results import EvaluationMetrics, SampleResult
 from services.contracts.jobs import JobStatus
+from services.contracts.rewards.graders import ExactGrader
 from services.contracts.sampling import Sampling
 from services.metrics.evaluation_report import WRITERS, EvaluationReport, write_evaluation_report
 

@@ -22,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 
 from services.contracts.base import JsonObject
-from services.contracts.graders import ChemistryGrader, MathGrader
-from services.contracts.rewards import EvaluationGrader
+from services.contracts.rewards.graders import ChemistryGrader, MathGrader
+from services.contracts.rewards.rewards import EvaluationGrader
 from services.core.operator_environment import GRADING_RUNTIME, OperatorEnvironment
 from services.core.process.runtimes import REPOSITORY, child_environment, find_runtime
 from services.metrics.tool_call_rows import pair_rows

@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from services.contracts.offline_engine import MODULE, OfflineOptions
+from services.contracts.batches.offline_engine import MODULE, OfflineOptions
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import REPOSITORY, child_environment
 from services.inference.vllm.launch import plan_offline

@@ -21,7 +21,12 @@ import uvloop
 
 from benchmarks.batch_commands import ask_by_threads
 from benchmarks.evaluation import CASES, CLIENT_CORE, mock_server
-from services.contracts.prompt_batches import PromptBatch, PromptEndpoint, Prompting, rows_folder
+from services.contracts.batches.prompt_batches import (
+    PromptBatch,
+    PromptEndpoint,
+    Prompting,
+    rows_folder,
+)
 from services.evaluator.prompts.run import answer
 
 TEMPLATE = 'system_prompt: "What is {{ left }}+{{ right }}?"'

@@ -10,11 +10,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.queues import EVALUATION, TRAINING
-from services.core.worker import main as worker
-from services.core.worker.handler import Launch, ServedKind
-from services.core.worker.settings import WorkerSettings
+from services.jobs.claims import Claim
+from services.jobs.queues import EVALUATION, TRAINING
+from services.jobs.worker import main as worker
+from services.jobs.worker.handler import Launch, ServedKind
+from services.jobs.worker.settings import WorkerSettings
 from tests.support.campaign_jobs import StandInEvaluation, StandInTraining
 
 GPUS = ("GPU-simulated-0", "GPU-simulated-1")

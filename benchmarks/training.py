@@ -24,7 +24,7 @@ import yaml
 
 from examples.demo_common.setup import local_stack, make_model
 from services.contracts.jobs import JobStatus
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
 from services.core.process.runtimes import REPOSITORY, child_environment
 from temper.cli.gateway import client_of
 from temper.cli.output import Output

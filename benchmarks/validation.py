@@ -26,7 +26,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.rows import DataFormat, RowKind
 from services.trainer.offline.lengths import row_lengths
 from services.trainer.offline.validation import scan_training_file
 

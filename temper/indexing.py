@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from services.contracts.index_messages import MESSAGE_FILE, MODULE, IndexMessage
+from services.contracts.retrieval.index_messages import MESSAGE_FILE, MODULE, IndexMessage
 from temper.client.errors import ClientError, UnexpectedAnswer
 from temper.settings import ClientSettings
 from temper.stack.server_code import server_command, server_environment

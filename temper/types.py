@@ -4,45 +4,32 @@ Fields hold further types: build a request with `model_validate`, from a diction
 API.
 """
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.alerts import Alert
-from services.contracts.audits import RewardAudit
 from services.contracts.base import Deleted, JsonObject, Page
-from services.contracts.batches import Batch, CreateBatch
-from services.contracts.benchmarks import Benchmark
-from services.contracts.campaign_limits import CampaignBudget
-from services.contracts.campaign_llms import CampaignLlm
-from services.contracts.campaign_loops import CampaignLoop
-from services.contracts.campaign_reports import CampaignReport, ReportedAttempt
-from services.contracts.campaigns import (
+from services.contracts.batches.batches import Batch, CreateBatch
+from services.contracts.campaigns.campaigns import (
     Campaign,
     CampaignDataset,
     CreateCampaign,
     ForkCampaign,
     RewindCampaign,
 )
-from services.contracts.checks import Check, CreateCheck
-from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
-from services.contracts.datasets import Dataset, RegisterDataset
-from services.contracts.evaluation_results import (
+from services.contracts.campaigns.limits import CampaignBudget
+from services.contracts.campaigns.llms import CampaignLlm
+from services.contracts.campaigns.loops import CampaignLoop
+from services.contracts.campaigns.reports import CampaignReport, ReportedAttempt
+from services.contracts.data.datasets import Dataset, RegisterDataset
+from services.contracts.data.file_rows import ExampleRows, FileRows, ShowExamples
+from services.contracts.data.files import File, FilePurpose
+from services.contracts.evaluation.benchmarks import Benchmark
+from services.contracts.evaluation.comparisons import CompareEvaluations, EvaluationComparison
+from services.contracts.evaluation.evaluations import CreateEvaluation, Evaluation
+from services.contracts.evaluation.results import (
     EvaluationMetrics,
     ResultOrder,
     ResultOutcome,
     SampleResult,
 )
-from services.contracts.evaluations import CreateEvaluation, Evaluation
-from services.contracts.exports import CreateExport, Export
-from services.contracts.file_rows import ExampleRows, FileRows, ShowExamples
-from services.contracts.files import File, FilePurpose
-from services.contracts.fine_tuning import (
-    Checkpoint,
-    CreateFineTuningJob,
-    FineTuningJob,
-    Method,
-    MethodType,
-)
-from services.contracts.graders import NumericGrader
-from services.contracts.indexes import CreateIndexingJob, IndexingJob
 from services.contracts.jobs import (
     Artifact,
     Attempt,
@@ -53,17 +40,49 @@ from services.contracts.jobs import (
     JobStatus,
     Worker,
 )
-from services.contracts.merges import CreateMerge, Merge
-from services.contracts.models import Model, RegisterModel
-from services.contracts.multi_turn import MultiTurn, RolloutSampling, Tool
+from services.contracts.models.exports import CreateExport, Export
+from services.contracts.models.merges import CreateMerge, Merge
+from services.contracts.models.registered import Model, RegisterModel
 from services.contracts.notes import Note
-from services.contracts.offline import (
+from services.contracts.retrieval.indexes import CreateIndexingJob, IndexingJob
+from services.contracts.rewards.audits import RewardAudit
+from services.contracts.rewards.graders import NumericGrader
+from services.contracts.rewards.openai_graders import MultiGrader, StringCheckGrader
+from services.contracts.rewards.rewards import (
+    RetoolReward,
+    RewardModelReward,
+    SearchEmReward,
+    WeightedReward,
+)
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling, Tool
+from services.contracts.rollouts.rollouts import (
+    CreateRollout,
+    RewardSpread,
+    Rollout,
+    TrajectoryOrder,
+    TrajectorySummary,
+)
+from services.contracts.rollouts.tokens import TrajectoryToken
+from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.sampling import Sampling
+from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
+from services.contracts.stack import StackService
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.checks import Check, CreateCheck
+from services.contracts.training.fine_tuning import (
+    Checkpoint,
+    CreateFineTuningJob,
+    FineTuningJob,
+    Method,
+    MethodType,
+)
+from services.contracts.training.offline import (
     RewardModelHyperparameters,
     RewardModelMethod,
     SupervisedHyperparameters,
     SupervisedMethod,
 )
-from services.contracts.online import (
+from services.contracts.training.online import (
     Critic,
     DynamicSampling,
     KlPenalty,
@@ -75,25 +94,6 @@ from services.contracts.online import (
     ReinforcementHyperparameters,
     ReinforcementMethod,
 )
-from services.contracts.openai_graders import MultiGrader, StringCheckGrader
-from services.contracts.rewards import (
-    RetoolReward,
-    RewardModelReward,
-    SearchEmReward,
-    WeightedReward,
-)
-from services.contracts.rollouts import (
-    CreateRollout,
-    RewardSpread,
-    Rollout,
-    TrajectoryOrder,
-    TrajectorySummary,
-)
-from services.contracts.sampling import Sampling
-from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
-from services.contracts.stack import StackService
-from services.contracts.trajectories import Trajectory
-from services.contracts.trajectory_tokens import TrajectoryToken
 from services.contracts.webhooks import CreatedWebhook, EventType, Webhook, WebhookDelivery
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 from benchmarks.parity.form import Form
 from benchmarks.parity.runs import passes
-from services.contracts.graders import ChoiceGrader, NumericGrader
-from services.contracts.sandbox import Language
+from services.contracts.rewards.graders import ChoiceGrader, NumericGrader
+from services.contracts.sandbox.programs import Language
 from services.rewards.answers.boxes import last_box, last_boxes
 from services.rewards.answers.programs import last_program
 from services.rewards.graders.gold import matcher

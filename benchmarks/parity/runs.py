@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from services.contracts.base import JsonObject
-from services.contracts.sandbox import Language
+from services.contracts.sandbox.programs import Language
 from services.rewards.answers.programs import last_program
 from services.rewards.code_tests import read_tests
 from services.sandbox.runs.comparison import matches

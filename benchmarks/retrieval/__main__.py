@@ -28,7 +28,7 @@ from benchmarks.retrieval.queries import write_different, write_repeating
 from benchmarks.retrieval.report import Verdict
 from benchmarks.retrieval.scale import measure_scale
 from benchmarks.serving.accounting import SAMPLE_SECONDS
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from tests.support.corpora import debian
 from tests.support.corpora.passage import Passage, write_rows
 

@@ -6,7 +6,7 @@ import httpx
 
 from benchmarks.retrieval.comparison import Plan, serving
 from benchmarks.retrieval.quality import mean, ndcg
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from tests.support.corpora.passage import Passage
 from tests.support.corpora.queries import Query, heading_queries
 

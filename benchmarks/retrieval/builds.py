@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from benchmarks.serving.accounting import Processes, Usage, sampled
 from benchmarks.serving.server import REPOSITORY, RUNTIMES
-from services.contracts.index_messages import MESSAGE_FILE, MODULE, BuildIndex
-from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import MESSAGE_FILE, MODULE, BuildIndex
+from services.contracts.retrieval.indexes import DenseKind, IndexMode, IndexSpecification
 from services.core.process.reporter import RESULT
 from services.retrieval.store.store import IndexStore
 

@@ -15,7 +15,7 @@ from benchmarks.retrieval.measurement import Ask, Cell, measure
 from benchmarks.retrieval.report import Verdict
 from benchmarks.retrieval.servers import our_service, reference_server, with_packages
 from benchmarks.serving.server import REPOSITORY, RUNTIMES, Server
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.core.process.runtimes import find_runtime
 
 MODE = "TEMPER_RETRIEVAL_MODE"

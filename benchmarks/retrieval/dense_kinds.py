@@ -22,7 +22,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.vectors.base import normalized
 from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from services.retrieval.vectors.files import chunks

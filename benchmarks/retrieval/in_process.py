@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from benchmarks.retrieval.libraries import Encoding, Libraries
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 
 BATCH = 64
 TOPK = 3

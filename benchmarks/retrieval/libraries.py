@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.encoder.specification import EncoderDescription, TextKind
 from services.retrieval.store.query import Hit, Query
 from services.retrieval.store.store import open_path

@@ -9,7 +9,7 @@ from benchmarks.retrieval.observed import ObservedSearches
 from benchmarks.serving.accounting import CpuTime
 from benchmarks.serving.driving import drive
 from benchmarks.serving.server import Server
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 
 LOAD_START_SECONDS = 60.0
 

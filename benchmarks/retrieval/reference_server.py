@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from benchmarks.retrieval.libraries import Encoding, Libraries
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store.query import Hit
 
 DEFAULT_TOPK = 3

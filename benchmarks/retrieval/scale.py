@@ -12,7 +12,7 @@ from benchmarks.retrieval.measurement import measure
 from benchmarks.retrieval.quality import mean, recall
 from benchmarks.retrieval.report import Verdict
 from benchmarks.retrieval.vectors_build import build_vectors
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store.store import open_path
 from services.retrieval.vectors.index import DenseIndex
 from tests.support.corpora import synthetic, vectors

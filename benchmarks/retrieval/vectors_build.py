@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from benchmarks.serving.server import RUNTIMES
-from services.contracts.indexes import DenseKind, IndexMode
+from services.contracts.retrieval.indexes import DenseKind, IndexMode
 from services.retrieval.builder.encoding import running_encoder
 from services.retrieval.corpus.document import Document
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification

@@ -27,8 +27,8 @@ from tokenizers import Tokenizer
 from benchmarks.rollouts.conversations import MEDIAN_SECONDS, Conversation, drawn
 from benchmarks.rollouts.engines import END_OF_TURN
 from benchmarks.rollouts.tools import DrawnLatency
-from services.contracts.fine_tuning import Method
-from services.contracts.online import ReinforcementMethod
+from services.contracts.training.fine_tuning import Method
+from services.contracts.training.online import ReinforcementMethod
 from services.core.process.reporter import METRICS, Reporter
 from services.core.process.runtimes import REPOSITORY, find_runtime
 from services.inference.token_engine.base import SampledTokens, TurnSampling

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from services.contracts.fine_tuning import Method
+from services.contracts.training.fine_tuning import Method
 from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.micro_batches import TrainedTokens

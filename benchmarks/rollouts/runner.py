@@ -10,8 +10,8 @@ from typing import TypeVar
 from benchmarks.rollouts.conversations import Conversation
 from benchmarks.rollouts.engines import Pace, ScriptedEngine
 from benchmarks.rollouts.tools import REPLY, DrawnLatency
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.datasets.append_log import AppendLog
 from services.inference.token_engine.base import TurnSampling
 from services.rollouts.chat.conversations import ChatTokens

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from benchmarks.rollouts.conversations import SCHEMA, TOOL, Conversation
 from services.contracts.base import JsonObject
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.rollouts.tools.base import ToolReply
 
 REPLY = "The program ended after 0.02 s and printed:\n1234567\n"

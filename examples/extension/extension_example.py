@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.core.operator_environment import OperatorEnvironment
-from services.core.tracking.tracker import End, Trace, TrackedRun, Tracker
+from services.jobs.tracking.tracker import End, Trace, TrackedRun, Tracker
 from services.rewards.families import RewardContext, RewardFamily
 from services.rewards.interface import Sample, Score
 from services.rollouts.tools.base import ToolResult

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from examples.demo_1_addition.run import BASE
 from examples.demo_common.steps import LABEL
-from services.contracts.evaluations import Evaluation
-from services.contracts.fine_tuning import FineTuningJob, MethodType
+from services.contracts.evaluation.evaluations import Evaluation
 from services.contracts.jobs import Job, JobKind, JobStatus
-from services.contracts.rollouts import TrajectoryOrder
+from services.contracts.rollouts.rollouts import TrajectoryOrder
+from services.contracts.training.fine_tuning import FineTuningJob, MethodType
 from temper.client import Temper
 from temper.client.trajectories import TrajectoryFilter
 

@@ -66,18 +66,18 @@ from services.api.uploads.parts import UploadParts
 from services.api.uploads.routes import router as uploads
 from services.api.webhooks.routes import router as webhooks
 from services.api.webhooks.sender import WebhookSender
+from services.contracts.data.uploads import MAX_PART_BYTES
 from services.contracts.errors import Unavailable
-from services.contracts.uploads import MAX_PART_BYTES
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
-from services.core.jobs.broker import create_celery_app, ping_broker
 from services.core.web.app import create_app
 from services.core.web.auth import Authenticator, DirectRoute
 from services.core.web.database_errors import install_database_errors
 from services.core.web.direct import DirectRoutes
 from services.datasets.token_counts.counter import TokenCounter
 from services.inference.relay_protocol import MAX_BODY_BYTES, PATHS
+from services.jobs.broker import create_celery_app, ping_broker
 
 
 def create_api(settings: ApiSettings) -> DirectRoutes:

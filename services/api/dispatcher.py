@@ -17,19 +17,19 @@ from sqlalchemy.orm import Session
 from services.core.db.changes import Changes
 from services.core.db.engine import Database, now
 from services.core.db.tables import IdempotencyRow
-from services.core.jobs.broker import restore_file_broker, send_wake_up
-from services.core.jobs.deadline import fail_overdue
-from services.core.jobs.devices import release_stale_devices
-from services.core.jobs.pause import resume_after_outages
-from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
-from services.core.jobs.reconcile import (
+from services.core.process.supervised import lease_clock
+from services.jobs.broker import restore_file_broker, send_wake_up
+from services.jobs.deadline import fail_overdue
+from services.jobs.devices import release_stale_devices
+from services.jobs.pause import resume_after_outages
+from services.jobs.queues import pending_wake_ups, remove_wake_ups
+from services.jobs.reconcile import (
     explain_waiting,
     is_any_under_way,
     recover_expired,
     wake_waiting_queues,
 )
-from services.core.jobs.workers import SILENCE_SECONDS, remove_dead_workers
-from services.core.process.supervised import lease_clock
+from services.jobs.workers import SILENCE_SECONDS, remove_dead_workers
 
 logger = logging.getLogger(__name__)
 

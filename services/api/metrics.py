@@ -7,10 +7,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from services.core.db.engine import Database
-from services.core.jobs.events import JobMetrics, latest_metrics
-from services.core.jobs.pause import count_outages
-from services.core.jobs.store import count_jobs
-from services.core.jobs.workers import live_workers
+from services.jobs.events import JobMetrics, latest_metrics
+from services.jobs.pause import count_outages
+from services.jobs.store import count_jobs
+from services.jobs.workers import live_workers
 
 _SOURCE = "infrastructure_failures/"
 """Precedes the source in the names of a job's metrics."""

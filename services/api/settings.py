@@ -6,8 +6,8 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from services.contracts.origins import Origin, PageOrigin
-from services.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
-from services.contracts.sandbox import MAX_BODY_BYTES
+from services.contracts.retrieval.search import MAX_BODY_BYTES as MAX_SEARCH_BYTES
+from services.contracts.sandbox.programs import MAX_BODY_BYTES
 from services.core.choice_settings import ChoiceSettings
 from services.core.export_settings import ExportSettings
 from services.core.settings import Settings, split_commas

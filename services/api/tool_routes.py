@@ -13,15 +13,15 @@ from services.contracts.errors import (
     PayloadTooLarge,
     Unavailable,
 )
-from services.contracts.retrieval import (
+from services.contracts.retrieval.search import (
     RetrieveRequest,
     RetrieveResponse,
     SearchRequest,
     SearchResponse,
 )
-from services.contracts.sandbox import RunCodeRequest, RunCodeResponse
-from services.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
-from services.contracts.sandbox_jupyter import RunJupyterRequest, RunJupyterResponse
+from services.contracts.sandbox.cases import RunCasesRequest, RunCasesResponse
+from services.contracts.sandbox.jupyter import RunJupyterRequest, RunJupyterResponse
+from services.contracts.sandbox.programs import RunCodeRequest, RunCodeResponse
 from services.core.web.auth import DirectToolRoute, ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from services.campaigns.records import Measurement
-from services.contracts.campaign_acceptance import AcceptancePolicy
-from services.contracts.campaign_loops import Comparison
+from services.contracts.campaigns.acceptance import AcceptancePolicy
+from services.contracts.campaigns.loops import Comparison
 from services.metrics.missing_scores import Score, compare_scores
 
 BY_INTERVAL = AcceptancePolicy()

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.benchmarks import Benchmark, benchmark_of
-from services.contracts.campaigns import MIN_ITEMS, CreateCampaign
+from services.contracts.campaigns.campaigns import MIN_ITEMS, CreateCampaign
 from services.contracts.errors import InvalidRequest
+from services.contracts.evaluation.benchmarks import Benchmark, benchmark_of
 from services.datasets.questions import question_of
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, RowError

@@ -10,8 +10,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import BudgetSpent, Interrupted, OutOfTurn, Waiting
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import StepName
 
 TICK_SECONDS = 0.2
 LOOK_SECONDS = 1.0

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 
 from services.campaigns.signals import BudgetSpent
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_llms import LlmRole
-from services.contracts.campaigns import CreateCampaign
-from services.core.jobs.campaign_scripts import ScriptUsage
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.llms import LlmRole
 from services.inference.chat_answers import TokenUsage
+from services.jobs.campaign_scripts import ScriptUsage
 
 HOUR_SECONDS = 3600.0
 

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session, aliased
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import now
 from services.core.db.tables import CampaignWaitRow, JobRow
-from services.core.jobs.claims import Claim, Claimant, ClaimStage
-from services.core.jobs.job import Job, LeaseLost, job_from_row
-from services.core.jobs.queues import CAMPAIGN
-from services.core.jobs.store import get_job, move_job
+from services.jobs.claims import Claim, Claimant, ClaimStage
+from services.jobs.job import Job, LeaseLost, job_from_row
+from services.jobs.queues import CAMPAIGN
+from services.jobs.store import get_job, move_job
 
 FALLBACK_SECONDS = 60.0
 """Maximum time until a waiting campaign checks again, whatever it waits for."""

@@ -11,7 +11,7 @@ from services.campaigns.script import check_script, read_rows, run_script
 from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import TrainingSettings, read_settings
 from services.campaigns.trial import try_training
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.loops import Failure
 from services.metrics.fences import fenced_blocks
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from services.campaigns.signals import Cause, Interrupted
 from services.core.db.engine import DATABASE_AWAY
-from services.core.worker.run import Lease
+from services.jobs.worker.run import Lease
 
 POLL_SECONDS = 0.2
 CONTROL_SECONDS = 1.0

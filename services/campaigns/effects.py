@@ -15,13 +15,13 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from services.contracts.base import JsonObject
-from services.contracts.campaign_llms import LlmRole
-from services.contracts.campaign_loops import ROLE_OF_STEP, StepName
+from services.contracts.campaigns.llms import LlmRole
+from services.contracts.campaigns.loops import ROLE_OF_STEP, StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
-from services.core.jobs.attempts import run_times
-from services.core.jobs.campaign_steps import PROBLEM, REWOUND
-from services.core.jobs.events import storable
 from services.inference.chat_answers import TokenUsage
+from services.jobs.attempts import run_times
+from services.jobs.campaign_steps import PROBLEM, REWOUND
+from services.jobs.events import storable
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ OpenAI's newer models reject ``max_tokens``, and many servers know no other name
 from collections.abc import Callable
 from http import HTTPStatus
 
-from services.contracts.campaign_llms import CampaignLlm
+from services.contracts.campaigns.llms import CampaignLlm
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed
 

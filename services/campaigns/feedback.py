@@ -13,7 +13,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.second_look import confirmed
 from services.campaigns.signals import BudgetSpent, StepFailed
 from services.contracts.base import Resource
-from services.contracts.campaign_loops import Comparison
+from services.contracts.campaigns.loops import Comparison
 
 
 class _Explanation(Resource):

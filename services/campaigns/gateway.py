@@ -10,8 +10,8 @@ import httpx
 
 from services.campaigns.settings import CampaignSettings
 from services.contracts.base import JsonObject
+from services.contracts.data.files import FilePurpose
 from services.contracts.errors import TemperError
-from services.contracts.files import FilePurpose
 
 ATTEMPTS = 6
 FIRST_PAUSE_SECONDS = 0.5

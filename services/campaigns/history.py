@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from services.campaigns.records import Attempt, Code, Feedback, Measurement, Proposal
 from services.campaigns.run import CampaignRun
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from services.metrics.missing_scores import mean_score
 
 

@@ -13,13 +13,13 @@ from services.campaigns.effects import Effect
 from services.campaigns.records import MadeRows
 from services.campaigns.run import CampaignRun
 from services.campaigns.script import Row, Rows
-from services.contracts.datasets import TokenStatistics
+from services.contracts.data.datasets import TokenStatistics
 from services.contracts.errors import TemperError
-from services.core.registry import resolve_model
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem
 from services.datasets.statistics import estimate_tokens
 from services.datasets.token_counts.counter import TokenCounter, TokensNotCounted, checksum_of
+from services.models.registry import resolve_model
 
 
 def lengths_of_rows(run: CampaignRun, key: str, rows: Sequence[Row]) -> TokenStatistics | None:

@@ -15,14 +15,14 @@ from services.campaigns.reasoning import without_reasoning
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.contracts.base import JsonObject
-from services.contracts.campaign_llms import CampaignLlm
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.llms import CampaignLlm
+from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import JobFailed
 from services.contracts.foreign_json import parse_foreign
-from services.core.jobs.campaign_steps import CACHED, PROBLEM, REFUSED
 from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import FailureKind, ServiceFailed, model_retries
+from services.jobs.campaign_steps import CACHED, PROBLEM, REFUSED
 from services.metrics.fences import fenced_blocks
 
 ANSWER_SECONDS = 600.0

@@ -19,7 +19,7 @@ from services.campaigns.endpoint import ask_endpoint
 from services.campaigns.script_calls import Asking, CallRefused, ScriptCalls
 from services.campaigns.script_tokens import script_of
 from services.campaigns.settings import CampaignSettings
-from services.contracts.campaign_llms import CampaignLlm
+from services.contracts.campaigns.llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed, ConfigurationError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage

@@ -16,10 +16,10 @@ from services.campaigns.effects import Effect, Place
 from services.campaigns.records import Code
 from services.campaigns.training_settings import TRIAL_ARGUMENTS, trial_arguments
 from services.contracts.base import JsonObject
-from services.contracts.campaign_loops import StepName
-from services.contracts.offline import SupervisedHyperparameters
-from services.contracts.stages import Stage
-from services.core.jobs.campaign_steps import CACHED
+from services.contracts.campaigns.loops import StepName
+from services.contracts.training.offline import SupervisedHyperparameters
+from services.contracts.training.stages import Stage
+from services.jobs.campaign_steps import CACHED
 
 OUTPUT, PAGE, SUMMARY, REQUEST = "output.json", "step.md", "summary.md", "campaign.json"
 

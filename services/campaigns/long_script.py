@@ -19,11 +19,11 @@ from services.campaigns.script_program import DATA, SCRIPT, ScriptProgram
 from services.campaigns.script_service import ScriptService
 from services.campaigns.script_tokens import script_token
 from services.campaigns.signals import BudgetSpent, Cause, Interrupted, StepFailed, Waiting
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import JobFailed
-from services.contracts.sandbox_scripts import Script, ScriptState, StartScript
-from services.core.jobs.campaign_scripts import (
+from services.contracts.sandbox.scripts import Script, ScriptState, StartScript
+from services.jobs.campaign_scripts import (
     close_script,
     open_script,
     refusal_of,

@@ -17,9 +17,9 @@ from services.campaigns.running import run_experiment
 from services.campaigns.second_look import measure_noise
 from services.campaigns.seeds import FixedModel, measure_seeds
 from services.campaigns.signals import BudgetSpent, StepFailed
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import CampaignResult
+from services.contracts.campaigns.campaigns import CampaignResult
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import StepName
 from services.contracts.errors import JobFailed
 
 

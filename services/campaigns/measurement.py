@@ -11,9 +11,9 @@ from services.campaigns.effects import Effect
 from services.campaigns.records import Measurement, Scores, WrongSample
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
-from services.contracts.campaign_loops import Failure
-from services.contracts.campaigns import CreateCampaign
-from services.contracts.files import FilePurpose
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.loops import Failure
+from services.contracts.data.files import FilePurpose
 from services.contracts.jobs import JobStatus
 from services.datasets.append_log import read_records
 from services.metrics.repeated import pass_at_k

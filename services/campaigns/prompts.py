@@ -7,7 +7,7 @@ from services.campaigns.lengths import lengths_of_file, lengths_text
 from services.campaigns.records import Code, Measurement, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.script_program import DATA, MAX_DATA_BYTES, SCRIPT
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
 from services.datasets.reader import open_records
 from services.datasets.record import Problem
 

@@ -16,9 +16,9 @@ from services.campaigns.records import Failed, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
 from services.contracts.base import Resource
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import ParentPolicy
-from services.core.jobs.campaign_steps import KNOWN
+from services.contracts.campaigns.campaigns import ParentPolicy
+from services.contracts.campaigns.loops import StepName
+from services.jobs.campaign_steps import KNOWN
 
 
 class _Reason(Resource):

@@ -3,9 +3,9 @@
 from pydantic import Field
 
 from services.contracts.base import JsonObject, Resource
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import Comparison, Failure
-from services.contracts.datasets import TokenStatistics
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import Comparison, Failure
+from services.contracts.data.datasets import TokenStatistics
 
 
 class WrongSample(Resource):

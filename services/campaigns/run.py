@@ -31,21 +31,21 @@ from services.campaigns.shared_answers import SharedAnswers
 from services.campaigns.signals import Waiting
 from services.campaigns.steps import Output, Steps
 from services.contracts.base import JsonObject
-from services.contracts.campaign_llms import CampaignLlm
-from services.contracts.campaign_loops import ROLE_OF_STEP, StepName
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.llms import CampaignLlm
+from services.contracts.campaigns.loops import ROLE_OF_STEP, StepName
 from services.contracts.errors import Conflict, NotFound
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
-from services.core.jobs.attempts import run_times
-from services.core.jobs.campaign_scripts import scripts_usage
-from services.core.jobs.campaign_steps import request_key
-from services.core.jobs.claims import Claim, check_claim
-from services.core.jobs.events import append_event, storable
-from services.core.jobs.job import Job
-from services.core.jobs.store import get_job, request_cancel
-from services.core.worker.run import Lease
+from services.jobs.attempts import run_times
+from services.jobs.campaign_scripts import scripts_usage
+from services.jobs.campaign_steps import request_key
+from services.jobs.claims import Claim, check_claim
+from services.jobs.events import append_event, storable
+from services.jobs.job import Job
+from services.jobs.store import get_job, request_cancel
+from services.jobs.worker.run import Lease
 
 STEPS_OF_LOOP = len(StepName) - 1
 

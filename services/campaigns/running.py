@@ -13,8 +13,8 @@ from services.campaigns.seeds import FixedModel, measure_seeds
 from services.campaigns.signals import StepFailed
 from services.campaigns.training import create_training, trained_model, upload_rows
 from services.contracts.base import JsonObject
-from services.contracts.campaign_loops import Failure
-from services.core.jobs.campaign_steps import TRAINING
+from services.contracts.campaigns.loops import Failure
+from services.jobs.campaign_steps import TRAINING
 
 
 def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems) -> Attempt:

@@ -23,8 +23,13 @@ from services.campaigns.script_program import (
     ScriptProgram,
 )
 from services.campaigns.signals import StepFailed, Waiting
-from services.contracts.campaign_loops import Failure
-from services.contracts.sandbox import CommandStatus, Language, RunCodeRequest, RunCodeResponse
+from services.contracts.campaigns.loops import Failure
+from services.contracts.sandbox.programs import (
+    CommandStatus,
+    Language,
+    RunCodeRequest,
+    RunCodeResponse,
+)
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import Retries, ServiceFailed
 

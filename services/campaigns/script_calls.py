@@ -14,18 +14,18 @@ from typing import NoReturn
 from services.campaigns.budget import Budget
 from services.campaigns.effects import tokens_used
 from services.campaigns.signals import BudgetSpent
-from services.contracts.campaign_llms import CampaignLlm
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignScriptRow
-from services.core.jobs.campaign_scripts import (
+from services.jobs.campaign_scripts import (
     ScriptUsage,
     count_usage,
     refuse_script,
     scripts_usage,
 )
-from services.core.jobs.store import get_job
+from services.jobs.store import get_job
 
 CALLS = "calls"
 """The limit that is not part of the budget."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import Waiting
 from services.contracts.errors import NotFound
-from services.core.jobs.store import get_job
+from services.jobs.store import get_job
 
 LISTED_AS = "campaigns"
 """The name of the worker's folder in the sandbox's list of folders."""

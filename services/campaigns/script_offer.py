@@ -1,7 +1,7 @@
 """What a campaign may offer its data scripts, by the settings of the campaign worker."""
 
 from services.campaigns.settings import CampaignSettings
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest
 from services.core.artifacts import Artifacts
 

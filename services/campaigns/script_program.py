@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from services.contracts.sandbox import CommandResult, CommandStatus
+from services.contracts.sandbox.programs import CommandResult, CommandStatus
 
 SCRIPT, DATA = "process_data.py", "data.json"
 MESSAGE_CHARACTERS = 2000

@@ -11,7 +11,7 @@ from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Waiting
 from services.contracts.base import ErrorBody
 from services.contracts.errors import JobFailed
-from services.contracts.sandbox_scripts import SCRIPT_KEY_HEADER, Script, StartScript
+from services.contracts.sandbox.scripts import SCRIPT_KEY_HEADER, Script, StartScript
 
 TIME_LIMIT = httpx.Timeout(60.0, connect=5.0)
 _MESSAGE_CHARACTERS = 500

@@ -16,9 +16,9 @@ from services.campaigns.measurement import begin_part, item_scores, rows_of_part
 from services.campaigns.records import Measurement, Scores
 from services.campaigns.run import CampaignRun
 from services.campaigns.seeds import item_means
-from services.contracts.campaign_acceptance import AcceptBy
-from services.contracts.campaign_loops import Comparison
-from services.contracts.campaign_seeds import MAX_SEEDS
+from services.contracts.campaigns.acceptance import AcceptBy
+from services.contracts.campaigns.loops import Comparison
+from services.contracts.campaigns.seeds import MAX_SEEDS
 
 FALSE_CAMPAIGNS = 0.05
 """Share of campaigns without any gain that may accept a model."""

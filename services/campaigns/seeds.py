@@ -18,8 +18,8 @@ from services.campaigns.measurement import begin_measurement, measure
 from services.campaigns.records import Measurement, Scores, SeedMeasurement
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import BudgetSpent, StepFailed
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import Failure
 
 
 class Models(Protocol):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from services.campaigns.answer_cache import AnswerCache, CachedAnswer
 from services.campaigns.settings import CampaignSettings
-from services.contracts.campaign_llms import AnswerCaching
+from services.contracts.campaigns.llms import AnswerCaching
 from services.inference.clients.chat import ChatRequest
 
 logger = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ later from its recorded effects.
 
 from enum import StrEnum
 
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import TemperError
 
 

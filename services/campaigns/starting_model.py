@@ -13,14 +13,14 @@ from sqlalchemy.orm import Session
 from services.campaigns.effects import Effect
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
-from services.contracts.adaptation import TrainingType
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import NotFound
 from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.models import ModelKind
-from services.contracts.offline import SupervisedHyperparameters
+from services.contracts.models.registered import ModelKind
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.offline import SupervisedHyperparameters
 from services.core.db.tables import JobRow, ModelRow
-from services.core.registry import get_model_row
+from services.models.registry import get_model_row
 
 _NO_RESULT = (JobStatus.FAILED.value, JobStatus.CANCELLED.value)
 _SHAPE = frozenset(

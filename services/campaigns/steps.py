@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from services.campaigns.signals import OutOfTurn
 from services.contracts.base import JsonObject
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.loops import StepName
 
 Output = TypeVar("Output", bound=BaseModel)
 

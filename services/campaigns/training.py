@@ -11,12 +11,12 @@ from services.campaigns.script import Row
 from services.campaigns.signals import StepFailed
 from services.campaigns.starting_model import starting_model
 from services.contracts.base import JsonObject
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.loops import Failure
+from services.contracts.data.files import FilePurpose
 from services.contracts.failures import FailureCode
-from services.contracts.files import FilePurpose
 from services.contracts.jobs import JobStatus
-from services.contracts.offline import SupervisedHyperparameters
-from services.core.jobs.job import Job
+from services.contracts.training.offline import SupervisedHyperparameters
+from services.jobs.job import Job
 
 _KINDS: Mapping[str, Failure] = {
     FailureCode.OUT_OF_MEMORY.value: Failure.OUT_OF_MEMORY,

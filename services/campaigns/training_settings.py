@@ -6,13 +6,13 @@ import yaml
 from pydantic import ValidationError
 
 from services.campaigns.signals import StepFailed
-from services.contracts.adaptation import TrainingType
 from services.contracts.base import JsonObject
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import InvalidRequest
-from services.contracts.llamafactory import ArgumentRefused, check_arguments
-from services.contracts.llamafactory_closed import ArgumentProblem
-from services.contracts.offline import SupervisedHyperparameters
+from services.contracts.llamafactory.arguments import ArgumentRefused, check_arguments
+from services.contracts.llamafactory.closed import ArgumentProblem
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.offline import SupervisedHyperparameters
 from services.contracts.yaml_text import parse_yaml
 
 STAGE = "sft"

@@ -13,9 +13,9 @@ from services.campaigns.script import Row, Rows
 from services.campaigns.signals import StepFailed
 from services.campaigns.training import create_training, trained_model, upload_rows
 from services.campaigns.training_settings import trial_arguments
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.loops import Failure
 from services.contracts.jobs import JobStatus
-from services.contracts.offline import SupervisedHyperparameters
+from services.contracts.training.offline import SupervisedHyperparameters
 
 MAX_ROWS = 100
 LABELS = {"purpose": "trial"}

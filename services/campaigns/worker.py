@@ -20,26 +20,26 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.script_offer import check_scripts
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Cause, Interrupted, Waiting
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest, TemperError
 from services.contracts.jobs import JobError, JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.changes import Changes
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
-from services.core.jobs.broker import WAKE_UP, create_celery_app
-from services.core.jobs.campaign_steps import cancel_orphans
-from services.core.jobs.claims import Claim, Claimant, check_claim, claim_validation
-from services.core.jobs.deadline import deadline_error
-from services.core.jobs.devices import HostDevices
-from services.core.jobs.job import LeaseLost
-from services.core.jobs.queues import CAMPAIGN
-from services.core.jobs.store import fail_job, move_job
-from services.core.jobs.workers import heartbeat, remove_worker
 from services.core.logging import configure_logging
 from services.core.process.supervised import lease_clock
 from services.core.settings import make_private
-from services.core.worker.heartbeat import touch_heartbeat
+from services.jobs.broker import WAKE_UP, create_celery_app
+from services.jobs.campaign_steps import cancel_orphans
+from services.jobs.claims import Claim, Claimant, check_claim, claim_validation
+from services.jobs.deadline import deadline_error
+from services.jobs.devices import HostDevices
+from services.jobs.job import LeaseLost
+from services.jobs.queues import CAMPAIGN
+from services.jobs.store import fail_job, move_job
+from services.jobs.worker.heartbeat import touch_heartbeat
+from services.jobs.workers import heartbeat, remove_worker
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The error model: exceptions, and the body that every error response has.
 
 An error is raised where it is known, as the class of the boundary it crossed, and becomes a
-response (services.core.web) or a failed job (services.core.worker) in one place each. Its
+response (services.core.web) or a failed job (services.jobs.worker) in one place each. Its
 message is for the person who can act on it: it names the field, row, file or setting.
 """
 

@@ -1,1 +1,1 @@
-"""The job machine, and what all processes share: settings, database, workers, processes, web."""
+"""What all processes share: settings, the database, child processes, web."""

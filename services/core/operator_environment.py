@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.models import RemoteModel
+from services.contracts.models.registered import RemoteModel
 from services.contracts.origins import GATEWAY_ORIGINS, Origin
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, RuntimeMissing, find_runtime

@@ -5,9 +5,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
-from services.contracts.graders import OracleName
-from services.contracts.models import RemoteModel
+from services.contracts.models.registered import RemoteModel
 from services.contracts.origins import GATEWAY_ORIGINS, Origin
+from services.contracts.rewards.graders import OracleName
 from services.core.settings import CommaSeparated, Folder, ProcessSettings, split_commas
 
 

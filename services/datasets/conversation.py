@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.message_fields import is_trained, reasoning_of
 from services.datasets.messages import text_of
 from services.datasets.record import JsonValue

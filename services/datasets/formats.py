@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.training_rows import DataFormat
+from services.contracts.training.rows import DataFormat
 from services.datasets.decoding import decode_within
 from services.datasets.message_fields import check_fields, is_trained
 from services.datasets.messages import (

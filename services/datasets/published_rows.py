@@ -7,7 +7,7 @@ of messages; ``conversations`` of messages in OpenAI's layout; and lists stored 
 import json
 from typing import Any
 
-from services.contracts.training_rows import LABEL_COLUMNS, RowKind
+from services.contracts.training.rows import LABEL_COLUMNS, RowKind
 from services.datasets.decoding import decode_within
 from services.datasets.message_fields import LOSS_KEYS
 from services.datasets.record import JsonValue, RowError, shown

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.contracts.benchmarks import Benchmark, SplitName
+from services.contracts.evaluation.benchmarks import Benchmark, SplitName
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
 from services.metrics.extraction import at_path

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from services.contracts.datasets import (
+from services.contracts.data.datasets import (
     CHARACTERS_PER_TOKEN,
     DatasetField,
     DatasetStatistics,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.training_rows import LABEL_COLUMNS, DataFormat, RowKind, unusable_column
+from services.contracts.training.rows import LABEL_COLUMNS, DataFormat, RowKind, unusable_column
 from services.datasets.formats import (
     MAX_IGNORED,
     USED_COLUMNS,

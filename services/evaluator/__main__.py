@@ -1,13 +1,13 @@
 """The worker of evaluations, rollouts, batches and servings: ``python -m services.evaluator``."""
 
-from services.core.jobs.queues import BATCH, EVALUATION, ROLLOUT, SERVE
-from services.core.worker.handler import ServedKind
-from services.core.worker.main import serve_kinds
-from services.core.worker.settings import WorkerSettings
 from services.evaluator.batch.handler import BatchHandler
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.rollout.handler import RolloutHandler
 from services.evaluator.serve.handler import ServeHandler
+from services.jobs.queues import BATCH, EVALUATION, ROLLOUT, SERVE
+from services.jobs.worker.handler import ServedKind
+from services.jobs.worker.main import serve_kinds
+from services.jobs.worker.settings import WorkerSettings
 
 
 def main() -> None:

@@ -8,14 +8,14 @@ from sqlalchemy.orm import Session
 from services.contracts.base import JsonObject
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import TemperError
-from services.contracts.models import RemoteModel
-from services.contracts.multi_turn import Tool
+from services.contracts.models.registered import RemoteModel
+from services.contracts.rollouts.multi_turn import Tool
 from services.core.artifacts import Artifacts
 from services.core.process.runtimes import Accelerator, Runtime, RuntimeMissing, find_runtime
-from services.core.registry import ResolvedModel, locate_model, resolve_model
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import PromptTemplate
 from services.evaluator.serving import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import ResolvedModel, locate_model, resolve_model
 
 RUNTIME = "vllm"
 MERGING_RUNTIME = "training"

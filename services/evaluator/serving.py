@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import JobFailed
-from services.contracts.models import HubName, RemoteModel
+from services.contracts.models.registered import HubName, RemoteModel
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
 from services.evaluator.tokenizers import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from services.contracts.rollouts import RewardSpread, Spread
+from services.contracts.rollouts.rollouts import RewardSpread, Spread
 
 Values = npt.NDArray[np.float64]
 Z95 = 1.96

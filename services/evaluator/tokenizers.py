@@ -7,10 +7,10 @@ from pydantic import JsonValue
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.core.artifacts import ModelSource
-from services.core.embedding_models import computes_embeddings
-from services.core.tokenizer_ids.compare import check_built, check_prepared
-from services.core.tokenizer_ids.files import GENERATION_CONFIG, TOKENIZER, read_object
-from services.core.tokenizer_ids.prepared import prepare_tokenizer
+from services.models.embedding_models import computes_embeddings
+from services.models.tokenizer_ids.compare import check_built, check_prepared
+from services.models.tokenizer_ids.files import GENERATION_CONFIG, TOKENIZER, read_object
+from services.models.tokenizer_ids.prepared import prepare_tokenizer
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.chat.hub import TokenizerUnavailable, fetch_chat_files

@@ -12,14 +12,14 @@ from services.contracts.errors import JobFailed
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.process.reporter import NEEDS_DEVICE
-from services.core.registry import ResolvedModel
-from services.core.servings import loaded_model, serving_of
 from services.inference.relay_protocol import (
     ADAPTER_HEADER,
     RelayEndpoint,
     ServedAdapter,
     read_endpoint,
 )
+from services.models.registry import ResolvedModel
+from services.models.servings import loaded_model, serving_of
 
 LOOK_SECONDS = 0.5
 

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluation_results import SampleResult
-from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory, Turn
+from services.contracts.evaluation.results import SampleResult
+from services.contracts.rollouts.trajectories import CallOutcome, ToolCallRecord, Trajectory, Turn
 from services.metrics.tables import Cell
 
 MAX_TEXT = 10_000

@@ -8,10 +8,10 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from services.contracts.comparisons import EvaluationComparison
-from services.contracts.evaluation_results import DISPUTED, EvaluationMetrics, SampleResult
-from services.contracts.evaluations import BenchmarkOutcome, Evaluation
-from services.contracts.main_metrics import Direction
+from services.contracts.evaluation.comparisons import EvaluationComparison
+from services.contracts.evaluation.evaluations import BenchmarkOutcome, Evaluation
+from services.contracts.evaluation.main_metrics import Direction
+from services.contracts.evaluation.results import DISPUTED, EvaluationMetrics, SampleResult
 from services.metrics.conversations import (
     CONVERSATION_COLUMNS,
     Conversation,

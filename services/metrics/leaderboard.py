@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, starmap
 
-from services.contracts.benchmarks import SplitName
-from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate
-from services.contracts.evaluations import BenchmarkOutcome, Evaluation, declared_metric
+from services.contracts.evaluation.benchmarks import SplitName
+from services.contracts.evaluation.evaluations import BenchmarkOutcome, Evaluation, declared_metric
+from services.contracts.evaluation.main_metrics import Direction, MainMetric
+from services.contracts.evaluation.results import EvaluationMetrics, ItemEstimate
 from services.contracts.jobs import JobStatus
-from services.contracts.main_metrics import Direction, MainMetric
 from services.metrics.macro_average import share_items
 from services.metrics.main_metric import estimate_of, main_metric, mean_of_independent
 

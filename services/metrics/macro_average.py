@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-from services.contracts.benchmarks import SplitName
-from services.contracts.evaluation_results import ItemEstimate, MacroAverage
-from services.contracts.evaluations import BenchmarkOutcome
+from services.contracts.evaluation.benchmarks import SplitName
+from services.contracts.evaluation.evaluations import BenchmarkOutcome
+from services.contracts.evaluation.results import ItemEstimate, MacroAverage
 from services.metrics.main_metric import estimate_of, main_metric, mean_of_independent
 
 

@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from services.contracts.evaluation_results import EvaluationMetrics, ItemEstimate, MeasureEstimate
-from services.contracts.evaluations import BenchmarkOutcome, declared_metric
-from services.contracts.graders import ChemistryGrader, PanoramaGrader
-from services.contracts.main_metrics import Direction, MainMetric
-from services.contracts.openai_graders import MultiGrader, PythonGrader, ScoreModelGrader
-from services.contracts.rewards import EvaluationGrader
+from services.contracts.evaluation.evaluations import BenchmarkOutcome, declared_metric
+from services.contracts.evaluation.main_metrics import Direction, MainMetric
+from services.contracts.evaluation.results import EvaluationMetrics, ItemEstimate, MeasureEstimate
+from services.contracts.rewards.graders import ChemistryGrader, PanoramaGrader
+from services.contracts.rewards.openai_graders import MultiGrader, PythonGrader, ScoreModelGrader
+from services.contracts.rewards.rewards import EvaluationGrader
 
 ACCURACY, MEAN_SCORE = "accuracy", "mean_score"
 _PANORAMA = {"par4pc": "item_score", "pi4pc": "item_score", "noc4pc": "macro_f1"}

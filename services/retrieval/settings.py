@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from services.contracts.indexes import IndexMode
-from services.contracts.retrieval import MAX_BODY_BYTES, MAX_QUERIES, MAX_TOPK
+from services.contracts.retrieval.indexes import IndexMode
+from services.contracts.retrieval.search import MAX_BODY_BYTES, MAX_QUERIES, MAX_TOPK
 from services.core.web.auth import AccessSettings
 from services.retrieval.index_settings import IndexSettings
 

@@ -7,19 +7,19 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.index_messages import MESSAGE_FILE, MODULE, BuildIndex, IndexBuilt
-from services.contracts.indexes import CreateIndexingJob, IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import MESSAGE_FILE, MODULE, BuildIndex, IndexBuilt
+from services.contracts.retrieval.indexes import CreateIndexingJob, IndexMode, IndexSpecification
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
-from services.core.jobs.queues import INDEXING
 from services.core.process.runtimes import find_runtime
-from services.core.registry import get_source_file, locate_model
-from services.core.worker.handler import Launch
-from services.core.worker.main import run_worker
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.queues import INDEXING
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.main import run_worker
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import get_source_file, locate_model
 from services.retrieval.corpus.spec import CorpusFileSpec
 from services.retrieval.index_settings import IndexSettings
 

@@ -7,7 +7,8 @@ from typing import assert_never, get_args
 from pydantic import AnyHttpUrl
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.graders import (
+from services.contracts.origins import origin_of
+from services.contracts.rewards.graders import (
     ChemistryGrader,
     FunctionCallsGrader,
     GoldGrader,
@@ -16,7 +17,7 @@ from services.contracts.graders import (
     PanoramaGrader,
     TokenF1Grader,
 )
-from services.contracts.openai_graders import (
+from services.contracts.rewards.openai_graders import (
     JudgeModel,
     LabelModelGrader,
     MultiGrader,
@@ -25,8 +26,7 @@ from services.contracts.openai_graders import (
     StringCheckGrader,
     TextSimilarityGrader,
 )
-from services.contracts.origins import origin_of
-from services.contracts.rewards import (
+from services.contracts.rewards.rewards import (
     AgentReward,
     CallableReward,
     CodeTestsReward,

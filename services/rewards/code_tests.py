@@ -10,9 +10,8 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rewards import CodeTestsReward, RowChecker
-from services.contracts.sandbox import Language, RunStatus
-from services.contracts.sandbox_cases import (
+from services.contracts.rewards.rewards import CodeTestsReward, RowChecker
+from services.contracts.sandbox.cases import (
     MAX_CASES,
     Case,
     CaseResult,
@@ -20,6 +19,7 @@ from services.contracts.sandbox_cases import (
     Match,
     RunCasesResponse,
 )
+from services.contracts.sandbox.programs import Language, RunStatus
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import ServiceFailed
 from services.rewards.answers.programs import last_program

@@ -5,7 +5,8 @@ from contextlib import AsyncExitStack
 from typing import assert_never
 
 from services.contracts.errors import InvalidRequest, JobFailed
-from services.contracts.graders import (
+from services.contracts.origins import origin_of
+from services.contracts.rewards.graders import (
     ChemistryGrader,
     FunctionCallsGrader,
     GoldGrader,
@@ -14,7 +15,7 @@ from services.contracts.graders import (
     PanoramaGrader,
     TokenF1Grader,
 )
-from services.contracts.openai_graders import (
+from services.contracts.rewards.openai_graders import (
     JudgeModel,
     LabelModelGrader,
     MultiGrader,
@@ -24,8 +25,7 @@ from services.contracts.openai_graders import (
     StringCheckGrader,
     TextSimilarityGrader,
 )
-from services.contracts.origins import origin_of
-from services.contracts.rewards import (
+from services.contracts.rewards.rewards import (
     AgentReward,
     CallableReward,
     CodeTestsReward,

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
-from services.contracts.rewards import ExtensionReward
+from services.contracts.rewards.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
+from services.contracts.rewards.rewards import ExtensionReward
 from services.core.extensions import load_extension
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.interface import Component

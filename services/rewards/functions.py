@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from services.contracts.rewards import CallableReward
+from services.contracts.rewards.rewards import CallableReward
 from services.core.process.worker_pool import FunctionFailed, FunctionPool
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import ServiceFailed

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory, Turn
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory, Turn
 from services.inference.causes import cause_of
 from services.metrics.extraction import strip_reasoning
 

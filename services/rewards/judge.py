@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from services.contracts.base import JsonObject
-from services.contracts.rewards import JudgeReward
+from services.contracts.rewards.rewards import JudgeReward
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed, model_retries
 from services.rewards.graders.template import render

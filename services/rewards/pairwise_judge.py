@@ -3,7 +3,7 @@
 from collections import Counter
 
 from services.contracts.base import JsonObject
-from services.contracts.rewards import PairwiseJudgeReward
+from services.contracts.rewards.rewards import PairwiseJudgeReward
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.judge import Judge, JudgeRequest, read_label
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rewards import RewardModelReward
+from services.contracts.rewards.rewards import RewardModelReward
 from services.core.process.runtimes import child_environment
 from services.core.process.worker_pool import WorkerFailed, WorkerPool
 from services.inference.causes import cause_of

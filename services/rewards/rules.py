@@ -2,7 +2,7 @@
 
 import string
 
-from services.contracts.rewards import RetoolReward, SearchEmReward
+from services.contracts.rewards.rewards import RetoolReward, SearchEmReward
 from services.rewards.answers.boxes import final_box, last_answer, last_box, last_boxes
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.mathematics.equality import Equality

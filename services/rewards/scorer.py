@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.rewards import WeightedReward
-from services.contracts.trajectories import Trajectory
+from services.contracts.rewards.rewards import WeightedReward
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.factory import RewardFactory
 from services.rewards.interface import Component, RewardFailed, Sample, Score

@@ -10,8 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.multi_turn import CountedCalls, MultiTurn, OnToolError, TruncateSide
-from services.contracts.trajectories import (
+from services.contracts.rollouts.multi_turn import (
+    CountedCalls,
+    MultiTurn,
+    OnToolError,
+    TruncateSide,
+)
+from services.contracts.rollouts.trajectories import (
     KEPT_REPLY_CHARACTERS,
     CallOutcome,
     FinishReason,

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.contracts.agents import Agent
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.agents import Agent
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.token_engine.base import TokenEngine
 from services.rollouts.activity import Activity

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from services.contracts.infrastructure import PAUSE_SHARE, LeftOut
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.process.outages import Outage, Outages
 from services.core.process.reporter import Reporter
 

@@ -11,7 +11,7 @@ from typing import get_args
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import PromptType
+from services.contracts.rollouts.multi_turn import PromptType
 from services.datasets.messages import text_of
 from services.datasets.padding import without_padding
 from services.datasets.questions import gold_of, question_of

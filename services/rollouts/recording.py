@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import LeftOut
-from services.contracts.trajectories import FinishReason, ToolCallRecord, Trajectory, Turn
+from services.contracts.rollouts.trajectories import FinishReason, ToolCallRecord, Trajectory, Turn
 from services.inference.token_engine.base import EngineFailed, SampledTokens
 from services.rollouts.prompts import Prompt
 

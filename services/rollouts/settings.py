@@ -1,7 +1,7 @@
 """Validation of the settings of conversations with tools."""
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.sampling import Sampling
 from services.rollouts.parsers import parser_of
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from services.contracts.errors import AuthenticationFailed
-from services.contracts.sandbox_host import (
+from services.contracts.sandbox.host import (
     IsolationMeasure,
     IsolationReport,
     LanguageList,

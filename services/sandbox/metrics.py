@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from services.contracts.sandbox_sessions import CellStatus
+from services.contracts.sandbox.sessions import CellStatus
 from services.sandbox.admission import Admission
 from services.sandbox.execution import ExitReason, Outcome
 from services.sandbox.languages.cache import CompileCache

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 
-from services.contracts.sandbox import MAX_BODY_BYTES
-from services.contracts.sandbox_scripts import FolderName
+from services.contracts.sandbox.programs import MAX_BODY_BYTES
+from services.contracts.sandbox.scripts import FolderName
 from services.core.settings import Folder, split_commas
 from services.core.web.auth import AccessSettings, KeyHash
 from services.sandbox.isolation.tier import Tier

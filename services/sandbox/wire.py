@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from fastapi import Response
 
 from services.contracts.errors import Unprocessable
-from services.contracts.sandbox import CodeRequest, CommandResult, CommandStatus, RunStatus
+from services.contracts.sandbox.programs import CodeRequest, CommandResult, CommandStatus, RunStatus
 from services.sandbox.execution import ExitReason, Limits, Outcome
 from services.sandbox.languages.build import ProgramSource, source_path
 from services.sandbox.languages.catalog import LANGUAGES

@@ -1,9 +1,9 @@
 """The worker of fine-tuning, check, merge and export jobs: ``python -m services.trainer``."""
 
-from services.core.jobs.queues import CHECK, EXPORT, MERGE, TRAINING
-from services.core.worker.handler import ServedKind
-from services.core.worker.main import serve_kinds
-from services.core.worker.settings import WorkerSettings
+from services.jobs.queues import CHECK, EXPORT, MERGE, TRAINING
+from services.jobs.worker.handler import ServedKind
+from services.jobs.worker.main import serve_kinds
+from services.jobs.worker.settings import WorkerSettings
 from services.trainer.checking.handler import CheckHandler
 from services.trainer.exporting.handler import ExportHandler
 from services.trainer.handler import FineTuningHandler

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from services.contracts.dataset_scripts import SCRIPT_PREFIX, ScriptReference
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import (
+from services.contracts.models.registered import DataFile
+from services.contracts.training.dataset_scripts import SCRIPT_PREFIX, ScriptReference
+from services.contracts.training.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     Method,
 )
-from services.contracts.models import DataFile
-from services.contracts.offline import OfflineHyperparameters
+from services.contracts.training.offline import OfflineHyperparameters
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
-from services.core.jobs.job import Job
-from services.core.registry import ResolvedModel, require_file, resolve_model
+from services.jobs.job import Job
+from services.models.registry import ResolvedModel, require_file, resolve_model
 
 
 @dataclass(frozen=True)

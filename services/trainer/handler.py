@@ -8,27 +8,27 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed
-from services.contracts.models import Lineage, ModelKind
+from services.contracts.models.registered import Lineage, ModelKind
+from services.contracts.training.adaptation import TrainingType
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import find_runtime
-from services.core.registry import (
+from services.datasets.validate import validation_command
+from services.inference.relay_protocol import withdraw_endpoint
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import (
     ResolvedModel,
     TrainedModel,
     register_trained,
     resolve_model,
     trained_model_name,
 )
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
-from services.datasets.validate import validation_command
-from services.inference.relay_protocol import withdraw_endpoint
 from services.rewards.check import named_reward_models
 from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.offline.build_spec import script_rows, training_spec, validation_spec

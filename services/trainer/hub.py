@@ -14,8 +14,8 @@ from typing import Any
 from huggingface_hub import snapshot_download
 
 from services.core.artifacts import ModelSource
-from services.core.hub_errors import reason_of
-from services.core.model_code import HUB_PREFIX, check_code
+from services.models.hub_errors import reason_of
+from services.models.model_code import HUB_PREFIX, check_code
 from services.trainer.errors import TrainingFailure
 
 COMMITS = "hub_commits.json"

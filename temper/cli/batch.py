@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from pydantic import ValidationError
 
-from services.contracts.prompt_batches import (
+from services.contracts.batches.prompt_batches import (
     CONCURRENCY,
     FORMATS,
     MAX_TOKENS,
@@ -25,7 +25,7 @@ from temper.stack.server_code import server_command, server_environment
 
 if TYPE_CHECKING:
     from services.contracts.base import JsonObject
-    from services.contracts.prompt_batches import OwnEngine, PromptEndpoint
+    from services.contracts.batches.prompt_batches import OwnEngine, PromptEndpoint
 
 app = typer.Typer(help="Prompt a model once for every record of a file.")
 
@@ -138,7 +138,7 @@ def batch(
     Runs in this process. Answers are saved next to the output as they arrive; run the same command
     again to resume an interrupted batch.
     """
-    from services.contracts.prompt_batches import (
+    from services.contracts.batches.prompt_batches import (
         REQUESTED,
         Parsing,
         PromptBatch,
@@ -203,7 +203,7 @@ def batch(
 @app.command()
 def retry(output: Annotated[Path, typer.Argument(metavar="OUTPUT")]) -> None:
     """Retry the records of a batch that have no answer, and rewrite its output."""
-    from services.contracts.prompt_batches import REQUEST, rows_folder
+    from services.contracts.batches.prompt_batches import REQUEST, rows_folder
 
     folder = rows_folder(output.absolute())
     if not (folder / REQUEST).exists():
@@ -219,7 +219,7 @@ def compare(first: ExistingFile, second: ExistingFile) -> None:
 
 def _exec_runner(*arguments: str) -> NoReturn:
     """Replace this process, so that signals reach the one that does the work."""
-    from services.contracts.prompt_batches import MODULE
+    from services.contracts.batches.prompt_batches import MODULE
 
     sys.stdout.flush()
     sys.stderr.flush()
@@ -242,7 +242,7 @@ def _endpoints(
 
 
 def _endpoint(text: str, model: str | None, variable: str | None) -> PromptEndpoint:
-    from services.contracts.prompt_batches import PromptEndpoint
+    from services.contracts.batches.prompt_batches import PromptEndpoint
 
     url, _, rest = text.partition(",")
     name, _, weight = rest.partition(",")
@@ -280,8 +280,8 @@ def _field(text: str, option: str) -> tuple[str, Any]:
 
 
 def _engine(model: str | None, options: Sequence[str], devices: str | None) -> OwnEngine:
-    from services.contracts.offline_engine import OfflineOptions
-    from services.contracts.prompt_batches import OwnEngine
+    from services.contracts.batches.offline_engine import OfflineOptions
+    from services.contracts.batches.prompt_batches import OwnEngine
     from temper.settings import load_settings
 
     if not model:
@@ -310,7 +310,7 @@ def _check_names(body: JsonObject) -> None:
 
 
 def _check_sampling(body: JsonObject) -> None:
-    from services.contracts.offline_engine import OfflineSampling
+    from services.contracts.batches.offline_engine import OfflineSampling
 
     try:
         OfflineSampling.model_validate(body)

@@ -18,7 +18,7 @@ from temper.cli.jobs import logs
 from temper.cli.output import JsonOption, Output
 
 if TYPE_CHECKING:
-    from services.contracts.campaign_loops import CampaignLoop
+    from services.contracts.campaigns.loops import CampaignLoop
 
 app = typer.Typer(help="Campaigns: an LLM proposes fine-tunes, measurements decide.")
 

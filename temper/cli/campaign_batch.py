@@ -15,7 +15,7 @@ from temper.cli.units import duration
 from temper.client.errors import WaitTimedOut
 
 if TYPE_CHECKING:
-    from services.contracts.campaign_llms import ScriptLlms
+    from services.contracts.campaigns.llms import ScriptLlms
     from temper.client import Temper
     from temper.formats.campaign_environment import CampaignEnvironment
     from temper.submission.campaign_batch import PlannedCampaign
@@ -102,8 +102,8 @@ def _create(client: Temper, out: Output, planned: list[PlannedCampaign]) -> list
 
 
 def _files(client: Temper, task: PlannedCampaign, report: Reporting) -> tuple[str, dict[str, str]]:
-    from services.contracts.files import FilePurpose
-    from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+    from services.contracts.data.files import FilePurpose
+    from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
     from temper.submission.hub import fetch_hub_file
     from temper.submission.submission import LocalFile
     from temper.submission.submit import stored

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output
 
 if TYPE_CHECKING:
-    from services.contracts.campaigns import Campaign
+    from services.contracts.campaigns.campaigns import Campaign
 
 CampaignId = Annotated[str, typer.Argument(metavar="ID")]
 LoopOption = Annotated[int, typer.Option(min=1, max=1000, help="The loop to go back to.")]
@@ -28,7 +28,7 @@ def fork(
     as_json: JsonOption = False,
 ) -> None:
     """Start a campaign that shares all but a step and what follows from it; this one stays."""
-    from services.contracts.campaigns import ForkCampaign
+    from services.contracts.campaigns.campaigns import ForkCampaign
 
     with connect() as client:
         budget = client.campaigns.get(campaign_id).budget
@@ -45,7 +45,7 @@ def rewind(
     as_json: JsonOption = False,
 ) -> None:
     """Clear a step of a waiting or paused campaign, and what follows from it, to take it again."""
-    from services.contracts.campaigns import RewindCampaign
+    from services.contracts.campaigns.campaigns import RewindCampaign
 
     with connect() as client:
         request = RewindCampaign(loop=loop, step=step)

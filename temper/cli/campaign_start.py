@@ -11,15 +11,15 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand
 
-from services.contracts.campaign_acceptance import AcceptBy
-from services.contracts.campaign_seeds import MAX_SEEDS
-from services.contracts.campaigns import ParentPolicy
+from services.contracts.campaigns.acceptance import AcceptBy
+from services.contracts.campaigns.campaigns import ParentPolicy
+from services.contracts.campaigns.seeds import MAX_SEEDS
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 
 if TYPE_CHECKING:
-    from services.contracts.campaigns import Campaign, CreateCampaign
-    from services.contracts.files import FilePurpose
+    from services.contracts.campaigns.campaigns import Campaign, CreateCampaign
+    from services.contracts.data.files import FilePurpose
     from temper.client import Temper
     from temper.formats.campaign_environment import CampaignEnvironment
 
@@ -283,7 +283,7 @@ def _show(out: Output, campaign: Campaign) -> None:
 
 
 def _checked(body: dict[str, Any]) -> CreateCampaign:
-    from services.contracts.campaigns import CreateCampaign
+    from services.contracts.campaigns.campaigns import CreateCampaign
     from temper.formats.campaign_tasks import first_problem
 
     try:
@@ -315,7 +315,7 @@ def _devices(given: str | None) -> list[int | str] | None:
 
 
 def _scenario(scenario: str | None, benchmark: str | None, description: str | None) -> str:
-    from services.contracts.benchmarks import BENCHMARKS
+    from services.contracts.evaluation.benchmarks import BENCHMARKS
     from temper.submission.campaign_batch import describe_target
 
     if benchmark is not None:
@@ -355,7 +355,7 @@ def _script_llms(given: list[str], llm_url: str) -> dict[str, list[dict[str, str
 
 def _llm_by_role(given: list[str], llm_url: str, strip_reasoning: bool) -> dict[str, Any]:
     """The LLMs of single roles, of ``ROLE=MODEL`` or ``ROLE=MODEL@URL``."""
-    from services.contracts.campaign_llms import LlmRole
+    from services.contracts.campaigns.llms import LlmRole
 
     named = (_named_llm(each, llm_url, list(LlmRole), "--llm-for") for each in given)
     return {role: {**llm, "strip_reasoning": strip_reasoning} for role, llm in named}
@@ -376,8 +376,8 @@ def _named_llm(
 
 def _rows(client: Temper, given: str | None, benchmark: str | None, folder: Path | None) -> str:
     """The id of the items' file."""
-    from services.contracts.files import FilePurpose
-    from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+    from services.contracts.data.files import FilePurpose
+    from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
     from temper.submission.campaign_batch import rows_of
     from temper.submission.hub import fetch_hub_file
 
@@ -395,7 +395,7 @@ def _rows(client: Temper, given: str | None, benchmark: str | None, folder: Path
 
 
 def _dataset(client: Temper, given: str) -> dict[str, Any]:
-    from services.contracts.files import FilePurpose
+    from services.contracts.data.files import FilePurpose
 
     name, equals, file = given.partition("=")
     if not name or bool(equals) != bool(file):
@@ -417,7 +417,7 @@ def _gone_back(
     client: Temper, base_model: str, path: str, checkout: bool, budget: dict[str, Any]
 ) -> Campaign:
     """The campaign that is rewound to a step, or the fork that begins there."""
-    from services.contracts.campaigns import ForkCampaign, RewindCampaign
+    from services.contracts.campaigns.campaigns import ForkCampaign, RewindCampaign
     from temper.formats.campaign_tasks import first_problem
 
     campaign, loop, step = _place(path)
@@ -437,7 +437,7 @@ def _gone_back(
 
 
 def _place(path: str) -> tuple[str, int, str]:
-    from services.contracts.campaign_loops import StepName
+    from services.contracts.campaigns.loops import StepName
 
     campaign, _, rest = path.partition("/")
     loop, _, step = rest.partition("/")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.fine_tuning import MethodType
+from services.contracts.training.fine_tuning import MethodType
 from temper.cli.exit_codes import ExitCode, of_job
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.trajectory_text import escaped
 
 if TYPE_CHECKING:
-    from services.contracts.checks import Check, ValidationReport
-    from services.contracts.fidelity import FidelityReport, SampleRow
+    from services.contracts.training.checks import Check, ValidationReport
+    from services.contracts.training.fidelity import FidelityReport, SampleRow
     from temper.client.client import Temper
 
 LEARNED = ("\u27e6", "\u27e7")
@@ -42,8 +42,8 @@ def check(
 ) -> None:
     """Validate a file as a fine-tune would: name the rows that cannot be used and, with a model,
     show what is trained and what of the rows is not in it."""
-    from services.contracts.checks import CreateCheck
-    from services.contracts.fine_tuning import Method
+    from services.contracts.training.checks import CreateCheck
+    from services.contracts.training.fine_tuning import Method
 
     out = Output(as_json)
     try:
@@ -70,7 +70,7 @@ def check(
 
 
 def _uploaded(client: Temper, out: Output, file: str) -> str:
-    from services.contracts.files import FilePurpose
+    from services.contracts.data.files import FilePurpose
 
     path = Path(file)
     if not path.is_file():

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.datasets import DatasetName
+from services.contracts.data.datasets import DatasetName
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import age, size
 from temper.datasets.published import PUBLISHED_DATASETS
 
 if TYPE_CHECKING:
-    from services.contracts.datasets import Dataset, TokenStatistics
+    from services.contracts.data.datasets import Dataset, TokenStatistics
 
 app = typer.Typer(help="Datasets that campaigns may use.")
 
@@ -47,8 +47,8 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Register rows (JSON Lines, JSON, Parquet, CSV) under a name; test files are skipped."""
-    from services.contracts.datasets import RegisterDataset
-    from services.contracts.files import FilePurpose
+    from services.contracts.data.datasets import RegisterDataset
+    from services.contracts.data.files import FilePurpose
     from temper.datasets.rows import write_rows
     from temper.datasets.sources import open_source
     from temper.submission.submission import LocalFile, SubmissionError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.evaluation_results import ResultOutcome
+from services.contracts.evaluation.results import ResultOutcome
 from temper.cli.evaluation_report import report
 from temper.cli.gateway import connect
 from temper.cli.job_view import job_fields
@@ -19,9 +19,13 @@ from temper.cli.output import JsonOption, Output
 from temper.cli.trajectory_text import render
 
 if TYPE_CHECKING:
-    from services.contracts.comparisons import ComparedValue, EvaluationComparison, PairedComparison
-    from services.contracts.evaluation_results import SampleResult
-    from services.contracts.tool_call_scores import CallScore, CallTable
+    from services.contracts.evaluation.comparisons import (
+        ComparedValue,
+        EvaluationComparison,
+        PairedComparison,
+    )
+    from services.contracts.evaluation.results import SampleResult
+    from services.contracts.evaluation.tool_call_scores import CallScore, CallTable
     from temper.client import Temper
 
 app = typer.Typer(help="Results of evaluations, and the sample size they need.")
@@ -82,7 +86,7 @@ def compare(
     baseline: Baseline, candidates: Candidates, score: Score = None, as_json: JsonOption = False
 ) -> None:
     """Test evaluations of the same items against the first: difference, interval, p-value."""
-    from services.contracts.comparisons import CompareEvaluations
+    from services.contracts.evaluation.comparisons import CompareEvaluations
 
     out = Output(as_json)
     value: ComparedValue | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.contracts.benchmarks import SplitName
+from services.contracts.evaluation.benchmarks import SplitName
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
@@ -16,7 +16,7 @@ from temper.cli.outcomes import show_outcomes
 from temper.cli.output import Output, transfer_bar
 
 if TYPE_CHECKING:
-    from services.contracts.evaluations import Evaluation
+    from services.contracts.evaluation.evaluations import Evaluation
     from temper.client import Temper
     from temper.submission.benchmark import BenchmarkSubmission
 

@@ -13,8 +13,8 @@ from temper.cli.output import Output
 
 if TYPE_CHECKING:
     from services.contracts.base import Page
-    from services.contracts.evaluation_results import SampleResult
-    from services.contracts.evaluations import Evaluation
+    from services.contracts.evaluation.evaluations import Evaluation
+    from services.contracts.evaluation.results import SampleResult
     from services.metrics.conversations import Conversation
     from services.metrics.evaluation_report import EvaluationReport
     from temper.client import Temper
@@ -66,7 +66,7 @@ def load_report(
 
     Raises `typer.BadParameter` unless all have succeeded.
     """
-    from services.contracts.comparisons import CompareEvaluations
+    from services.contracts.evaluation.comparisons import CompareEvaluations
     from services.contracts.jobs import JobStatus
     from services.metrics.evaluation_report import EvaluationReport
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from temper.cli.trajectory_text import escaped
 
 if TYPE_CHECKING:
-    from services.contracts.file_rows import ExampleRow, TrainingExample
+    from services.contracts.data.file_rows import ExampleRow, TrainingExample
 
 
 def example_lines(row: ExampleRow) -> Iterator[str]:

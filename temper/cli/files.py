@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.file_rows import MAX_EXAMPLE_ROWS
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import MethodType
+from services.contracts.data.file_rows import MAX_EXAMPLE_ROWS
+from services.contracts.data.files import FilePurpose
+from services.contracts.training.fine_tuning import MethodType
 from temper.cli.check import check
 from temper.cli.example_text import example_lines
 from temper.cli.gateway import connect
@@ -18,7 +18,7 @@ from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.units import age, size
 
 if TYPE_CHECKING:
-    from services.contracts.files import File
+    from services.contracts.data.files import File
 
 app = typer.Typer(help="Uploaded files.")
 
@@ -139,8 +139,8 @@ def examples(
     as_json: JsonOption = False,
 ) -> None:
     """Show rows as training reads them, one token per line; 1 marks tokens with a loss."""
-    from services.contracts.file_rows import ShowExamples
-    from services.contracts.fine_tuning import Method
+    from services.contracts.data.file_rows import ShowExamples
+    from services.contracts.training.fine_tuning import Method
 
     out = Output(as_json)
     try:

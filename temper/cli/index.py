@@ -12,16 +12,16 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from services.contracts.indexes import DenseKind, IndexMode, IndexName
-from services.contracts.retrieval import MAX_TOPK
+from services.contracts.retrieval.indexes import DenseKind, IndexMode, IndexName
+from services.contracts.retrieval.search import MAX_TOPK
 from temper.cli.exit_codes import ExitCode
 from temper.cli.output import JsonOption, Output
 from temper.cli.units import age, duration, number, size
 
 if TYPE_CHECKING:
     from services.contracts.base import JsonObject
-    from services.contracts.index_messages import IndexMessage, PassagesChanged
-    from services.contracts.indexes import IndexSummary
+    from services.contracts.retrieval.index_messages import IndexMessage, PassagesChanged
+    from services.contracts.retrieval.indexes import IndexSummary
     from temper.indexing import Answer
 
 app = typer.Typer(help="Search indexes on this machine; needs no running stack.")
@@ -90,8 +90,8 @@ def create(
 
     Running the command again resumes an interrupted build.
     """
-    from services.contracts.index_messages import BuildIndex, IndexBuilt
-    from services.contracts.indexes import IndexSpecification
+    from services.contracts.retrieval.index_messages import BuildIndex, IndexBuilt
+    from services.contracts.retrieval.indexes import IndexSpecification
 
     out = Output(as_json)
     if mode is IndexMode.BM25 and encoder is not None:
@@ -127,7 +127,7 @@ def create(
 @app.command("list")
 def list_indexes(as_json: JsonOption = False) -> None:
     """List the indexes."""
-    from services.contracts.index_messages import Indexes, ListIndexes
+    from services.contracts.retrieval.index_messages import Indexes, ListIndexes
 
     out = Output(as_json)
     indexes = _run(out, ListIndexes(), Indexes)
@@ -140,7 +140,7 @@ def list_indexes(as_json: JsonOption = False) -> None:
 @app.command()
 def show(name: Name, as_json: JsonOption = False) -> None:
     """Show one index."""
-    from services.contracts.index_messages import Indexes, ListIndexes
+    from services.contracts.retrieval.index_messages import Indexes, ListIndexes
 
     out = Output(as_json)
     (index,) = _run(out, ListIndexes(index=name), Indexes).indexes
@@ -161,7 +161,7 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Search an index; dense and hybrid search starts the encoder first."""
-    from services.contracts.index_messages import PassagesFound, SearchIndex
+    from services.contracts.retrieval.index_messages import PassagesFound, SearchIndex
 
     out = Output(as_json)
     request = SearchIndex(index=name, query=query, topk=topk, mode=mode)
@@ -180,7 +180,7 @@ def _one_line(document: JsonObject) -> str:
 @app.command()
 def drop(name: Name, as_json: JsonOption = False) -> None:
     """Delete an index."""
-    from services.contracts.index_messages import DropIndex, IndexDropped
+    from services.contracts.retrieval.index_messages import DropIndex, IndexDropped
 
     out = Output(as_json)
     dropped = _run(out, DropIndex(index=name), IndexDropped)
@@ -193,7 +193,7 @@ def drop(name: Name, as_json: JsonOption = False) -> None:
 @app.command()
 def add(name: Name, corpus: CorpusOption, as_json: JsonOption = False) -> None:
     """Add the passages of a corpus to an index; existing ids are replaced."""
-    from services.contracts.index_messages import PassagesChanged, PutCorpus
+    from services.contracts.retrieval.index_messages import PassagesChanged, PutCorpus
 
     out = Output(as_json)
     order = PutCorpus(index=name, corpus=corpus, corpus_name=corpus.name)
@@ -207,7 +207,7 @@ def delete(
     as_json: JsonOption = False,
 ) -> None:
     """Delete passages of an index by their ids."""
-    from services.contracts.index_messages import DeletePassages, PassagesChanged
+    from services.contracts.retrieval.index_messages import DeletePassages, PassagesChanged
 
     out = Output(as_json)
     order = DeletePassages(index=name, ids=ids)

@@ -12,22 +12,22 @@ from temper.cli.outcomes import macro_text, main_text
 from temper.cli.units import age, clock, duration, number, size
 
 if TYPE_CHECKING:
-    from services.contracts.batches import Batch
-    from services.contracts.campaigns import Campaign
-    from services.contracts.evaluation_results import (
+    from services.contracts.batches.batches import Batch
+    from services.contracts.campaigns.campaigns import Campaign
+    from services.contracts.evaluation.evaluations import BenchmarkOutcome, Evaluation
+    from services.contracts.evaluation.results import (
         EvaluationMetrics,
         ItemEstimate,
         ToolUseMetrics,
     )
-    from services.contracts.evaluations import BenchmarkOutcome, Evaluation
-    from services.contracts.exports import Export
-    from services.contracts.fine_tuning import MemoryEstimate
-    from services.contracts.indexes import IndexBuildMetrics
     from services.contracts.infrastructure import InfrastructureCause
     from services.contracts.jobs import Event, Job, JobState, MainNumber, Progress
-    from services.contracts.merges import Merge
-    from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
+    from services.contracts.models.exports import Export
+    from services.contracts.models.merges import Merge
+    from services.contracts.retrieval.indexes import IndexBuildMetrics
+    from services.contracts.rollouts.rollouts import RewardSpread, Rollout, RolloutStatistics
     from services.contracts.serving import Serving
+    from services.contracts.training.fine_tuning import MemoryEstimate
 
 STATUS_STYLES = {
     JobStatus.RUNNING: "cyan",
@@ -147,14 +147,14 @@ def _files_text(files: list[str]) -> str | None:
 
 
 def _own_fields(job: JobState) -> dict[str, str | None]:
-    from services.contracts.campaigns import Campaign
-    from services.contracts.evaluations import Evaluation
-    from services.contracts.exports import Export
-    from services.contracts.fine_tuning import FineTuningJob
-    from services.contracts.indexes import IndexingJob
-    from services.contracts.merges import Merge
-    from services.contracts.rollouts import Rollout
+    from services.contracts.campaigns.campaigns import Campaign
+    from services.contracts.evaluation.evaluations import Evaluation
+    from services.contracts.models.exports import Export
+    from services.contracts.models.merges import Merge
+    from services.contracts.retrieval.indexes import IndexingJob
+    from services.contracts.rollouts.rollouts import Rollout
     from services.contracts.serving import Serving
+    from services.contracts.training.fine_tuning import FineTuningJob
     from temper.client.batch_job import BatchJob
 
     match job:
@@ -219,8 +219,8 @@ def _batch_fields(batch: Batch) -> dict[str, str | None]:
 
 
 def _model_fields(job: Merge | Export | Serving | Campaign) -> dict[str, str | None]:
-    from services.contracts.campaigns import Campaign
-    from services.contracts.merges import Merge
+    from services.contracts.campaigns.campaigns import Campaign
+    from services.contracts.models.merges import Merge
     from services.contracts.serving import Serving
 
     if isinstance(job, Campaign):

@@ -13,7 +13,7 @@ from temper.cli.gateway import connect
 from temper.cli.output import Output
 
 if TYPE_CHECKING:
-    from services.contracts.evaluations import Evaluation
+    from services.contracts.evaluation.evaluations import Evaluation
     from services.metrics.leaderboard import (
         BenchmarkKey,
         Leaderboard,

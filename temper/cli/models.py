@@ -13,7 +13,7 @@ from temper.cli.output import JsonOption, Output
 from temper.cli.units import age, size
 
 if TYPE_CHECKING:
-    from services.contracts.models import Lineage, Model
+    from services.contracts.models.registered import Lineage, Model
 
 app = typer.Typer(help="The model registry.")
 
@@ -77,7 +77,7 @@ def register(
     as_json: JsonOption = False,
 ) -> None:
     """Register a model: a folder below the model root, or a hub repository."""
-    from services.contracts.models import RegisterModel
+    from services.contracts.models.registered import RegisterModel
 
     out = Output(as_json)
     try:
@@ -99,7 +99,7 @@ def merge(
     as_json: JsonOption = False,
 ) -> None:
     """Merge an adapter into its base, or convert a GGUF file; a job registers the result."""
-    from services.contracts.merges import CreateMerge
+    from services.contracts.models.merges import CreateMerge
 
     out = Output(as_json)
     try:
@@ -121,7 +121,7 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Copy a model's files to a folder, a store or a hub that the operator allows."""
-    from services.contracts.exports import CreateExport
+    from services.contracts.models.exports import CreateExport
 
     out = Output(as_json)
     try:

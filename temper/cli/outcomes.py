@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from temper.cli.output import Output
 
 if TYPE_CHECKING:
-    from services.contracts.evaluation_results import EvaluationMetrics, MacroAverage
-    from services.contracts.evaluations import BenchmarkOutcome, Evaluation
-    from services.contracts.main_metrics import MainMetric
+    from services.contracts.evaluation.evaluations import BenchmarkOutcome, Evaluation
+    from services.contracts.evaluation.main_metrics import MainMetric
+    from services.contracts.evaluation.results import EvaluationMetrics, MacroAverage
 
 COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")
 MEASURE_COLUMNS = ("PART", "MEASURE", "MEAN", "95 % INTERVAL", "ANSWERS")

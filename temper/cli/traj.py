@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from services.contracts.rollouts import TrajectoryOrder
-from services.contracts.trajectories import FinishReason
+from services.contracts.rollouts.rollouts import TrajectoryOrder
+from services.contracts.rollouts.trajectories import FinishReason
 from temper.cli.gateway import connect
 from temper.cli.jobs import JobId
 from temper.cli.output import JsonOption, Output, transfer_bar
@@ -19,8 +19,8 @@ from temper.cli.units import duration, number
 from temper.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from services.contracts.rollouts import TrajectorySummary
-    from services.contracts.trajectory_tokens import TrajectoryToken
+    from services.contracts.rollouts.rollouts import TrajectorySummary
+    from services.contracts.rollouts.tokens import TrajectoryToken
     from temper.client import Temper
     from temper.client.trajectories import TrajectoryFilter
 

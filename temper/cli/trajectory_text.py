@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from services.contracts.base import JsonObject
-    from services.contracts.sandbox import CommandResult
-    from services.contracts.tool_runs import ToolRun
-    from services.contracts.trajectories import ToolCallRecord, Trajectory, Turn
+    from services.contracts.rollouts.tool_runs import ToolRun
+    from services.contracts.rollouts.trajectories import ToolCallRecord, Trajectory, Turn
+    from services.contracts.sandbox.programs import CommandResult
 
 _INDENT = "    "
 _CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -98,7 +98,7 @@ def _turn(number: int, turn: Turn) -> Iterator[_Line]:
 
 
 def _call(call: ToolCallRecord) -> Iterator[_Line]:
-    from services.contracts.trajectories import CallOutcome
+    from services.contracts.rollouts.trajectories import CallOutcome
 
     if call.outcome is CallOutcome.DROPPED:
         yield from _titled(f"call of {call.name}: not run")
@@ -122,7 +122,7 @@ def _call(call: ToolCallRecord) -> Iterator[_Line]:
 
 def _run(run: ToolRun | None) -> Iterator[_Line]:
     """Yield a program's outcome, a search's passages, or why a request failed."""
-    from services.contracts.tool_runs import HttpRun, ProgramRun, RequestFailure, SearchRun
+    from services.contracts.rollouts.tool_runs import HttpRun, ProgramRun, RequestFailure, SearchRun
 
     match run:
         case (

@@ -1,6 +1,6 @@
 """A batch as a job."""
 
-from services.contracts.batches import Batch
+from services.contracts.batches.batches import Batch
 from services.contracts.jobs import Job
 
 

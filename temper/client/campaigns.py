@@ -10,14 +10,14 @@ from temper.client.jobs import JobResource
 from temper.client.transport import TRANSFER_TIME_LIMIT
 
 if TYPE_CHECKING:
-    from services.contracts.campaign_loops import CampaignLoop
-    from services.contracts.campaign_reports import CampaignReport
-    from services.contracts.campaigns import (
+    from services.contracts.campaigns.campaigns import (
         Campaign,
         CreateCampaign,  # noqa: F401  (a string, in the base of the class)
         ForkCampaign,
         RewindCampaign,
     )
+    from services.contracts.campaigns.loops import CampaignLoop
+    from services.contracts.campaigns.reports import CampaignReport
 
 PageFormat = Literal["markdown", "html"]
 
@@ -29,31 +29,31 @@ class Campaigns(JobResource["CreateCampaign", "Campaign"]):
 
     def loops(self, campaign_id: str) -> list[CampaignLoop]:
         """Return all attempts so far, the base model as loop 0 first."""
-        from services.contracts.campaign_loops import CampaignLoop
+        from services.contracts.campaigns.loops import CampaignLoop
 
         return self._transport.get(f"{self.path}/{campaign_id}/loops", Page[CampaignLoop]).data
 
     def fork(self, campaign_id: str, request: ForkCampaign) -> Campaign:
         """Start a campaign from a step of another one."""
-        from services.contracts.campaigns import Campaign
+        from services.contracts.campaigns.campaigns import Campaign
 
         return self._transport.post(f"{self.path}/{campaign_id}/fork", Campaign, request)
 
     def rewind(self, campaign_id: str, request: RewindCampaign) -> Campaign:
         """Rerun a step and all later ones of a waiting or paused campaign."""
-        from services.contracts.campaigns import Campaign
+        from services.contracts.campaigns.campaigns import Campaign
 
         return self._transport.post(f"{self.path}/{campaign_id}/rewind", Campaign, request)
 
     def best(self, campaign_id: str) -> CampaignLoop:
         """Return the best attempt so far."""
-        from services.contracts.campaign_loops import CampaignLoop
+        from services.contracts.campaigns.loops import CampaignLoop
 
         return self._transport.get(f"{self.path}/{campaign_id}/best", CampaignLoop)
 
     def report(self, campaign_id: str) -> CampaignReport:
         """Return a campaign's report so far."""
-        from services.contracts.campaign_reports import CampaignReport
+        from services.contracts.campaigns.reports import CampaignReport
 
         return self._transport.get(f"{self.path}/{campaign_id}/report", CampaignReport)
 

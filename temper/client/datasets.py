@@ -9,7 +9,7 @@ from services.contracts.base import Deleted, Page
 from temper.client.transport import Transport
 
 if TYPE_CHECKING:
-    from services.contracts.datasets import Dataset, RegisterDataset
+    from services.contracts.data.datasets import Dataset, RegisterDataset
 
 PATH = "/v1/datasets"
 
@@ -22,19 +22,19 @@ class Datasets:
 
     def register(self, request: RegisterDataset) -> Dataset:
         """Register an uploaded file under a name."""
-        from services.contracts.datasets import Dataset
+        from services.contracts.data.datasets import Dataset
 
         return self._transport.post(PATH, Dataset, request)
 
     def list(self) -> list[Dataset]:
         """Return all datasets by name."""
-        from services.contracts.datasets import Dataset
+        from services.contracts.data.datasets import Dataset
 
         return self._transport.get(PATH, Page[Dataset]).data
 
     def get(self, name: str, model: str | None = None) -> Dataset:
         """Return a dataset; with a model, tokens are counted by its tokenizer."""
-        from services.contracts.datasets import Dataset
+        from services.contracts.data.datasets import Dataset
 
         query = {} if model is None else {"model": model}
         return self._transport.get(f"{PATH}/{quote(name, safe='')}", Dataset, query)

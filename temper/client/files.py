@@ -15,8 +15,8 @@ from temper.client.errors import UnexpectedAnswer
 from temper.client.transport import Progress, Transport, download
 
 if TYPE_CHECKING:
-    from services.contracts.file_rows import ExampleRows, FileRows, ShowExamples
-    from services.contracts.files import File, FilePurpose
+    from services.contracts.data.file_rows import ExampleRows, FileRows, ShowExamples
+    from services.contracts.data.files import File, FilePurpose
 
 __all__ = ["Files", "Progress"]
 
@@ -34,7 +34,7 @@ class Files:
 
         Raises `UnexpectedAnswer` when the stored size differs, OSError for an unreadable file.
         """
-        from services.contracts.files import File
+        from services.contracts.data.files import File
 
         with _CountedFile(path, progress) as body:
             stored = self._transport.upload(PATH, File, {"purpose": purpose.value}, path.name, body)
@@ -45,14 +45,14 @@ class Files:
 
     def page(self, *, purpose: FilePurpose | None = None, most: int = 20) -> Page[File]:
         """Return up to ``most`` files, newest first."""
-        from services.contracts.files import File
+        from services.contracts.data.files import File
 
         query = {"purpose": purpose.value} if purpose else {}
         return pages.page(self._transport, PATH, Page[File], query, most)
 
     def same_content(self, path: Path, purpose: FilePurpose) -> File | None:
         """Return a stored file with this purpose, name and content, if any."""
-        from services.contracts.files import File
+        from services.contracts.data.files import File
 
         size = path.stat().st_size
         digest = ""
@@ -66,13 +66,13 @@ class Files:
 
     def get(self, file_id: str) -> File:
         """Return a file's metadata."""
-        from services.contracts.files import File
+        from services.contracts.data.files import File
 
         return self._transport.get(f"{PATH}/{quote(file_id, safe='')}", File)
 
     def rows(self, file_id: str, *, after: str | None = None, most: int = 20) -> FileRows:
         """Return up to ``most`` rows after the one with this id or number."""
-        from services.contracts.file_rows import MAX_ROWS_LIMIT, FileRows
+        from services.contracts.data.file_rows import MAX_ROWS_LIMIT, FileRows
 
         query = {"limit": str(min(most, MAX_ROWS_LIMIT)), **({"after": after} if after else {})}
         path = f"{PATH}/{quote(file_id, safe='')}/rows"
@@ -80,7 +80,7 @@ class Files:
 
     def examples(self, file_id: str, asked: ShowExamples) -> ExampleRows:
         """Return rows as training reads them: tokens, and which of them have a loss."""
-        from services.contracts.file_rows import ExampleRows
+        from services.contracts.data.file_rows import ExampleRows
 
         path = f"{PATH}/{quote(file_id, safe='')}/examples"
         return self._transport.post(path, ExampleRows, asked)

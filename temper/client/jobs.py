@@ -20,17 +20,21 @@ from temper.client.transport import TRANSFER_TIME_LIMIT, Progress, Transport, do
 
 # ruff: noqa: F401  (in the bases of classes, these are strings: a call imports what it uses)
 if TYPE_CHECKING:
-    from services.contracts.batches import Batch, CreateBatch
-    from services.contracts.checks import Check, CreateCheck
-    from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
-    from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
-    from services.contracts.evaluations import CreateEvaluation, Evaluation
-    from services.contracts.exports import CreateExport, Export
-    from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
-    from services.contracts.indexes import CreateIndexingJob, IndexingJob
-    from services.contracts.merges import CreateMerge, Merge
-    from services.contracts.rollouts import CreateRollout, Rollout
+    from services.contracts.batches.batches import Batch, CreateBatch
+    from services.contracts.evaluation.comparisons import CompareEvaluations, EvaluationComparison
+    from services.contracts.evaluation.evaluations import CreateEvaluation, Evaluation
+    from services.contracts.evaluation.results import ResultOrder, ResultOutcome, SampleResult
+    from services.contracts.models.exports import CreateExport, Export
+    from services.contracts.models.merges import CreateMerge, Merge
+    from services.contracts.retrieval.indexes import CreateIndexingJob, IndexingJob
+    from services.contracts.rollouts.rollouts import CreateRollout, Rollout
     from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
+    from services.contracts.training.checks import Check, CreateCheck
+    from services.contracts.training.fine_tuning import (
+        Checkpoint,
+        CreateFineTuningJob,
+        FineTuningJob,
+    )
 
 FIRST_POLL = 0.2
 SLOWEST_POLL = 2.0
@@ -198,7 +202,7 @@ class FineTuning(JobResource["CreateFineTuningJob", "FineTuningJob"]):
 
     def checkpoints(self, job_id: str, *, most: int = 20) -> Page[Checkpoint]:
         """Return up to ``most`` checkpoints of a job, newest first."""
-        from services.contracts.fine_tuning import Checkpoint
+        from services.contracts.training.fine_tuning import Checkpoint
 
         path = _path(self.path, job_id, "checkpoints")
         return pages.page(self._transport, path, Page[Checkpoint], {}, most)
@@ -221,7 +225,7 @@ class Evaluations(JobResource["CreateEvaluation", "Evaluation"]):
         most: int = 20,
     ) -> Page[SampleResult]:
         """Return up to ``most`` rows, as they finished or in the order of the file."""
-        from services.contracts.evaluation_results import SampleResult
+        from services.contracts.evaluation.results import SampleResult
 
         path = _path(self.path, evaluation_id, "results")
         given = {
@@ -233,7 +237,7 @@ class Evaluations(JobResource["CreateEvaluation", "Evaluation"]):
 
     def compare(self, evaluation_id: str, request: CompareEvaluations) -> EvaluationComparison:
         """Test candidates against an evaluation of the same items."""
-        from services.contracts.comparisons import EvaluationComparison
+        from services.contracts.evaluation.comparisons import EvaluationComparison
 
         path = _path(self.path, evaluation_id, "compare")
         return self._transport.post(path, EvaluationComparison, request)
@@ -273,7 +277,7 @@ class Merges(JobResource["CreateMerge", "Merge"]):
     kind = JobKind.MERGE
 
     def create(self, request: CreateMerge) -> Merge:
-        from services.contracts.merges import Merge, MergeModel
+        from services.contracts.models.merges import Merge, MergeModel
 
         body = MergeModel(
             suffix=request.suffix, priority=request.priority, metadata=request.metadata
@@ -287,7 +291,7 @@ class Exports(JobResource["CreateExport", "Export"]):
     kind = JobKind.EXPORT
 
     def create(self, request: CreateExport) -> Export:
-        from services.contracts.exports import Export, ExportModel
+        from services.contracts.models.exports import Export, ExportModel
 
         body = ExportModel(
             destination=request.destination, priority=request.priority, metadata=request.metadata

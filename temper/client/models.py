@@ -11,7 +11,7 @@ from temper.client.errors import ApiError
 from temper.client.transport import Transport
 
 if TYPE_CHECKING:
-    from services.contracts.models import Model, ModelFolder, RegisterModel
+    from services.contracts.models.registered import Model, ModelFolder, RegisterModel
 
 PATH = "/v1/models"
 FOLDERS = "/v1/model_folders"
@@ -25,13 +25,13 @@ class Models:
 
     def page(self, *, most: int = 20) -> Page[Model]:
         """Return up to ``most`` models."""
-        from services.contracts.models import Model
+        from services.contracts.models.registered import Model
 
         return pages.page(self._transport, PATH, Page[Model], {}, most)
 
     def get(self, model_id: str) -> Model:
         """Return a model."""
-        from services.contracts.models import Model
+        from services.contracts.models.registered import Model
 
         return self._transport.get(_path(model_id), Model)
 
@@ -46,13 +46,13 @@ class Models:
 
     def folders(self) -> Page[ModelFolder]:
         """Return the folders that may be registered, with what is wrong with the others."""
-        from services.contracts.models import ModelFolder
+        from services.contracts.models.registered import ModelFolder
 
         return self._transport.get(FOLDERS, Page[ModelFolder])
 
     def register(self, request: RegisterModel) -> Model:
         """Register a model."""
-        from services.contracts.models import Model
+        from services.contracts.models.registered import Model
 
         return self._transport.post(PATH, Model, request)
 

@@ -13,10 +13,10 @@ from temper.client import pages
 from temper.client.transport import Transport
 
 if TYPE_CHECKING:
-    from services.contracts.audits import RewardAudit
-    from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
-    from services.contracts.trajectories import FinishReason, Trajectory
-    from services.contracts.trajectory_tokens import TrajectoryToken
+    from services.contracts.rewards.audits import RewardAudit
+    from services.contracts.rollouts.rollouts import TrajectoryOrder, TrajectorySummary
+    from services.contracts.rollouts.tokens import TrajectoryToken
+    from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Trajectories:
         most: int = 20,
     ) -> Page[TrajectorySummary]:
         """Return up to ``most`` trajectories in this order; by default as they finished."""
-        from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
+        from services.contracts.rollouts.rollouts import TrajectoryOrder, TrajectorySummary
 
         order = "asc" if ascending else "desc"
         by = sort or TrajectoryOrder.FINISHED
@@ -74,13 +74,13 @@ class Trajectories:
 
     def audit(self, job_id: str) -> RewardAudit:
         """Return the reward audit of an online training."""
-        from services.contracts.audits import RewardAudit
+        from services.contracts.rewards.audits import RewardAudit
 
         return self._transport.get(f"{_path(JobKind.FINE_TUNING, job_id)}/audit", RewardAudit)
 
     def get(self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT) -> Trajectory:
         """Return a trajectory with its tokens."""
-        from services.contracts.trajectories import Trajectory
+        from services.contracts.rollouts.trajectories import Trajectory
 
         return self._transport.get(_one(kind, job_id, trajectory_id), Trajectory)
 
@@ -88,7 +88,7 @@ class Trajectories:
         self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT
     ) -> Iterator[TrajectoryToken]:
         """Yield the tokens of a trajectory with their texts."""
-        from services.contracts.trajectory_tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
+        from services.contracts.rollouts.tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
 
         path = f"{_one(kind, job_id, trajectory_id)}/tokens"
         start: int | None = 0

@@ -14,10 +14,10 @@ from dotenv import dotenv_values
 from pydantic import BaseModel
 
 from services.contracts.base import JsonObject
-from services.contracts.benchmarks import BENCHMARKS
-from services.contracts.campaign_limits import CampaignBudget, CampaignTimeLimits
-from services.contracts.campaign_llms import CampaignLlm, ScriptLlms
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.limits import CampaignBudget, CampaignTimeLimits
+from services.contracts.campaigns.llms import CampaignLlm, ScriptLlms
+from services.contracts.evaluation.benchmarks import BENCHMARKS
 from temper.submission.submission import SubmissionError
 
 DEFAULT_FILE = Path(".env")

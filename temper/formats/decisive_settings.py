@@ -5,9 +5,9 @@ mapped, or refused where it asks for what is not offered. Settings of the infras
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.online import RatioLevel
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.online import RatioLevel
 from temper.formats.published_runs import RunSettings
 
 Allowed = Mapping[str, tuple[Any, ...]]

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.contracts.dataset_scripts import ScriptReference
 from services.contracts.errors import InvalidRequest
-from services.contracts.training_rows import RowKind
+from services.contracts.training.dataset_scripts import ScriptReference
+from services.contracts.training.rows import RowKind
 
 NAME = "dataset_info.json"
 DEFAULT_FOLDER = "data"

@@ -6,21 +6,24 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from services.contracts.adaptation import TrainingType
-from services.contracts.argument_values import SPEED_ONLY, missing_package
 from services.contracts.errors import InvalidRequest
-from services.contracts.idle_arguments import idle
-from services.contracts.llamafactory import catalogue, check_arguments, check_template
-from services.contracts.llamafactory_closed import ArgumentProblem, refusal
-from services.contracts.offline import (
+from services.contracts.llamafactory.argument_values import SPEED_ONLY, missing_package
+from services.contracts.llamafactory.arguments import catalogue, check_arguments, check_template
+from services.contracts.llamafactory.closed import ArgumentProblem, refusal
+from services.contracts.llamafactory.idle import idle
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.offline import (
     OfflineHyperparameters,
     PretrainingHyperparameters,
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
-from services.contracts.preference_optimization import DpoHyperparameters, KtoHyperparameters
-from services.contracts.sharding import Sharding
-from services.contracts.stages import Stage
+from services.contracts.training.preference_optimization import (
+    DpoHyperparameters,
+    KtoHyperparameters,
+)
+from services.contracts.training.sharding import Sharding
+from services.contracts.training.stages import Stage
 from services.contracts.yaml_text import parse_yaml
 from services.mixing.order import Mixing
 

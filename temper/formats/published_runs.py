@@ -11,8 +11,14 @@ from pydantic import BaseModel, Field, StrictInt, ValidationError, field_validat
 
 from services.contracts.base import Number
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import CountedCalls, MultiTurn, PromptType, RolloutSampling, Tool
-from services.contracts.tool_files import parse_tool_file
+from services.contracts.rollouts.multi_turn import (
+    CountedCalls,
+    MultiTurn,
+    PromptType,
+    RolloutSampling,
+    Tool,
+)
+from services.contracts.rollouts.tool_files import parse_tool_file
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.run_scripts import settings_of_script
 from temper.formats.verl_defaults import with_inherited

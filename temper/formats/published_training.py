@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import MethodType
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.online import Aggregation
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.training.fine_tuning import MethodType
+from services.contracts.training.online import Aggregation
 from temper.formats.decisive_settings import (
     MINDSPEED,
     MINDSPEED_KL,

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from services.contracts.benchmark_entries import BenchmarkEntry
-from services.contracts.benchmarks import BENCHMARKS, COMPOSITES
+from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+from services.contracts.evaluation.benchmark_entries import BenchmarkEntry
+from services.contracts.evaluation.benchmarks import BENCHMARKS, COMPOSITES
+from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind
-from services.contracts.multi_turn import Tool
-from services.contracts.tool_files import parse_tool_file
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.tool_files import parse_tool_file
+from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
 from temper.submission.hub import fetch_hub_file
 from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request
 from temper.submission.submission import LocalFile, Submission, SubmissionError, user_path

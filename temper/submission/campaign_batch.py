@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from services.contracts.benchmark_sources import BENCHMARK_ROWS, describe_benchmark
-from services.contracts.benchmarks import BENCHMARKS
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.evaluation.benchmark_sources import BENCHMARK_ROWS, describe_benchmark
+from services.contracts.evaluation.benchmarks import BENCHMARKS
 from temper.formats.campaign_environment import THINKING, CampaignEnvironment, judge_of
 from temper.formats.campaign_tasks import (
     DEFAULT_CARDS,

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import httpx
 
-from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
 from temper.submission.submission import SubmissionError
 
 _REFERENCE = re.compile(

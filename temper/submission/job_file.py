@@ -7,16 +7,16 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from services.contracts.dataset_scripts import SCRIPT_PREFIX
+from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.jobs import JobRequest
 from services.contracts.kinds import KINDS, JobKind, kind_of, kind_of_request
-from services.contracts.multi_turn import conversation_warnings
-from services.contracts.offline import OfflineHyperparameters
-from services.contracts.rollouts import CreateRollout
+from services.contracts.rollouts.multi_turn import conversation_warnings
+from services.contracts.rollouts.rollouts import CreateRollout
+from services.contracts.training.dataset_scripts import SCRIPT_PREFIX
+from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.contracts.training.offline import OfflineHyperparameters
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.published_runs import is_published
 from temper.submission.hub import fetch_hub_file

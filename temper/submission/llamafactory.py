@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from services.contracts.dataset_scripts import ScriptReference
+from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import (
+from services.contracts.training.dataset_scripts import ScriptReference
+from services.contracts.training.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     Method,
 )
-from services.contracts.offline import OfflineHyperparameters
+from services.contracts.training.offline import OfflineHyperparameters
 from services.mixing.order import Mixing
 from temper.formats.llamafactory_datasets import Dataset, DatasetInfo
 from temper.formats.llamafactory_rows import merge

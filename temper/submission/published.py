@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.published_rewards import published_rewards
-from services.contracts.rollouts import CreateRollout
+from services.contracts.rewards.published import published_rewards
+from services.contracts.rollouts.rollouts import CreateRollout
 from temper.formats.published_runs import (
     PublishedRun,
     is_published,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from services.contracts.files import FilePurpose
+from services.contracts.data.files import FilePurpose
 from services.contracts.jobs import JobRequest
 from temper.client.errors import ClientError
 

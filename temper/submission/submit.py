@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobState
 from services.contracts.kinds import kind_of_request
-from services.contracts.models import HubName, RegisterModel
+from services.contracts.models.registered import HubName, RegisterModel
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from temper.client import Temper
 from temper.client.files import Progress
 from temper.submission.submission import LocalFile, Submission, SubmissionError

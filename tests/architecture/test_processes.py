@@ -75,7 +75,7 @@ def test_the_supervisor_of_a_stack_loads_no_database_and_no_queue() -> None:
 
 
 def test_the_gateway_loads_no_part_of_a_worker() -> None:
-    assert loaded("services.api.app", "services.core.worker", "services.trainer") == []
+    assert loaded("services.api.app", "services.jobs.worker", "services.trainer") == []
 
 
 def test_the_indexing_worker_loads_no_index_library() -> None:

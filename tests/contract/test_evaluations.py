@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from services.contracts.evaluation_results import SampleResult, ToolUse
+from services.contracts.evaluation.results import SampleResult, ToolUse
 from services.rollouts.log.log import IndexedLog
 from temper.cli.main import main
 from tests.support.chat_templates.families import FAMILIES

@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from services.contracts.grading import GraderErrors
+from services.contracts.rewards.grading import GraderErrors
 from tests.support.processes import running_gateway
 from tests.unit.inference.scripted_server import (
     COMPLETION,

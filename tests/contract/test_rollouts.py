@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from services.contracts.trajectories import CallOutcome, FinishReason
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.log.updates import UpdateLog

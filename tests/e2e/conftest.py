@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from examples.demo_1_addition.data import write_data
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
 from temper import Temper
 from tests.support.processes import running, running_gateway
 from tests.support.runtimes import FOLDER, installed_runtime

@@ -9,7 +9,7 @@ import openai
 import pytest
 from openai.types import Batch
 
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
 from services.core.process.runtimes import REPOSITORY
 from tests.e2e.conftest import Platform, running_platform
 from tests.support.runtimes import installed_runtime

@@ -9,19 +9,19 @@ import openai
 import psutil
 import pytest
 
-from services.contracts.adaptation import LoraSettings
-from services.contracts.evaluations import CreateEvaluation, Evaluation
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import (
+from services.contracts.data.files import FilePurpose
+from services.contracts.evaluation.evaluations import CreateEvaluation, Evaluation
+from services.contracts.jobs import JobStatus
+from services.contracts.models.registered import ModelKind
+from services.contracts.rewards.graders import RegexGrader
+from services.contracts.sampling import Sampling
+from services.contracts.training.adaptation import LoraSettings
+from services.contracts.training.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
 )
-from services.contracts.graders import RegexGrader
-from services.contracts.jobs import JobStatus
-from services.contracts.models import ModelKind
-from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
-from services.contracts.sampling import Sampling
+from services.contracts.training.offline import SupervisedHyperparameters, SupervisedMethod
 from tests.e2e.conftest import Platform
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from examples.demo_1_addition.data import write_data
-from services.contracts.adaptation import LoraSettings
-from services.contracts.evaluations import CreateEvaluation, Evaluation
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import (
+from services.contracts.data.files import FilePurpose
+from services.contracts.evaluation.evaluations import CreateEvaluation, Evaluation
+from services.contracts.jobs import JobError, JobStatus
+from services.contracts.models.registered import RegisterModel
+from services.contracts.rewards.graders import RegexGrader
+from services.contracts.sampling import Sampling
+from services.contracts.training.adaptation import LoraSettings
+from services.contracts.training.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
 )
-from services.contracts.graders import RegexGrader
-from services.contracts.jobs import JobError, JobStatus
-from services.contracts.models import RegisterModel
-from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
-from services.contracts.sampling import Sampling
+from services.contracts.training.offline import SupervisedHyperparameters, SupervisedMethod
 from services.core.artifacts import Artifacts
 from tests.e2e.conftest import Platform, running_platform
 from tests.support.hub import Hub, Kind, Repository, running_hub

@@ -7,9 +7,9 @@ from pathlib import Path
 import openai
 import pytest
 
-from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.core.process.runtimes import REPOSITORY
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import Submission

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from services.contracts.files import FilePurpose
-from services.contracts.indexes import CreateIndexingJob
+from services.contracts.data.files import FilePurpose
 from services.contracts.jobs import JobStatus
+from services.contracts.retrieval.indexes import CreateIndexingJob
 from temper import Temper
 from temper.stack.services import Service
 from temper.stack.state import StackState

@@ -14,7 +14,7 @@ from examples.demo_3_tool_use.steps import cold_start, reinforcement
 from examples.demo_3_tool_use.tasks import Arithmetic
 from examples.demo_common.setup import local_stack
 from examples.demo_common.steps import Demo
-from services.contracts.files import FilePurpose
+from services.contracts.data.files import FilePurpose
 from services.contracts.jobs import JobStatus
 from temper.cli.gateway import client_of
 from temper.cli.output import Output

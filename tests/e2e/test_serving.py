@@ -14,7 +14,7 @@ from openai.types.chat import (
     ChatCompletionMessageParam,
 )
 
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
 from temper import Temper
 from tests.support.processes import Process, free_port, is_ready, running
 from tests.support.runtimes import FOLDER, installed_runtime

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.graders import NumericGrader
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.rewards.graders import NumericGrader
 from services.contracts.sampling import Sampling
 from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows

@@ -9,7 +9,7 @@ from examples.demo_5_campaign.data import Quality, write_data
 from examples.demo_5_campaign.run import line_of, search
 from examples.demo_5_campaign.scripted_llm import reply
 from examples.demo_common.steps import Demo
-from services.contracts.campaign_llms import CampaignLlm
+from services.contracts.campaigns.llms import CampaignLlm
 from temper.cli.output import Output
 from temper.client import Temper
 from tests.integration.test_campaigns import Campaigns, running_campaigns

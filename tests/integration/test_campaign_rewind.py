@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.campaign_limits import CampaignBudget
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import ForkCampaign, RewindCampaign
+from services.contracts.campaigns.campaigns import ForkCampaign, RewindCampaign
+from services.contracts.campaigns.limits import CampaignBudget
+from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobKind
 from temper.client import ClientError, Temper
 from tests.integration.test_campaign_branches import Branching

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from services.contracts.campaign_loops import StepName
-from services.core.jobs.campaign_steps import request_key
+from services.contracts.campaigns.loops import StepName
+from services.jobs.campaign_steps import request_key
 from tests.integration.test_campaigns import GOOD, SETTINGS, Campaigns, Script, running_campaigns
 from tests.support.processes import free_port
 from tests.support.sandbox import running_sandbox

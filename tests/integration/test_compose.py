@@ -15,8 +15,8 @@ from infra.testing.compose import compose_command
 from services.campaigns.script_data import LISTED_AS
 from services.campaigns.settings import CampaignSettings
 from services.core.settings import ProcessSettings
-from services.core.tracking.selection import TrackerName
 from services.core.web.auth import hash_key, known_hash
+from services.jobs.tracking.selection import TrackerName
 from services.sandbox.settings import SandboxSettings
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.contracts.benchmarks import BENCHMARKS
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.graders import ExactGrader, NumericGrader
+from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.rewards.graders import ExactGrader, NumericGrader
 from services.contracts.sampling import Sampling
 from services.core.process.reporter import RESULT
 from services.evaluator.evaluation.results import RESULTS

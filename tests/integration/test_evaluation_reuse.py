@@ -10,10 +10,10 @@ import pytest
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.store import get_job, move_job
-from services.core.worker.settings import WorkerSettings
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals
+from services.jobs.store import get_job, move_job
+from services.jobs.worker.settings import WorkerSettings
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running, running_gateway
 from tests.support.stand_in_runtime import add_runtime

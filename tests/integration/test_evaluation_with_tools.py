@@ -15,8 +15,8 @@ import pytest
 
 from services.contracts.engine import VllmOptions
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.multi_turn import MultiTurn, Tool
-from services.contracts.trajectories import CallOutcome, Trajectory
+from services.contracts.rollouts.multi_turn import MultiTurn, Tool
+from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.core.operator_environment import VARIABLE, OperatorEnvironment
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 from services.rollouts.chat import open_chat_tokens

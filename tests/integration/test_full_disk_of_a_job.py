@@ -27,10 +27,10 @@ from pathlib import Path
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.process.supervised import lease_clock
-from services.core.worker.handler import Launch
-from services.core.worker.run import ClaimRun
-from services.core.worker.settings import WorkerSettings
-from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.run import ClaimRun
+from services.jobs.worker.settings import WorkerSettings
+from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
 
 class Handler:
     def work(self, *_):

@@ -149,7 +149,7 @@ def test_an_extension_is_installed_beside_it(
     assert code == 0, text
 
     program = (
-        "from services.contracts.rewards import ExtensionReward\n"
+        "from services.contracts.rewards.rewards import ExtensionReward\n"
         "from services.rewards.families import family_and_settings\n"
         "reward = ExtensionReward(name='brevity', settings={'most': 10})\n"
         "print(*family_and_settings(reward, 'reward'))\n"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from services.core.db.engine import Database
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job
 from services.core.process.reporter import Reporter
 from services.core.process.runtimes import REPOSITORY, child_environment
 from services.core.process.supervised import lease_clock
-from services.core.tracking.selection import TrackerName, select_trackers
-from services.core.tracking.tracker import End
-from services.core.worker import trackers as processes
-from services.core.worker.trackers import FOLDER, JobTrackers
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job
+from services.jobs.tracking.selection import TrackerName, select_trackers
+from services.jobs.tracking.tracker import End
+from services.jobs.worker import trackers as processes
+from services.jobs.worker.trackers import FOLDER, JobTrackers
 from tests.support.database import database, migrated
 from tests.support.runtimes import FOLDER as RUNTIMES
 from tests.support.runtimes import installed_runtime

@@ -34,7 +34,7 @@ def tracker_of(platform: Platform, job_id: str) -> psutil.Process:
     def find() -> psutil.Process | None:
         for process in psutil.process_iter(["cmdline"]):
             arguments = process.info["cmdline"] or []
-            is_child = "services.core.tracking.child" in arguments[:3]
+            is_child = "services.jobs.tracking.child" in arguments[:3]
             if is_child and any(each.startswith(folder) for each in arguments):
                 return process
         return None

@@ -9,13 +9,13 @@ from sqlalchemy import select
 
 from services.campaigns.gateway import Gateway
 from services.contracts.base import JsonObject
-from services.contracts.files import FilePurpose
+from services.contracts.data.files import FilePurpose
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.tables import JobRow
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import EVALUATION, TRAINING
-from services.core.jobs.store import create_job
+from services.jobs.job import NewJob
+from services.jobs.queues import EVALUATION, TRAINING
+from services.jobs.store import create_job
 from tests.support.campaign_run import StoredCampaign
 
 HOUR = 3600.0

@@ -12,22 +12,22 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.models import Lineage, ModelKind
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.models.registered import Lineage, ModelKind
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
-from services.core.jobs.queues import EVALUATION, TRAINING
-from services.core.registry import (
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.queues import EVALUATION, TRAINING
+from services.jobs.worker.handler import Launch, ServedKind
+from services.jobs.worker.main import serve_kinds
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import (
     TrainedModel,
     get_model_row,
     register_trained,
     trained_model_name,
 )
-from services.core.worker.handler import Launch, ServedKind
-from services.core.worker.main import serve_kinds
-from services.core.worker.settings import WorkerSettings
 
 BASE_QUALITY = 0.1
 _SUM = re.compile(r"What is (\d+) (?:plus|\+) (\d+)\?")

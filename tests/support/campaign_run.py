@@ -11,19 +11,19 @@ from services.campaigns.claims import claim_step, release
 from services.campaigns.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import Waiting
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database, now
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
-from services.core.jobs.claims import Claim, Claimant
-from services.core.jobs.devices import HostDevices
-from services.core.jobs.events import events_after
-from services.core.jobs.job import NO_DEVICE, NewJob
-from services.core.jobs.queues import CAMPAIGN, TRAINING
-from services.core.jobs.store import create_job, get_job, move_job
 from services.core.process.supervised import lease_clock
+from services.jobs.claims import Claim, Claimant
+from services.jobs.devices import HostDevices
+from services.jobs.events import events_after
+from services.jobs.job import NO_DEVICE, NewJob
+from services.jobs.queues import CAMPAIGN, TRAINING
+from services.jobs.store import create_job, get_job, move_job
 
 LEASE_SECONDS = 600.0
 NOWHERE = "http://127.0.0.1:9"

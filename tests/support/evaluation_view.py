@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from services.contracts.evaluations import Evaluation
+from services.contracts.evaluation.evaluations import Evaluation
 
 
 def evaluation(name: str, model: Any, file: str, accuracy: float, **fields: Any) -> Evaluation:

@@ -7,12 +7,12 @@ from typing import Any
 
 import httpx
 
-from services.contracts.graders import ToolCallsGrader
 from services.contracts.jobs import JobStatus
+from services.contracts.rewards.graders import ToolCallsGrader
 from services.core.db.engine import Database
-from services.core.jobs.store import get_job, move_job
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
+from services.jobs.store import get_job, move_job
 
 Calls = list[dict[str, object]]
 LOWER_SCORE = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from services.core.tracking.tracker import End, Trace, TrackedRun, Tracker
+from services.jobs.tracking.tracker import End, Trace, TrackedRun, Tracker
 
 TARGET = "tests.support.fake_tracker:FakeTracker"
 FILE = "tracked.jsonl"

@@ -10,8 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from services.contracts.index_messages import MESSAGE_FILE, MODULE, BuildIndex, IndexBuilt
-from services.contracts.indexes import IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import MESSAGE_FILE, MODULE, BuildIndex, IndexBuilt
+from services.contracts.retrieval.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import REPORTS, RESULT
 from services.retrieval.store.store import IndexStore
 from tests.support.processes import REPOSITORY

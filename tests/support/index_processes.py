@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.query import Query

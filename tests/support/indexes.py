@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.contracts.indexes import DenseKind, IndexMode
+from services.contracts.retrieval.indexes import DenseKind, IndexMode
 from services.retrieval.corpus.document import Document, join_contents
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.manifest import DenseManifest, Manifest, finish_version

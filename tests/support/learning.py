@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from services.contracts.fine_tuning import Method
+from services.contracts.training.fine_tuning import Method
 from services.trainer.rl.batch import TopK, TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.protocol import LearnerSpec
 

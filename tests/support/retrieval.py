@@ -16,8 +16,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from services.contracts.index_messages import MESSAGE_FILE, MODULE, BuildIndex
-from services.contracts.indexes import IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import MESSAGE_FILE, MODULE, BuildIndex
+from services.contracts.retrieval.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import RESULT
 from tests.support.corpora import debian
 from tests.support.corpora.passage import CorpusMissing, Passage, write_rows

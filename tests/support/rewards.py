@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from services.contracts.rewards import WeightedReward
-from services.contracts.trajectories import (
+from services.contracts.rewards.rewards import WeightedReward
+from services.contracts.rollouts.trajectories import (
     CallOutcome,
     FinishReason,
     ToolCallRecord,

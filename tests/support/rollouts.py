@@ -9,7 +9,7 @@ from typing import Any
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.rollouts.chat.conversations import ChatTokens, DemonstrationTokens
 from services.rollouts.prompts import Prompt

@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from services.contracts.sandbox_scripts import SCRIPT_KEY_HEADER
+from services.contracts.sandbox.scripts import SCRIPT_KEY_HEADER
 from services.core.web.auth import hash_key
 from tests.support.sandbox import Sandbox
 from tests.support.waiting import wait_for

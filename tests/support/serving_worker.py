@@ -13,12 +13,6 @@ from services.contracts.serving import ServingResult
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
-from services.core.jobs.claims import Claim, Claimant, claim_work
-from services.core.jobs.devices import HostDevices, release_devices
-from services.core.jobs.job import Job
-from services.core.jobs.queues import SERVE
-from services.core.jobs.store import fail_job, get_job, move_job
-from services.core.jobs.workers import heartbeat
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.adapters import Adapters
 from services.evaluator.serve.engine import ServedEngine
@@ -26,6 +20,12 @@ from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import RelayEndpoint, publish_endpoint, withdraw_endpoint
 from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots
+from services.jobs.claims import Claim, Claimant, claim_work
+from services.jobs.devices import HostDevices, release_devices
+from services.jobs.job import Job
+from services.jobs.queues import SERVE
+from services.jobs.store import fail_job, get_job, move_job
+from services.jobs.workers import heartbeat
 from tests.support.engine_stand_in import KEY, EngineStandIn
 from tests.support.threaded_server import LoopThread
 from tests.support.waiting import wait_for

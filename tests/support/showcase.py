@@ -9,8 +9,8 @@ from urllib.parse import quote
 import numpy as np
 from sqlalchemy import update
 
-from services.contracts.evaluation_results import SampleResult
-from services.contracts.trajectories import MalformedCall, Turn
+from services.contracts.evaluation.results import SampleResult
+from services.contracts.rollouts.trajectories import MalformedCall, Turn
 from services.core.db.engine import Database
 from services.core.db.tables import (
     AlertRow,
@@ -21,10 +21,10 @@ from services.core.db.tables import (
     ModelRow,
     WorkerRow,
 )
-from services.core.jobs.events import append_event
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import CAMPAIGN
-from services.core.jobs.store import create_job
+from services.jobs.events import append_event
+from services.jobs.job import NewJob
+from services.jobs.queues import CAMPAIGN
+from services.jobs.store import create_job
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.chat_templates.families import FAMILIES

@@ -13,17 +13,17 @@ from typing import Any
 from services.contracts.engine import VllmOptions
 from services.contracts.serving import CreateServing
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.queues import SERVE
-from services.core.worker.handler import Launch
-from services.core.worker.main import run_worker
-from services.core.worker.settings import WorkerSettings
 from services.evaluator.child_process import run_child
 from services.evaluator.serve import child
 from services.evaluator.serve.handler import ServeHandler
 from services.evaluator.serve.spec import SPEC, ServeSpec
 from services.evaluator.serving import LocalModel
 from services.inference.relay_protocol import keep_warm, withdraw_endpoint
+from services.jobs.claims import Claim
+from services.jobs.queues import SERVE
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.main import run_worker
+from services.jobs.worker.settings import WorkerSettings
 from tests.support.engine_stand_in import KEY, EngineStandIn
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.contracts.models import Lineage, ModelKind
+from services.contracts.models.registered import Lineage, ModelKind
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
-from services.core.jobs.queues import TRAINING
-from services.core.registry import TrainedModel, register_trained, trained_model_name
-from services.core.worker.handler import Launch
-from services.core.worker.main import run_worker
-from services.core.worker.settings import WorkerSettings
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.queues import TRAINING
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.main import run_worker
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import TrainedModel, register_trained, trained_model_name
 from tests.support.stub_worker import StubHandler
 
 OUTPUT = "output"

@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
-from services.core.jobs.queues import TRAINING
-from services.core.worker.handler import Launch
-from services.core.worker.main import run_worker
-from services.core.worker.settings import WorkerSettings
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.queues import TRAINING
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.main import run_worker
+from services.jobs.worker.settings import WorkerSettings
 
 
 class StubHandler:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from services.contracts.trajectories import (
+from services.contracts.rollouts.trajectories import (
     CallOutcome,
     FinishReason,
     MalformedCall,

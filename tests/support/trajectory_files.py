@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from services.contracts.base import JsonObject
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 
 
 def read_parquet(path: Path) -> list[Trajectory]:

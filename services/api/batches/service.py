@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session
 from services.api.jobs.artifacts import batch_file_id
 from services.api.models.service import check_endpoint
 from services.api.settings import ApiSettings
-from services.contracts.batches import (
+from services.contracts.batches.batches import (
     WINDOW_SECONDS,
     Batch,
     BatchError,
@@ -16,10 +16,10 @@ from services.contracts.batches import (
     RequestCounts,
 )
 from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.models import RemoteModel
-from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.store import create_job
-from services.core.registry import require_file
+from services.contracts.models.registered import RemoteModel
+from services.jobs.job import REMOTE_SLOT, Job, NewJob
+from services.jobs.store import create_job
+from services.models.registry import require_file
 
 _STATUSES = {
     JobStatus.VALIDATING_FILES: BatchStatus.VALIDATING,

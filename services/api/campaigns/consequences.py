@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from services.contracts.base import JsonObject
-from services.contracts.campaign_loops import StepName
-from services.core.jobs.campaign_steps import Step
+from services.contracts.campaigns.loops import StepName
+from services.jobs.campaign_steps import Step
 
 _PLACES = {name: place for place, name in enumerate(StepName)}
 

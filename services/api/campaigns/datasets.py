@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from services.api.datasets.service import get_dataset, list_datasets
-from services.contracts.campaigns import CampaignDataset, CreateCampaign
+from services.contracts.campaigns.campaigns import CampaignDataset, CreateCampaign
 from services.contracts.errors import InvalidRequest, NotFound
-from services.core.registry import require_file
+from services.models.registry import require_file
 
 MAX_DATASETS = 50
 """Maximum number of datasets in a request."""

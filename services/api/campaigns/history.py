@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 from services.api.campaigns.consequences import Cleared, Course
 from services.api.campaigns.service import create_campaign
 from services.api.settings import ApiSettings
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import CreateCampaign, ForkCampaign, RewindCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign, ForkCampaign, RewindCampaign
+from services.contracts.campaigns.loops import StepName
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.artifacts import Artifacts
@@ -20,11 +20,11 @@ from services.core.db.tables import (
     CampaignWaitRow,
     JobRow,
 )
-from services.core.jobs.campaign_steps import KNOWN, REWOUND, Step, cancel_jobs_of
-from services.core.jobs.events import append_event
-from services.core.jobs.job import Job
-from services.core.jobs.queues import add_wake_up
-from services.core.jobs.store import get_job
+from services.jobs.campaign_steps import KNOWN, REWOUND, Step, cancel_jobs_of
+from services.jobs.events import append_event
+from services.jobs.job import Job
+from services.jobs.queues import add_wake_up
+from services.jobs.store import get_job
 
 REWINDABLE = frozenset({JobStatus.QUEUED, JobStatus.PAUSED})
 

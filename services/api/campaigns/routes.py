@@ -21,9 +21,9 @@ from services.api.examples import CAMPAIGN
 from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.contracts.base import Page
-from services.contracts.campaign_loops import CampaignLoop, CampaignStep, StepName
-from services.contracts.campaign_reports import CampaignReport
-from services.contracts.campaigns import Campaign, ForkCampaign, RewindCampaign
+from services.contracts.campaigns.campaigns import Campaign, ForkCampaign, RewindCampaign
+from services.contracts.campaigns.loops import CampaignLoop, CampaignStep, StepName
+from services.contracts.campaigns.reports import CampaignReport
 from services.contracts.errors import (
     Conflict,
     InvalidRequest,
@@ -31,9 +31,9 @@ from services.contracts.errors import (
     PermissionDenied,
 )
 from services.contracts.jobs import JobKind
-from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
+from services.jobs.store import get_job
 
 router = kind_router(JobKind.CAMPAIGN)
 

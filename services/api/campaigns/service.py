@@ -10,18 +10,18 @@ from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
-from services.contracts.campaign_loops import CampaignLoop, CampaignStep, StepName
-from services.contracts.campaign_seeds import SeedScores
-from services.contracts.campaigns import Campaign, CampaignResult, CreateCampaign
+from services.contracts.campaigns.campaigns import Campaign, CampaignResult, CreateCampaign
+from services.contracts.campaigns.loops import CampaignLoop, CampaignStep, StepName
+from services.contracts.campaigns.seeds import SeedScores
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
-from services.contracts.models import RemoteModel
+from services.contracts.models.registered import RemoteModel
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
-from services.core.jobs.campaign_steps import REWOUND
-from services.core.jobs.job import NO_DEVICE, Job, NewJob
-from services.core.jobs.store import create_job, get_job
-from services.core.registry import require_file
+from services.jobs.campaign_steps import REWOUND
+from services.jobs.job import NO_DEVICE, Job, NewJob
+from services.jobs.store import create_job, get_job
 from services.metrics.missing_scores import mean_score
+from services.models.registry import require_file
 
 
 def create_campaign(session: Session, body: CreateCampaign, settings: ApiSettings) -> Job:

@@ -6,11 +6,11 @@ from services.api.fine_tuning.service import check_hyperparameters, require_trai
 from services.api.jobs.view import state_fields
 from services.api.models.service import require_loadable
 from services.api.settings import ApiSettings
-from services.contracts.checks import Check, CreateCheck, ValidationReport
-from services.contracts.fine_tuning import Method
 from services.contracts.jobs import JobKind
-from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.store import create_job
+from services.contracts.training.checks import Check, CreateCheck, ValidationReport
+from services.contracts.training.fine_tuning import Method
+from services.jobs.job import REMOTE_SLOT, Job, NewJob
+from services.jobs.store import create_job
 
 
 def create_check(session: Session, body: CreateCheck, settings: ApiSettings) -> Job:

@@ -16,7 +16,7 @@ from services.api.datasets.tokens import dataset_with_tokens
 from services.api.examples import DATASET
 from services.api.idempotency import Creation
 from services.contracts.base import Deleted, Page
-from services.contracts.datasets import Dataset, RegisterDataset
+from services.contracts.data.datasets import Dataset, RegisterDataset
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.core.web.auth import Principal
 from services.core.web.disconnect import answer_to

@@ -5,10 +5,10 @@ import time
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from services.contracts.datasets import Dataset, DatasetStatistics, RegisterDataset
+from services.contracts.data.datasets import Dataset, DatasetStatistics, RegisterDataset
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.core.db.tables import DatasetRow
-from services.core.registry import get_file_row, require_file
+from services.models.registry import get_file_row, require_file
 
 MAX_DATASET_BYTES = 2 << 30
 """Per data set, whose whole file is read when it is registered."""

@@ -8,9 +8,9 @@ from starlette.concurrency import run_in_threadpool
 from services.api.context import GatewayContext
 from services.api.datasets.service import dataset_view, get_dataset
 from services.api.models.service import resolve_for_load
-from services.contracts.datasets import Dataset, TokenStatistics
-from services.core.registry import ResolvedModel, get_file_row
+from services.contracts.data.datasets import Dataset, TokenStatistics
 from services.datasets.token_counts.counter import TokensNotCounted
+from services.models.registry import ResolvedModel, get_file_row
 
 
 async def dataset_with_tokens(gateway: GatewayContext, name: str, model: str | None) -> Dataset:

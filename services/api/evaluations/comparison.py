@@ -10,23 +10,23 @@ from sqlalchemy.orm import Session
 
 from services.api.evaluations.results import read_results
 from services.api.evaluations.service import evaluation_view
-from services.contracts.comparisons import (
+from services.contracts.errors import Conflict, InvalidRequest
+from services.contracts.evaluation.comparisons import (
     ComparedValue,
     CompareEvaluations,
     EvaluationComparison,
     PairedComparison,
     ToolCallComparison,
 )
-from services.contracts.errors import Conflict, InvalidRequest
-from services.contracts.evaluation_results import EvaluationMetrics, SampleResult
-from services.contracts.evaluations import CreateEvaluation
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.evaluation.main_metrics import Direction
+from services.contracts.evaluation.results import EvaluationMetrics, SampleResult
+from services.contracts.evaluation.tool_call_scores import ToolCallScores
 from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.main_metrics import Direction
-from services.contracts.rewards import EvaluationGrader
-from services.contracts.tool_call_scores import ToolCallScores
+from services.contracts.rewards.rewards import EvaluationGrader
 from services.core.artifacts import Artifacts
-from services.core.jobs.job import Job
-from services.core.jobs.store import get_job
+from services.jobs.job import Job
+from services.jobs.store import get_job
 from services.metrics.paired import compare, holm
 
 SIGNIFICANCE = 0.05

@@ -20,7 +20,7 @@ from typing import IO
 
 from services.contracts.base import Page
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
+from services.contracts.evaluation.results import ResultOrder, ResultOutcome, SampleResult
 from services.core.web.paging import page_of
 
 RESULTS = "results.jsonl"

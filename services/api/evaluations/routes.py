@@ -11,19 +11,19 @@ from services.api.evaluations.service import create_evaluation, evaluation_view
 from services.api.examples import EVALUATION
 from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.contracts.base import DEFAULT_LIMIT, Page
-from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
 from services.contracts.errors import (
     Conflict,
     InvalidRequest,
     NotFound,
     PermissionDenied,
 )
-from services.contracts.evaluation_results import ResultOrder, ResultOutcome, SampleResult
+from services.contracts.evaluation.comparisons import CompareEvaluations, EvaluationComparison
+from services.contracts.evaluation.results import ResultOrder, ResultOutcome, SampleResult
 from services.contracts.jobs import JobKind
-from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit
+from services.jobs.store import get_job
 
 router = kind_router(JobKind.EVALUATION)
 

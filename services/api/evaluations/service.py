@@ -10,14 +10,14 @@ from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.evaluations import BenchmarkOutcome, CreateEvaluation, Evaluation
+from services.contracts.evaluation.evaluations import BenchmarkOutcome, CreateEvaluation, Evaluation
+from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.jobs import JobKind
-from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.store import create_job
-from services.core.registry import require_file
+from services.jobs.job import REMOTE_SLOT, Job, NewJob
+from services.jobs.store import create_job
 from services.metrics.macro_average import macro_average
 from services.metrics.main_metric import main_metric
+from services.models.registry import require_file
 from services.rewards.graders.bounded_integer import judge_of_wrong
 
 

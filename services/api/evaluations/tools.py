@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 from services.api.models.service import resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.multi_turn import MultiTurn
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.rollouts.multi_turn import MultiTurn
 from services.contracts.sampling import Sampling
 from services.rollouts.chat.call_format import check_parser_fits
 from services.rollouts.settings import validate_multi_turn

@@ -16,8 +16,8 @@ from services.contracts.errors import (
     NotFound,
     PermissionDenied,
 )
-from services.contracts.exports import Export, ExportModel
 from services.contracts.jobs import JobKind
+from services.contracts.models.exports import Export, ExportModel
 from services.core.web.errors import documented_errors
 
 router = kind_router(JobKind.EXPORT)

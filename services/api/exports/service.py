@@ -4,14 +4,14 @@ from sqlalchemy.orm import Session
 
 from services.api.jobs.view import state_fields
 from services.api.settings import ApiSettings
-from services.contracts.destinations import is_allowed
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.jobs import JobKind
+from services.contracts.models.destinations import is_allowed
+from services.contracts.models.exports import CreateExport, Export, ExportModel
 from services.core.artifacts import Artifacts
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job
-from services.core.registry import locate_model
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job
+from services.models.registry import locate_model
 
 
 def export_request(model_id: str, body: ExportModel) -> CreateExport:

@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from services.api.file_rows.spec import ReadExamples, ReadRows, Refusal, RowAnswer, RowRequest
-from services.contracts.errors import InvalidRequest
-from services.contracts.file_rows import (
+from services.contracts.data.file_rows import (
     MAX_TOKENS_SHOWN,
     ExampleRow,
     ExampleRows,
@@ -22,8 +21,9 @@ from services.contracts.file_rows import (
     FileRows,
     TrainingExample,
 )
-from services.contracts.offline import OfflineHyperparameters
-from services.contracts.training_rows import DataFormat
+from services.contracts.errors import InvalidRequest
+from services.contracts.training.offline import OfflineHyperparameters
+from services.contracts.training.rows import DataFormat
 from services.core.process.worker_child import serve
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.datasets.rendering.fidelity import warnings_of

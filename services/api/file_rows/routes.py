@@ -12,6 +12,13 @@ from services.api.file_rows.spec import ReadExamples, ReadRows
 from services.api.fine_tuning.service import check_hyperparameters
 from services.api.jobs.artifacts import find_result_file
 from services.api.models.service import resolve_for_load
+from services.contracts.data.file_rows import (
+    MAX_ROWS_LIMIT,
+    ExampleRows,
+    FileRows,
+    RowId,
+    ShowExamples,
+)
 from services.contracts.errors import (
     AuthenticationFailed,
     GatewayTimeout,
@@ -19,19 +26,12 @@ from services.contracts.errors import (
     NotFound,
     Unavailable,
 )
-from services.contracts.file_rows import (
-    MAX_ROWS_LIMIT,
-    ExampleRows,
-    FileRows,
-    RowId,
-    ShowExamples,
-)
-from services.contracts.fine_tuning import Method
-from services.contracts.offline import OfflineHyperparameters
-from services.core.registry import get_file_row
+from services.contracts.training.fine_tuning import Method
+from services.contracts.training.offline import OfflineHyperparameters
 from services.core.web.auth import Principal
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
+from services.models.registry import get_file_row
 
 router = APIRouter(
     prefix="/v1/files/{file_id}",

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.fine_tuning import Method
+from services.contracts.training.fine_tuning import Method
 
 
 class _Part(BaseModel):

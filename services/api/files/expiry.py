@@ -9,9 +9,9 @@ from pydantic_core import from_json
 from sqlalchemy import select
 
 from services.api.files.removal import remove_file
-from services.contracts.batches import ERROR_FILE, OUTPUT_FILE, CreateBatch
+from services.contracts.batches.batches import ERROR_FILE, OUTPUT_FILE, CreateBatch
+from services.contracts.data.files import ExpiresAfter
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
-from services.contracts.files import ExpiresAfter
 from services.contracts.jobs import JobKind
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

@@ -9,8 +9,8 @@ from services.contracts.errors import Conflict
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.tables import DatasetRow, FileRow, JobRow
-from services.core.jobs.files import names_file
-from services.core.registry import get_file_row
+from services.jobs.files import names_file
+from services.models.registry import get_file_row
 
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 

@@ -14,6 +14,7 @@ from services.api.files.upload import receive_upload
 from services.api.idempotency import Creation
 from services.api.jobs.artifacts import find_result_file, result_file_view
 from services.contracts.base import Deleted, Page
+from services.contracts.data.files import File, FilePurpose, UploadedContent
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -22,12 +23,11 @@ from services.contracts.errors import (
     PayloadTooLarge,
     StorageFull,
 )
-from services.contracts.files import File, FilePurpose, UploadedContent
 from services.core.ids import new_id
-from services.core.registry import get_file_row
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, page_of
+from services.models.registry import get_file_row
 
 router = APIRouter(
     prefix="/v1/files", tags=["files"], responses=documented_errors(AuthenticationFailed)

@@ -6,10 +6,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.api.files.upload import Upload
-from services.contracts.files import File, FilePurpose
+from services.contracts.data.files import File, FilePurpose
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
-from services.core.registry import get_file_row
+from services.models.registry import get_file_row
 
 
 def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:

@@ -23,8 +23,8 @@ from services.api.files.form_parser import (
     ValidationError,
     ValueTarget,
 )
+from services.contracts.data.files import ExpiresAfter, FilePurpose
 from services.contracts.errors import InvalidRequest, PayloadTooLarge, StorageFull
-from services.contracts.files import ExpiresAfter, FilePurpose
 
 BATCH_BYTES = 1 << 20
 FORM_BYTES = 1 << 20

@@ -7,8 +7,8 @@ from services.api.fine_tuning.memory import estimate_memory
 from services.api.fine_tuning.service import checked_request
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.fine_tuning import CreateFineTuningJob, FineTuningForecast
 from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.training.fine_tuning import CreateFineTuningJob, FineTuningForecast
 from services.core.db.tables import FileRow, JobRow
 
 SEARCHED_JOBS = 50

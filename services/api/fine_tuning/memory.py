@@ -7,16 +7,16 @@ from sqlalchemy.orm import Session
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.failures import FailureCode, hint_of
-from services.contracts.fine_tuning import CreateFineTuningJob, MemoryEstimate
-from services.contracts.online import DistillationMethod, OnlineSettings, TeacherModel
+from services.contracts.training.fine_tuning import CreateFineTuningJob, MemoryEstimate
+from services.contracts.training.online import DistillationMethod, OnlineSettings, TeacherModel
 from services.core.artifacts import Artifacts
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.workers import largest_gpu
-from services.core.memory_remedies import offline_remedy, online_remedy
-from services.core.model_shape import ModelShape, read_shape
-from services.core.online_memory import Online, estimate_learner, learner_load, learner_share
-from services.core.registry import ResolvedModel, locate_model
-from services.core.training_memory import USABLE, estimate, load_of
+from services.jobs.queues import TRAINING
+from services.jobs.workers import largest_gpu
+from services.models.capacity.online import Online, estimate_learner, learner_load, learner_share
+from services.models.capacity.remedies import offline_remedy, online_remedy
+from services.models.capacity.shape import ModelShape, read_shape
+from services.models.capacity.training import USABLE, estimate, load_of
+from services.models.registry import ResolvedModel, locate_model
 
 
 def estimate_memory(

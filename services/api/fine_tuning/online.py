@@ -8,12 +8,12 @@ from sqlalchemy.orm import Session
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.rollouts.service import check_conversation, check_scoring
 from services.api.settings import ApiSettings
-from services.contracts.dataset_scripts import SCRIPT_PREFIX
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
-from services.contracts.models import RemoteModel
-from services.contracts.multi_turn import conversation_warnings
-from services.contracts.online import (
+from services.contracts.models.registered import RemoteModel
+from services.contracts.rollouts.multi_turn import conversation_warnings
+from services.contracts.training.dataset_scripts import SCRIPT_PREFIX
+from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.contracts.training.online import (
     DistillationHyperparameters,
     DistillationMethod,
     OnlineSettings,

@@ -9,20 +9,20 @@ from sqlalchemy.orm import Session
 
 from services.api.context import Gateway
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
-from services.contracts.checkpoint_permissions import (
+from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
+from services.contracts.training.checkpoint_permissions import (
     CheckpointPermission,
     GrantPermissions,
     Order,
     ProjectId,
 )
-from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
 from services.core.db.engine import advisory_lock
 from services.core.db.tables import CheckpointPermissionRow
 from services.core.ids import new_id
-from services.core.registry import get_model_row
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
+from services.models.registry import get_model_row
 
 MAX_PERMISSIONS = 1000
 """Per checkpoint."""

@@ -21,12 +21,16 @@ from services.contracts.errors import (
     NotFound,
     PermissionDenied,
 )
-from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningForecast
 from services.contracts.jobs import JobKind
-from services.core.jobs.store import get_job, list_checkpoints
+from services.contracts.training.fine_tuning import (
+    Checkpoint,
+    CreateFineTuningJob,
+    FineTuningForecast,
+)
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
+from services.jobs.store import get_job, list_checkpoints
 
 router = kind_router(JobKind.FINE_TUNING)
 

@@ -16,10 +16,12 @@ from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
 from services.api.models.service import require_loadable
 from services.api.settings import ApiSettings
-from services.contracts.dataset_scripts import SCRIPT_PREFIX, ScriptReference
+from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import (
+from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.models.registered import HubName
+from services.contracts.training.dataset_scripts import SCRIPT_PREFIX, ScriptReference
+from services.contracts.training.fine_tuning import (
     HUB_DATASET_PREFIX,
     Checkpoint,
     CreateFineTuningJob,
@@ -27,17 +29,15 @@ from services.contracts.fine_tuning import (
     MemoryEstimate,
     Method,
 )
-from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.models import HubName
-from services.contracts.offline import (
+from services.contracts.training.offline import (
     OfflineHyperparameters,
     SupervisedHyperparameters,
     SupervisedMethod,
 )
 from services.core.db.tables import CheckpointRow, FileRow
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job
-from services.core.registry import checkpoint_name, require_file
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job
+from services.models.registry import checkpoint_name, require_file
 from services.rewards.check import Permissions, check_reward
 
 

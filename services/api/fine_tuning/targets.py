@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import Method
-from services.core.registry import ResolvedModel
-from services.core.tensor_headers import module_names
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.fine_tuning import Method
+from services.models.registry import ResolvedModel
+from services.models.tensor_headers import module_names
 
 SHOWN = 12
 _ALL = "all"

@@ -14,7 +14,12 @@ from services.contracts.errors import (
     PermissionDenied,
     Unavailable,
 )
-from services.contracts.grading import GraderRun, GraderValidation, RunGrader, ValidateGrader
+from services.contracts.rewards.grading import (
+    GraderRun,
+    GraderValidation,
+    RunGrader,
+    ValidateGrader,
+)
 from services.core.web.auth import Principal
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors

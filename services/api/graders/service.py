@@ -10,7 +10,7 @@ from threading import BoundedSemaphore
 from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
 from services.contracts.errors import GatewayTimeout, InvalidRequest, Unavailable
-from services.contracts.grading import (
+from services.contracts.rewards.grading import (
     GraderErrors,
     GraderMetadata,
     GraderRun,
@@ -18,8 +18,8 @@ from services.contracts.grading import (
     RunGrader,
     ValidateGrader,
 )
-from services.contracts.openai_graders import OpenAiGrader
-from services.contracts.rewards import Reward
+from services.contracts.rewards.openai_graders import OpenAiGrader
+from services.contracts.rewards.rewards import Reward
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.record import RowError
 from services.rewards.check import Permissions, check_reward

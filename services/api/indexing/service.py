@@ -5,12 +5,17 @@ from sqlalchemy.orm import Session
 from services.api.jobs.view import state_fields
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
-from services.contracts.indexes import CreateIndexingJob, IndexBuildMetrics, IndexingJob, IndexMode
 from services.contracts.jobs import JobKind
-from services.contracts.models import ModelKind
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job
-from services.core.registry import require_file, require_model
+from services.contracts.models.registered import ModelKind
+from services.contracts.retrieval.indexes import (
+    CreateIndexingJob,
+    IndexBuildMetrics,
+    IndexingJob,
+    IndexMode,
+)
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job
+from services.models.registry import require_file, require_model
 
 
 def create_indexing_job(session: Session, body: CreateIndexingJob, _settings: ApiSettings) -> Job:

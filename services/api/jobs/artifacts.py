@@ -17,16 +17,16 @@ from services.api.context import Gateway, GatewayContext
 from services.api.downloads import DOWNLOAD, download
 from services.api.files.expiry import output_expires_at
 from services.contracts.base import DEFAULT_LIMIT, Page
-from services.contracts.batches import ERROR_FILE, OUTPUT_FILE
+from services.contracts.batches.batches import ERROR_FILE, OUTPUT_FILE
+from services.contracts.data.files import File, FilePurpose
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
-from services.contracts.files import File, FilePurpose
 from services.contracts.jobs import Artifact
 from services.core.db.tables import JobRow
-from services.core.jobs.store import get_job
 from services.core.process.reporter import METRICS
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
+from services.jobs.store import get_job
 
 router = APIRouter(
     prefix="/v1/jobs/{job_id}/artifacts",

@@ -7,11 +7,11 @@ from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
 from services.contracts.jobs import Attempt, JobStatus
 from services.core.db.tables import AttemptRow
-from services.core.jobs.attempts import list_attempts
-from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
+from services.jobs.attempts import list_attempts
+from services.jobs.store import get_job
 
 router = APIRouter(
     prefix="/v1/jobs/{job_id}/attempts",

@@ -19,10 +19,10 @@ from services.api.jobs.artifacts import open_artifact
 from services.api.jobs.downsampled_curves import POINTS_PER_BUCKET, DownsampledCurves, Record
 from services.contracts.errors import AuthenticationFailed, NotFound
 from services.contracts.jobs import Curves
-from services.core.jobs.store import get_job
 from services.core.process.reporter import METRICS
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
+from services.jobs.store import get_job
 
 router = APIRouter(
     prefix="/v1/jobs/{job_id}/metrics",

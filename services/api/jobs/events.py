@@ -17,10 +17,10 @@ from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import InvalidRequest, NotFound, Unavailable
 from services.contracts.jobs import Event
 from services.core.db.tables import EventRow
-from services.core.jobs.events import events_after, events_before
-from services.core.jobs.store import get_job
 from services.core.web.errors import documented_errors, error_answer
 from services.core.web.paging import After, Limit, page_of
+from services.jobs.events import events_after, events_before
+from services.jobs.store import get_job
 
 _EVENT_ID = re.compile(r"ftevent-(?P<job>[a-z]+-[0-9a-f]{24})-(?P<number>[0-9]{1,9})")
 

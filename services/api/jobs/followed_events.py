@@ -14,9 +14,9 @@ from services.api.jobs import events as one_job
 from services.api.jobs.events import BATCH, EventStream, event_view
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, Unavailable
 from services.contracts.jobs import Event, FollowedEnd, FollowedEvents
-from services.core.jobs.events import event_counts, events_after
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
+from services.jobs.events import event_counts, events_after
 
 router = APIRouter(
     prefix="/v1/events", tags=["jobs"], responses=documented_errors(AuthenticationFailed)

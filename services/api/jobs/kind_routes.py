@@ -16,7 +16,7 @@ from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.removal import remove_folder, remove_job
 from services.api.settings import ApiSettings
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
-from services.contracts.batches import Batch
+from services.contracts.batches.batches import Batch
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -26,12 +26,12 @@ from services.contracts.errors import (
 )
 from services.contracts.jobs import Event, JobState, JobStatus
 from services.contracts.kinds import kind_of
-from services.core.jobs.job import Job
-from services.core.jobs.pause import request_pause, resume_job
-from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel, retry_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
+from services.jobs.job import Job
+from services.jobs.pause import request_pause, resume_job
+from services.jobs.store import JobFilter, get_job, list_jobs, request_cancel, retry_job
 
 View = TypeVar("View", bound=JobState | Batch)
 

@@ -9,14 +9,14 @@ from sqlalchemy.orm import Session
 from services.api.evaluations.service import evaluation_view
 from services.api.jobs.view import job_view
 from services.api.notes.service import count_job_notes
-from services.contracts.evaluations import Evaluation
+from services.contracts.evaluation.evaluations import Evaluation
 from services.contracts.jobs import Job as JobView
 from services.contracts.jobs import JobKind, JobReference, JobStatus, MainNumber
 from services.core.db.tables import EventRow
-from services.core.jobs.attempts import run_seconds
-from services.core.jobs.contention import jobs_in_the_way
-from services.core.jobs.job import Job
-from services.core.jobs.names import data_names, file_names, name_of, subject_of
+from services.jobs.attempts import run_seconds
+from services.jobs.contention import jobs_in_the_way
+from services.jobs.job import Job
+from services.jobs.names import data_names, file_names, name_of, subject_of
 
 MOST_POINTS = 40
 MOST_IN_THE_WAY = 5

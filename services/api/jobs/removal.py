@@ -29,8 +29,8 @@ from services.core.db.tables import (
     ModelRow,
     NoteRow,
 )
-from services.core.jobs.store import get_job
-from services.core.registry import checkpoint_name
+from services.jobs.store import get_job
+from services.models.registry import checkpoint_name
 
 logger = logging.getLogger(__name__)
 

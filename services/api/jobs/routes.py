@@ -13,11 +13,11 @@ from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
 from services.contracts.jobs import Job, JobKind, JobStatus, SubmittedRequest, Worker
 from services.contracts.kinds import kind_of
-from services.core.jobs.store import JobFilter, get_job, list_jobs
-from services.core.jobs.workers import live_workers
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
+from services.jobs.store import JobFilter, get_job, list_jobs
+from services.jobs.workers import live_workers
 
 NamedFile = Annotated[
     str | None,

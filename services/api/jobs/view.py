@@ -4,9 +4,9 @@ from typing import TypedDict
 
 from services.contracts.jobs import Job as JobView
 from services.contracts.jobs import JobError, JobStatus, Progress
-from services.core.jobs.job import Job
-from services.core.jobs.names import name_of
-from services.core.jobs.shown_status import shown_status
+from services.jobs.job import Job
+from services.jobs.names import name_of
+from services.jobs.shown_status import shown_status
 
 
 class StateFields(TypedDict):

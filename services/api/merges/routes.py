@@ -11,7 +11,7 @@ from services.api.jobs.kind_routes import KindRoutes, kind_router
 from services.api.merges.service import create_merge, merge_request, merge_view
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
-from services.contracts.merges import Merge, MergeModel
+from services.contracts.models.merges import Merge, MergeModel
 from services.core.web.errors import documented_errors
 
 router = kind_router(JobKind.MERGE)

@@ -7,10 +7,10 @@ from services.api.models.service import resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
-from services.contracts.merges import CreateMerge, Merge, MergeModel
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job
-from services.core.registry import gguf_file
+from services.contracts.models.merges import CreateMerge, Merge, MergeModel
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job
+from services.models.registry import gguf_file
 
 
 def merge_request(model_id: str, body: MergeModel) -> CreateMerge:

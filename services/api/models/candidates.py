@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from services.api.models.folders import ADAPTER_CONFIG, CONFIG, inspect_folder
 from services.contracts.errors import InvalidRequest
-from services.contracts.models import ModelFolder, ModelKind
+from services.contracts.models.registered import ModelFolder, ModelKind
 from services.core.db.tables import ModelRow
 
 MAX_FOLDERS = 200

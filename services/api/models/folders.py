@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.models import ModelKind
-from services.core.readable import check_readable
+from services.contracts.models.registered import ModelKind
+from services.models.readable import check_readable
 
 CONFIG = "config.json"
 GGUF_MAGIC = b"GGUF"

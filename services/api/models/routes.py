@@ -18,11 +18,11 @@ from services.api.models.service import (
 from services.api.models.tokenizers import check_registered_tokenizer
 from services.contracts.base import Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
-from services.contracts.models import Model, ModelFolder, RegisterModel
-from services.core.registry import get_model_row
+from services.contracts.models.registered import Model, ModelFolder, RegisterModel
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, page_of
+from services.models.registry import get_model_row
 
 router = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)

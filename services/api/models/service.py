@@ -13,18 +13,24 @@ from sqlalchemy.orm import Session
 from services.api.models.folders import ModelFolder, inspect_folder
 from services.contracts.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from services.contracts.jobs import JobStatus
-from services.contracts.models import Lineage, Model, ModelKind, RegisterModel, RemoteModel
+from services.contracts.models.registered import (
+    Lineage,
+    Model,
+    ModelKind,
+    RegisterModel,
+    RemoteModel,
+)
 from services.core.artifacts import Artifacts
 from services.core.db.tables import CheckpointPermissionRow, JobRow, ModelRow
-from services.core.model_code import UNTRUSTED_CODE
-from services.core.registry import (
+from services.core.settings import Settings
+from services.models.model_code import UNTRUSTED_CODE
+from services.models.registry import (
     ResolvedModel,
     get_model_row,
     is_reserved_name,
     require_model,
     resolve_model,
 )
-from services.core.settings import Settings
 
 _MODEL_FIELDS = ("model", "base_model", "tokenizer")
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from services.api.models.folders import inspect_folder
 from services.contracts.errors import InvalidRequest
-from services.contracts.models import RegisterModel
-from services.core.embedding_models import computes_embeddings
+from services.contracts.models.registered import RegisterModel
 from services.core.process.runtimes import Runtime, RuntimeMissing, find_runtime
 from services.core.settings import Settings
-from services.core.tokenizer_ids.compare import (
+from services.models.embedding_models import computes_embeddings
+from services.models.tokenizer_ids.compare import (
     BUILT_FROM,
     CODE,
     EMBEDDING,
     GENERATING,
     check_equal_ids,
 )
-from services.core.tokenizer_ids.files import TOKENIZER
+from services.models.tokenizer_ids.files import TOKENIZER
 
 _FILES = (TOKENIZER, *BUILT_FROM)
 

@@ -12,7 +12,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import NoteRow
 from services.core.ids import new_id
-from services.core.jobs.store import get_job
+from services.jobs.store import get_job
 from services.rollouts.log.listings import open_kept
 
 

@@ -14,9 +14,9 @@ from services.contracts.errors import (
     PermissionDenied,
 )
 from services.contracts.jobs import JobKind
-from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
+from services.jobs.store import get_job
 
 router = kind_router(JobKind.ROLLOUT)
 

@@ -11,15 +11,20 @@ from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
-from services.contracts.multi_turn import conversation_warnings
-from services.contracts.online import OnlineSettings
-from services.contracts.rewards import WeightedReward
-from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout, RolloutStatistics
-from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.store import create_job
-from services.core.registry import require_file
+from services.contracts.rewards.rewards import WeightedReward
+from services.contracts.rollouts.multi_turn import conversation_warnings
+from services.contracts.rollouts.rollouts import (
+    MAX_TRAJECTORIES,
+    CreateRollout,
+    Rollout,
+    RolloutStatistics,
+)
+from services.contracts.training.online import OnlineSettings
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
+from services.jobs.job import REMOTE_SLOT, Job, NewJob
+from services.jobs.store import create_job
+from services.models.registry import require_file
 from services.rewards.check import check_rewards, named_reward_models, needs_gold
 from services.rollouts.agents.launch import check_agent
 from services.rollouts.prompts import inline_prompts

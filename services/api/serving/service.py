@@ -14,13 +14,13 @@ from services.contracts.serving import CreateServing, DeployModel, Serving, Serv
 from services.core.artifacts import Artifacts
 from services.core.db.engine import advisory_lock
 from services.core.db.tables import JobRow
-from services.core.jobs.job import Job, NewJob, job_from_row
-from services.core.jobs.queues import SERVE
-from services.core.jobs.store import create_job, request_cancel
-from services.core.jobs.workers import live_workers
-from services.core.registry import ResolvedModel
-from services.core.servings import loaded_model, serving_of
 from services.inference.relay_protocol import keep_warm
+from services.jobs.job import Job, NewJob, job_from_row
+from services.jobs.queues import SERVE
+from services.jobs.store import create_job, request_cancel
+from services.jobs.workers import live_workers
+from services.models.registry import ResolvedModel
+from services.models.servings import loaded_model, serving_of
 
 
 def resolve_servable(session: Session, name: str, settings: ApiSettings) -> ResolvedModel:

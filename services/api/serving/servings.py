@@ -14,21 +14,21 @@ from services.api.serving.service import (
 )
 from services.api.settings import ApiSettings
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
-from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.embedding_models import computes_embeddings
-from services.core.jobs.job import Job
-from services.core.jobs.store import get_job
-from services.core.registry import ResolvedModel
-from services.core.servings import loaded_model, serving_of
 from services.inference.relay_protocol import (
     EMBEDDINGS,
     RelayEndpoint,
     ServedAdapter,
     read_endpoint,
 )
+from services.jobs.job import Job
+from services.jobs.store import get_job
+from services.models.embedding_models import computes_embeddings
+from services.models.registry import ResolvedModel
+from services.models.servings import loaded_model, serving_of
 
 POLICY_PREFIX = "run:"
 """``run:JOB`` names the policy that a running online training samples with."""

@@ -10,8 +10,8 @@ from fastapi import Depends, Query
 from services.api.trajectories.search import MAX_BYTES, MAX_SCANNED, contains
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import InvalidRequest, NotFound, Unavailable
-from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.rollouts import TrajectoryOrder, TrajectorySummary
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.core.web.paging import After, Limit, page_of
 from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of

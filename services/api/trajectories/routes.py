@@ -15,19 +15,19 @@ from services.api.trajectories.listing import (
 )
 from services.api.trajectories.rewards import reward_histogram
 from services.api.trajectories.tokens import open_job_tokenizer, tokens_page
-from services.contracts.audits import RewardAudit
 from services.contracts.base import Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
-from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.kinds import KINDS, JobKind, kind_of
-from services.contracts.reward_histogram import MAX_BINS, RewardHistogram
-from services.contracts.rollouts import TrajectorySummary
-from services.contracts.trajectories import Trajectory
-from services.contracts.trajectory_tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
-from services.core.jobs.job import Job
-from services.core.jobs.store import get_job
+from services.contracts.rewards.audits import RewardAudit
+from services.contracts.rewards.histogram import MAX_BINS, RewardHistogram
+from services.contracts.rollouts.rollouts import TrajectorySummary
+from services.contracts.rollouts.tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
+from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
+from services.jobs.job import Job
+from services.jobs.store import get_job
 from services.rollouts.audit.report import audit_folder, weights_of
 from services.rollouts.log.updates import find_update
 

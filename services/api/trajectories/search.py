@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from services.contracts.trajectories import ToolCallRecord, Trajectory
+from services.contracts.rollouts.trajectories import ToolCallRecord, Trajectory
 from services.datasets.messages import text_of
 
 MAX_SCANNED = 2000

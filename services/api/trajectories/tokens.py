@@ -7,12 +7,12 @@ from tokenizers import Tokenizer
 
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
-from services.contracts.trajectories import Trajectory
-from services.contracts.trajectory_tokens import TokenOrigin, TrajectoryToken, TrajectoryTokens
+from services.contracts.rollouts.tokens import TokenOrigin, TrajectoryToken, TrajectoryTokens
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.job import Job
-from services.core.registry import locate_model
+from services.jobs.job import Job
+from services.models.registry import locate_model
 from services.rollouts.chat.token_texts import open_tokenizer, token_texts
 from services.rollouts.log.updates import COLUMNS, TrainedOn, Values
 

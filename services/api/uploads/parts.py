@@ -15,8 +15,8 @@ from typing import IO
 from pydantic import BaseModel, ConfigDict
 
 from services.api.files.upload import Upload, printable_name, storage_errors
+from services.contracts.data.uploads import MAX_PART_BYTES, MAX_PARTS, CreateUpload
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
-from services.contracts.uploads import MAX_PART_BYTES, MAX_PARTS, CreateUpload
 
 TTL_SECONDS = 3600
 STALE_SECONDS = 24 * 3600.0

@@ -13,6 +13,14 @@ from services.api.context import Gateway, GatewayContext
 from services.api.files.service import add_file, file_view
 from services.api.files.upload import receive_part
 from services.api.uploads.parts import UploadParts, UploadState
+from services.contracts.data.files import File
+from services.contracts.data.uploads import (
+    MAX_PART_BYTES,
+    CompleteUpload,
+    CreateUpload,
+    PartialUpload,
+    UploadPart,
+)
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -20,14 +28,6 @@ from services.contracts.errors import (
     NotFound,
     PayloadTooLarge,
     StorageFull,
-)
-from services.contracts.files import File
-from services.contracts.uploads import (
-    MAX_PART_BYTES,
-    CompleteUpload,
-    CreateUpload,
-    PartialUpload,
-    UploadPart,
 )
 from services.core.db.engine import advisory_lock
 from services.core.db.tables import FileRow

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.fidelity import (
+from services.contracts.training.fidelity import (
     DEFAULT_LOSSY_SHARE,
     MAX_NAMED_ROWS,
     FidelityReport,

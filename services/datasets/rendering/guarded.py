@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
-from services.core.tokenizer_ids.files import refused
 from services.datasets.record import JsonValue, RowError
+from services.models.tokenizer_ids.files import refused
 
 # Unicode noncharacters: never part of valid text.
 GUARD, _NAME, SENTINEL = "\ufdd0", "\ufdd1", "\ufdd2"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from services.contracts.training_rows import RowKind
+from services.contracts.training.rows import RowKind
 from services.datasets.conversation import Conversation, ConversationRow
 from services.datasets.record import JsonValue
 from services.datasets.rendering.exchanges import (

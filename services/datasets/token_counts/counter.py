@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from services.contracts.datasets import TokenStatistics
+from services.contracts.data.datasets import TokenStatistics
 from services.contracts.errors import TemperError
 from services.core.process.runtimes import child_environment
 from services.core.process.worker_pool import WorkerFailed, WorkerPool

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.batches import BatchOutput, BatchResponse, BatchResult, RequestError
+from services.contracts.batches.batches import BatchOutput, BatchResponse, BatchResult, RequestError
 from services.contracts.foreign_json import parse_foreign
 from services.core.ids import new_id
 from services.evaluator.batch.outputs import BatchTotals, Outputs

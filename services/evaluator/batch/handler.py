@@ -6,24 +6,29 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.contracts.batches import WINDOW_SECONDS, BatchEndpoint, BatchResult, CreateBatch
+from services.contracts.batches.batches import (
+    WINDOW_SECONDS,
+    BatchEndpoint,
+    BatchResult,
+    CreateBatch,
+)
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import InvalidRequest, NotFound
-from services.contracts.models import RemoteModel
+from services.contracts.models.registered import RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.embedding_models import computes_embeddings
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import REMOTE_SLOT, Job
-from services.core.registry import ResolvedModel, get_source_file, resolve_model
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.evaluator.batch.requests import read_requests
 from services.evaluator.batch.spec import SPEC, BatchFileSpec, BatchSpec
 from services.evaluator.models import endpoint_key, model_of
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 from services.evaluator.warm_serving import WarmServing, ended_serving, warm_serving
+from services.jobs.claims import Claim
+from services.jobs.job import REMOTE_SLOT, Job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
+from services.models.embedding_models import computes_embeddings
+from services.models.registry import ResolvedModel, get_source_file, resolve_model
 
 BATCH_CHILD = "services.evaluator.batch.child"
 VALIDATION_CHILD = "services.evaluator.batch.validation"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from services.contracts.base import JsonObject
-from services.contracts.batches import (
+from services.contracts.batches.batches import (
     ERROR_FILE,
     OUTPUT_FILE,
     BatchOutput,

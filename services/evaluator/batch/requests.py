@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from services.contracts.base import JsonObject
-from services.contracts.batches import BatchEndpoint, CustomId
+from services.contracts.batches.batches import BatchEndpoint, CustomId
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.batches import BatchEndpoint
+from services.contracts.batches.batches import BatchEndpoint
 from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serving import LocalModel, served

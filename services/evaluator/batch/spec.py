@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.batches import BatchEndpoint
+from services.contracts.batches.batches import BatchEndpoint
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.sampling import Sampling
 from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter

@@ -7,8 +7,8 @@ from hashlib import sha256
 from string import ascii_uppercase
 
 from services.contracts.base import JsonObject
-from services.contracts.benchmarks import QUESTION, Benchmark
-from services.contracts.graders import PanoramaGrader, ToolCallsGrader
+from services.contracts.evaluation.benchmarks import QUESTION, Benchmark
+from services.contracts.rewards.graders import PanoramaGrader, ToolCallsGrader
 from services.datasets.record import JsonValue, RowError, shown
 from services.metrics.extraction import at_path
 

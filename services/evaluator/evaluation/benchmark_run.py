@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import (
+from services.contracts.rewards.graders import (
     ChemistryGrader,
     FunctionCallsGrader,
     GoldGrader,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.graders import BoxedIntegerGrader
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.rewards.graders import BoxedIntegerGrader
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter

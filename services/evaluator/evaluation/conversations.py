@@ -5,8 +5,8 @@ from http import HTTPStatus
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluation_results import ToolUse
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.evaluation.results import ToolUse
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.failures import RequestFailure

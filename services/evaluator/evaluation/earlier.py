@@ -11,20 +11,25 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import TemperError
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.graders import ChemistryGrader
+from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.openai_graders import LabelModelGrader, MultiGrader, ScoreModelGrader
-from services.contracts.rewards import EvaluationGrader, ExtensionReward, PairwiseJudgeReward
+from services.contracts.rewards.graders import ChemistryGrader
+from services.contracts.rewards.openai_graders import (
+    LabelModelGrader,
+    MultiGrader,
+    ScoreModelGrader,
+)
+from services.contracts.rewards.rewards import (
+    EvaluationGrader,
+    ExtensionReward,
+    PairwiseJudgeReward,
+)
 from services.core.artifacts import Artifacts
-from services.core.checksums import FILE as CHECKSUMS
 from services.core.db.tables import JobRow
-from services.core.jobs.job import Job
 from services.core.operator_environment import GRADING_RUNTIME
 from services.core.process.reporter import Reporter
 from services.core.process.runtimes import RuntimeMissing, find_runtime
-from services.core.registry import ResolvedModel, require_file, resolve_model
-from services.core.worker.settings import WorkerSettings
+from services.evaluator.evaluation.checksums import FILE as CHECKSUMS
 from services.evaluator.evaluation.identity import (
     ADAPTER,
     CODE,
@@ -45,6 +50,9 @@ from services.evaluator.evaluation.reuse import (
     write_reuse,
 )
 from services.evaluator.models import RUNTIME
+from services.jobs.job import Job
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import ResolvedModel, require_file, resolve_model
 
 SAME_FILE = 500
 OTHER_FILES = 20

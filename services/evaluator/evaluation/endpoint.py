@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluation_results import ToolUse
+from services.contracts.evaluation.results import ToolUse
 from services.contracts.infrastructure import LeftOut
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.samples import EvaluationSample

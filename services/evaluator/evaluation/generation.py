@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluation_results import DISPUTED, ParsingOutcome
+from services.contracts.evaluation.results import DISPUTED, ParsingOutcome
 from services.contracts.infrastructure import LeftOut
 from services.contracts.sampling import JsonPrediction
 from services.datasets.append_log import AppendLog

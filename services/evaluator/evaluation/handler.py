@@ -7,22 +7,17 @@ from typing import Any
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
-from services.contracts.benchmarks import Benchmark, benchmark_of
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.graders import ChemistryGrader
+from services.contracts.evaluation.benchmarks import Benchmark, benchmark_of
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.rewards.graders import ChemistryGrader
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
-from services.core.lineage import training_files
 from services.core.operator_environment import GRADING_RUNTIME, OperatorEnvironment
 from services.core.process.runtimes import find_runtime
-from services.core.registry import get_source_file, source_of
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.evaluator.evaluation.earlier import reuse_newest, reuse_spec
+from services.evaluator.evaluation.lineage import training_files
 from services.evaluator.evaluation.reuse import read_reuse
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
 from services.evaluator.evaluation.spec import (
@@ -33,6 +28,11 @@ from services.evaluator.evaluation.spec import (
     TrainingFile,
 )
 from services.evaluator.models import endpoint_key, model_of, prompt_template
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import get_source_file, source_of
 from services.rewards.verdicts import FILE as VERDICTS
 
 EVALUATION_CHILD = "services.evaluator.evaluation.child"

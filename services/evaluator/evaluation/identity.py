@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from services.contracts.benchmarks import benchmark_of
-from services.contracts.evaluations import CreateEvaluation
+from services.contracts.evaluation.benchmarks import benchmark_of
+from services.contracts.evaluation.evaluations import CreateEvaluation
 
 Parts = Mapping[str, JsonValue]
 """What an evaluation depends on, by the name of the request's field or by those below."""

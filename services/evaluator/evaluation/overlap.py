@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from services.contracts.evaluation_results import TrainingOverlap
+from services.contracts.evaluation.results import TrainingOverlap
 from services.core.process.reporter import Reporter
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, UnreadableFile

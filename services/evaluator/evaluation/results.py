@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from services.contracts.evaluation_results import (
+from services.contracts.evaluation.results import (
     EvaluationMetrics,
     ItemEstimate,
     MeasureEstimate,

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from services.core.checksums import Checksums, FileState
-from services.core.model_code import code_files
 from services.core.process.reporter import METRICS, Reporter
+from services.evaluator.evaluation.checksums import Checksums, FileState
 from services.evaluator.evaluation.identity import (
     ADAPTER,
     CODE,
@@ -24,6 +23,7 @@ from services.evaluator.evaluation.identity import (
     differences,
 )
 from services.evaluator.evaluation.results import RESULTS
+from services.models.model_code import code_files
 
 REUSE = "reuse.json"
 _MODEL_FILES = (

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.benchmarks import Benchmark
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import GoldGrader, MathGrader, TokenF1Grader
-from services.contracts.rewards import EvaluationGrader, PairwiseJudgeReward, SearchEmReward
+from services.contracts.evaluation.benchmarks import Benchmark
+from services.contracts.rewards.graders import GoldGrader, MathGrader, TokenF1Grader
+from services.contracts.rewards.rewards import EvaluationGrader, PairwiseJudgeReward, SearchEmReward
 from services.datasets.messages import text_of
 from services.datasets.padding import without_padding
 from services.datasets.questions import gold_of, question_of

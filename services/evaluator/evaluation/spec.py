@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.benchmarks import Benchmark, SplitName
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.evaluations import declared_metric
-from services.contracts.multi_turn import MultiTurn, Tool
-from services.contracts.openai_graders import JudgeModel
-from services.contracts.rewards import EvaluationGrader
+from services.contracts.evaluation.benchmarks import Benchmark, SplitName
+from services.contracts.evaluation.evaluations import declared_metric
+from services.contracts.rewards.openai_graders import JudgeModel
+from services.contracts.rewards.rewards import EvaluationGrader
+from services.contracts.rollouts.multi_turn import MultiTurn, Tool
 from services.contracts.sampling import JsonPrediction, Sampling
 from services.core.artifacts import SourceFile
 from services.datasets.validate import PromptTemplate, ValidationSpec

@@ -4,15 +4,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from services.contracts.evaluation_results import SampleResult
-from services.contracts.graders import ToolCallsGrader
-from services.contracts.tool_call_scores import (
+from services.contracts.evaluation.results import SampleResult
+from services.contracts.evaluation.tool_call_scores import (
     CallCounts,
     CallScore,
     CallTable,
     EqualCalls,
     ToolCallScores,
 )
+from services.contracts.rewards.graders import ToolCallsGrader
 from services.metrics.tool_call_rows import predict
 from services.metrics.tool_calls import (
     Comparison,

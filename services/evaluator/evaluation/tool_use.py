@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 
-from services.contracts.evaluation_results import MeasureEstimate, SampleResult, ToolUseMetrics
+from services.contracts.evaluation.results import MeasureEstimate, SampleResult, ToolUseMetrics
 from services.metrics.measures import Measures
 
 _GROUP = "tools"

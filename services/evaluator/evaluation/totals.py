@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from services.contracts.evaluation_results import EvaluationMetrics
+from services.contracts.evaluation.results import EvaluationMetrics
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
 
 

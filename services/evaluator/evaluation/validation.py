@@ -10,8 +10,8 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
-from services.contracts.rewards import CodeTestsReward, EvaluationGrader, ExtensionReward
+from services.contracts.rewards.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
+from services.contracts.rewards.rewards import CodeTestsReward, EvaluationGrader, ExtensionReward
 from services.core.process.reporter import NEEDS_DEVICE, Reporter
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.splits import by_subtask, subtask_of

@@ -14,8 +14,8 @@ from pathlib import Path
 import uvloop
 from pydantic import ValidationError
 
+from services.contracts.batches.prompt_batches import REQUEST, REQUESTED, PromptBatch
 from services.contracts.errors import InvalidRequest, TemperError
-from services.contracts.prompt_batches import REQUEST, REQUESTED, PromptBatch
 from services.evaluator.prompts.compare import compare
 from services.evaluator.prompts.identity import claimed
 from services.evaluator.prompts.run import answer

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from services.contracts.base import JsonObject
+from services.contracts.batches.prompt_batches import PromptEndpoint
 from services.contracts.errors import JobFailed
-from services.contracts.prompt_batches import PromptEndpoint
 from services.evaluator.failures import RequestFailure
 from services.inference.chat_answers import ChatAnswer, read_chat
 from services.inference.clients.adaptive_limit import AdaptiveLimit, Waiters

@@ -15,14 +15,14 @@ from http import HTTPStatus
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.errors import InvalidRequest, JobFailed
-from services.contracts.offline_engine import (
+from services.contracts.batches.offline_engine import (
     OfflineAnswer,
     OfflineOptions,
     OfflinePrompt,
     OfflineSampling,
 )
-from services.contracts.prompt_batches import OwnEngine, PromptBatch
+from services.contracts.batches.prompt_batches import OwnEngine, PromptBatch
+from services.contracts.errors import InvalidRequest, JobFailed
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, find_runtime
 from services.core.process.tree import kill_tree

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.batches.prompt_batches import PromptBatch
 from services.contracts.errors import Conflict
-from services.contracts.prompt_batches import PromptBatch
 
 IDENTITY = "identity.json"
 LOCK = "lock"

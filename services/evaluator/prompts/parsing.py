@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.prompt_batches import Parsing
+from services.contracts.batches.prompt_batches import Parsing
 from services.metrics.extraction import (
     REASONING_ENDS,
     ExtractionOutcome,

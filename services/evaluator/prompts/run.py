@@ -7,8 +7,8 @@ from http import HTTPStatus
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.batches.prompt_batches import PromptBatch, PromptEndpoint
 from services.contracts.errors import InvalidRequest
-from services.contracts.prompt_batches import PromptBatch, PromptEndpoint
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.evaluator.prompts.endpoints import EndpointPool, Reply, Unanswered
 from services.evaluator.prompts.engine import OwnEngineAnswering

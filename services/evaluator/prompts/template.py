@@ -11,8 +11,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.base import JsonObject
+from services.contracts.batches.prompt_batches import Prompting
 from services.contracts.errors import InvalidRequest, TemperError
-from services.contracts.prompt_batches import Prompting
 from services.contracts.yaml_text import parse_yaml
 
 PUBLISHED_VARIABLES = {"history": "history", "cargo_info": "货源信息", "query": "当前query"}

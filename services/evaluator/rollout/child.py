@@ -15,8 +15,8 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
-from services.contracts.rollouts import RolloutStatistics
-from services.contracts.trajectories import FinishReason
+from services.contracts.rollouts.rollouts import RolloutStatistics
+from services.contracts.rollouts.trajectories import FinishReason
 from services.core.artifacts import SourceFile
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.outages import Outages

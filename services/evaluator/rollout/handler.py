@@ -9,15 +9,10 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.rollouts import CreateRollout, RolloutStatistics
+from services.contracts.rollouts.rollouts import CreateRollout, RolloutStatistics
 from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
 from services.core.operator_environment import OperatorEnvironment
-from services.core.registry import ResolvedModel, get_source_file, resolve_model
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.evaluator.models import endpoint_key, model_of, prompt_template
 from services.evaluator.rollout.spec import (
@@ -26,6 +21,11 @@ from services.evaluator.rollout.spec import (
     PromptFileSpec,
     RolloutSpec,
 )
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import ResolvedModel, get_source_file, resolve_model
 from services.rewards.check import named_reward_models, needs_gold
 
 CHILD = "services.evaluator.rollout.child"

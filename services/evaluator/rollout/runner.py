@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.evaluator.failures import first_error
 from services.evaluator.rollout.totals import RolloutTotals
 from services.rewards.scorer import Scorer

@@ -5,8 +5,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rollouts import RewardSpread, RolloutStatistics, Spread, ToolStatistics
-from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory
+from services.contracts.rollouts.rollouts import (
+    RewardSpread,
+    RolloutStatistics,
+    Spread,
+    ToolStatistics,
+)
+from services.contracts.rollouts.trajectories import CallOutcome, ToolCallRecord, Trajectory
 from services.evaluator.statistics import reward_spread, spread
 
 UNKNOWN_TOOLS = "(unknown)"

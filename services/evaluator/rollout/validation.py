@@ -8,7 +8,7 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.rollouts import MAX_TRAJECTORIES
+from services.contracts.rollouts.rollouts import MAX_TRAJECTORIES
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
 from services.evaluator.rollout.spec import PromptFileSpec

@@ -10,16 +10,16 @@ from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.serving import CreateServing, ServingResult
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
-from services.core.registry import adapters_of, locate_model
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
 from services.evaluator.models import model_of
 from services.evaluator.serve.spec import SPEC, ServeSpec
 from services.evaluator.serving import LocalModel
 from services.inference.relay_protocol import keep_warm, withdraw_endpoint
 from services.inference.vllm.launch import adapter_rank
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import adapters_of, locate_model
 
 CHILD = "services.evaluator.serve.child"
 

@@ -7,7 +7,7 @@ from peft import PeftModel
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from services.core.tokenizer_ids.files import TOKENIZER, copy_tokenizer
+from services.models.tokenizer_ids.files import TOKENIZER, copy_tokenizer
 
 _VOCABULARY = ("embed_tokens.weight", "lm_head.weight")
 

@@ -10,9 +10,9 @@ from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
+from services.contracts.batches.offline_engine import MODULE, OfflineOptions
 from services.contracts.engine import LoraRank, VllmOptions
 from services.contracts.errors import InvalidRequest
-from services.contracts.offline_engine import MODULE, OfflineOptions
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
 from services.core.processors import has_native_bfloat16, usable_cores
@@ -144,7 +144,7 @@ def plan_offline(
     scratch: Path,
     devices: Sequence[str],
 ) -> OfflineCommand:
-    """Build the command that speaks `services.contracts.offline_engine`; see `plan_launch`."""
+    """Build the command of an `offline_engine` of the contracts; see `plan_launch`."""
     arguments = [f"--model={model.location}", *_model_arguments(model, options)]
     arguments += ["--enable-prefix-caching", "--disable-log-stats"]
     if options.disable_cascade_attn:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from services.core.tensor_headers import tensor_shapes
+from services.models.tensor_headers import tensor_shapes
 
 MEBIBYTE = 2**20
 CACHED_TOKENS = 32_768

@@ -1,8 +1,8 @@
 """vLLM without a server: conversations in on stdin, answers out on stdout, in the vllm runtime.
 
 ``python -m services.inference.vllm.offline <arguments of vllm serve>`` speaks the JSON lines of
-`services.contracts.offline_engine`. All other output goes to stderr. It exits after the last
-prompt, and immediately if stdin closes before that.
+`services.contracts.batches.offline_engine`. All other output goes to stderr. It exits after the
+last prompt, and immediately if stdin closes before that.
 """
 
 import os
@@ -20,7 +20,7 @@ from vllm.inputs import tokens_input
 from vllm.sampling_params import BeamSearchParams, RequestOutputKind
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-from services.contracts.offline_engine import OfflineAnswer, OfflinePrompt, OfflineSampling
+from services.contracts.batches.offline_engine import OfflineAnswer, OfflinePrompt, OfflineSampling
 
 HELD = 1024
 """Prompts queued in the engine, several times as many as it generates for concurrently."""

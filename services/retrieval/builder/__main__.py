@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, TypeAdapter
 
 from services.contracts.errors import TemperError
-from services.contracts.index_messages import (
+from services.contracts.retrieval.index_messages import (
     MESSAGE_FILE,
     BuildIndex,
     DeletePassages,
@@ -25,7 +25,7 @@ from services.contracts.index_messages import (
     PutCorpus,
     SearchIndex,
 )
-from services.contracts.indexes import IndexSummary
+from services.contracts.retrieval.indexes import IndexSummary
 from services.core.process.reporter import Reporter
 from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.changes import delete_documents, put_documents

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from services.contracts.errors import InvalidRequest, StorageFull
-from services.contracts.index_messages import BuildIndex, IndexBuilt
-from services.contracts.indexes import IndexBuildMetrics, IndexMode
+from services.contracts.retrieval.index_messages import BuildIndex, IndexBuilt
+from services.contracts.retrieval.indexes import IndexBuildMetrics, IndexMode
 from services.retrieval.builder.encoding import PassageEncoder, StartEncoder
 from services.retrieval.builder.importing import check_vectors, import_vectors
 from services.retrieval.builder.progress import BuildProgress

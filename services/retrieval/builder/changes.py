@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from services.contracts.index_messages import DeletePassages, PassagesChanged, PutCorpus
+from services.contracts.retrieval.index_messages import DeletePassages, PassagesChanged, PutCorpus
 from services.retrieval.builder.build import BuildContext
 from services.retrieval.builder.encoding import PassageEncoder, Vectors
 from services.retrieval.builder.progress import BuildProgress

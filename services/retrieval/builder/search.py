@@ -2,9 +2,9 @@
 
 import json
 
-from services.contracts.index_messages import PassagesFound, SearchIndex
-from services.contracts.indexes import IndexMode
-from services.contracts.retrieval import HitPart, SearchHit
+from services.contracts.retrieval.index_messages import PassagesFound, SearchIndex
+from services.contracts.retrieval.indexes import IndexMode
+from services.contracts.retrieval.search import HitPart, SearchHit
 from services.retrieval.builder.build import BuildContext
 from services.retrieval.builder.changes import encoder_of
 from services.retrieval.encoder.specification import TextKind

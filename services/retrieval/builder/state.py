@@ -8,8 +8,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from services.contracts.index_messages import BuildIndex
-from services.contracts.indexes import IndexSpecification
+from services.contracts.retrieval.index_messages import BuildIndex
+from services.contracts.retrieval.indexes import IndexSpecification
 from services.datasets.record import UnreadableFile
 from services.retrieval.encoder.specification import EncoderDescription
 from services.retrieval.store.layout import VersionFolder, write_atomically

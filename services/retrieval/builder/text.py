@@ -1,7 +1,7 @@
 """First half of a build: the passage store and the text index."""
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.indexes import IndexMode, IndexSpecification
+from services.contracts.retrieval.indexes import IndexMode, IndexSpecification
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.corpus.document import Document
 from services.retrieval.corpus.identities import IdLog

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from services.contracts.errors import InvalidRequest, StorageFull
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.builder.encoding import PassageEncoder
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.corpus.corpus import Corpus, Passage

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from services.contracts.errors import TemperError
-from services.contracts.index_messages import BuildIndex
-from services.contracts.indexes import IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import BuildIndex
+from services.contracts.retrieval.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
 from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.progress import BuildProgress

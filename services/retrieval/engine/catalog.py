@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from services.contracts.errors import ConfigurationError, TemperError, Unavailable
-from services.contracts.indexes import IndexSummary, checked_name
+from services.contracts.retrieval.indexes import IndexSummary, checked_name
 from services.retrieval.engine.served import ServedIndex
 from services.retrieval.store.errors import IndexUnusable, UnknownIndex
 from services.retrieval.store.index import Index

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from services.contracts.errors import GatewayTimeout, Unprocessable
-from services.contracts.indexes import IndexMode
-from services.contracts.retrieval import MAX_HITS, MAX_WORKED_HITS, Filter
+from services.contracts.retrieval.indexes import IndexMode
+from services.contracts.retrieval.search import MAX_HITS, MAX_WORKED_HITS, Filter
 from services.retrieval.engine.admission import QueryAdmission
 from services.retrieval.engine.cache import HitCache
 from services.retrieval.engine.catalog import Catalog, IndexLocator

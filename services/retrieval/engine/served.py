@@ -11,7 +11,7 @@ from itertools import chain, count
 import numpy as np
 
 from services.contracts.errors import ConfigurationError, InvalidRequest, Unavailable
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.encoder.client import EncoderClient
 from services.retrieval.encoder.specification import EncoderDescription, TextKind
 from services.retrieval.engine.batching import Batcher, BatchStats

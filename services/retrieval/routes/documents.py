@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from services.contracts.base import DEFAULT_LIMIT, JsonObject, Page
-from services.contracts.documents import DeleteDocuments, DocumentsChanged, PutDocuments
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -17,6 +16,7 @@ from services.contracts.errors import (
     StorageFull,
     Unavailable,
 )
+from services.contracts.retrieval.documents import DeleteDocuments, DocumentsChanged, PutDocuments
 from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Path
 
 from services.contracts.base import Deleted
 from services.contracts.errors import AuthenticationFailed, Conflict, NotFound, Unavailable
-from services.contracts.indexes import IndexSummary
-from services.contracts.retrieval import CacheSummary, IndexList
+from services.contracts.retrieval.indexes import IndexSummary
+from services.contracts.retrieval.search import CacheSummary, IndexList
 from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.retrieval.context import Retrieval

@@ -12,7 +12,7 @@ from services.contracts.errors import (
     PayloadTooLarge,
     Unprocessable,
 )
-from services.contracts.retrieval import MAX_QUERY_CHARACTERS
+from services.contracts.retrieval.search import MAX_QUERY_CHARACTERS
 from services.core.web.auth import DirectToolRoute
 from services.core.web.errors import documented_errors
 from services.retrieval.engine.admission import Overloaded

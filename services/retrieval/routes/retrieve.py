@@ -6,7 +6,7 @@ from functools import partial
 from fastapi import Request, Response
 from fastapi.openapi.models import Example
 
-from services.contracts.retrieval import RetrieveRequest, RetrieveResponse
+from services.contracts.retrieval.search import RetrieveRequest, RetrieveResponse
 from services.core.web.auth import ToolPrincipal
 from services.core.web.disconnect import answer_to
 from services.core.web.json_body import documented_body, read_body

@@ -11,7 +11,7 @@ from pathlib import Path
 import tantivy
 
 from services.contracts.errors import InvalidRequest, NotFound
-from services.contracts.indexes import IndexMode, IndexSummary
+from services.contracts.retrieval.indexes import IndexMode, IndexSummary
 from services.retrieval.store.errors import IndexUnusable
 from services.retrieval.store.integrity import check_small_files
 from services.retrieval.store.layout import VersionFolder, bytes_in

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.base import JsonObject
-from services.contracts.indexes import DenseKind, IndexMode
+from services.contracts.retrieval.indexes import DenseKind, IndexMode
 from services.retrieval.store.errors import IndexUnusable
 from services.retrieval.store.layout import VersionFolder, sync_folder, write_atomically
 from services.retrieval.store.seals import check_seal, seal

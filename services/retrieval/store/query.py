@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from services.contracts.indexes import IndexMode
-from services.contracts.retrieval import Filter
+from services.contracts.retrieval.indexes import IndexMode
+from services.contracts.retrieval.search import Filter
 
 
 @dataclass(frozen=True, slots=True)

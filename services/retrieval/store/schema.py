@@ -2,7 +2,7 @@
 
 import tantivy
 
-from services.contracts.retrieval import Filter
+from services.contracts.retrieval.search import Filter
 from services.retrieval.corpus.document import Document
 from services.retrieval.store.metadata import (
     Scalar,

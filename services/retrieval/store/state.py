@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store.nearest import Nearest
 from services.retrieval.store.passages import Passages
 from services.retrieval.store.query import Hit, Query, Ranking, fuse

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.contracts.indexes import IndexSummary, checked_name, is_index_name
+from services.contracts.retrieval.indexes import IndexSummary, checked_name, is_index_name
 from services.retrieval.store.errors import IndexUnusable, UnknownIndex
 from services.retrieval.store.index import Index
 from services.retrieval.store.layout import (

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import tantivy
 
-from services.contracts.retrieval import Filter
+from services.contracts.retrieval.search import Filter
 from services.retrieval.store.errors import reading_from
 from services.retrieval.store.metadata import bounded_term
 from services.retrieval.store.schema import ID, NUMBER, TOKENS, filter_query

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.encoder.specification import MAX_DIMENSION
 from services.retrieval.vectors.base import Progress, Vectors, normalized
 from services.retrieval.vectors.description import (

@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 from numpy.typing import ArrayLike
 
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.vectors.additions import AddedLog, Table
 from services.retrieval.vectors.base import Base, Neighbors, Numbers, normalized, select
 from services.retrieval.vectors.description import DenseFolder, Description, read_description

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.vectors.base import Base, Progress, Vectors
 from services.retrieval.vectors.clusters import ClusteredBase, build_clusters
 from services.retrieval.vectors.description import DenseFolder, Description

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from services.contracts.sandbox import Language
+from services.contracts.sandbox.programs import Language
 from services.metrics.fences import Block, fenced_blocks
 
 _NAMES = {

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from services.contracts.base import JsonObject
-from services.contracts.graders import ChemistryGrader
+from services.contracts.rewards.graders import ChemistryGrader
 from services.rewards.chemistry.grader import Chemistry
 from services.rewards.chemistry.oracles import Oracles
 from services.rewards.chemistry.rows import read_question

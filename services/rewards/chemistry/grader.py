@@ -9,7 +9,7 @@ from rapidfuzz.distance import Levenshtein
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ChemistryGrader, OracleName
+from services.contracts.rewards.graders import ChemistryGrader, OracleName
 from services.core.process.runtimes import child_environment
 from services.core.process.worker_pool import WorkerFailed, WorkerPool, WorkerTimedOut
 from services.metrics.extraction import ExtractionOutcome, extract_json

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ChemistryGrader
+from services.contracts.rewards.graders import ChemistryGrader
 from services.rewards.chemistry.smarts import SMARTS
 
 COUNT, SCAFFOLD, OUTPUT = "count", "Output Scaffold", "output"

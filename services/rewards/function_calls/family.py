@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from services.contracts.base import JsonObject
-from services.contracts.graders import FunctionCallsGrader
+from services.contracts.rewards.graders import FunctionCallsGrader
 from services.rewards.families import RewardContext, RewardFamily
 from services.rewards.function_calls.grader import FunctionCalls
 from services.rewards.function_calls.rows import read_question

@@ -3,7 +3,7 @@
 import json
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import FunctionCallsGrader
+from services.contracts.rewards.graders import FunctionCallsGrader
 from services.rewards.function_calls.answers import calls_of
 from services.rewards.function_calls.check import are_allowed
 from services.rewards.function_calls.rows import read_question

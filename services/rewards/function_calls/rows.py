@@ -8,7 +8,7 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import FunctionCallsGrader
+from services.contracts.rewards.graders import FunctionCallsGrader
 
 FUNCTIONS, ALLOWED = "function", "ground_truth"
 OMITTED = ""

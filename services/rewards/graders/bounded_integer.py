@@ -1,7 +1,7 @@
 """Grades the boxed integers of competitions such as AIME, with second opinions besides the rule."""
 
-from services.contracts.graders import BoxedIntegerGrader
-from services.contracts.openai_graders import GraderMessage, JudgeModel, LabelModelGrader
+from services.contracts.rewards.graders import BoxedIntegerGrader
+from services.contracts.rewards.openai_graders import GraderMessage, JudgeModel, LabelModelGrader
 from services.rewards.answers.boxes import last_box
 from services.rewards.graders.gold import GoldMatch
 from services.rewards.interface import Component, RewardFailed, Sample, Score

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import re2
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import (
+from services.contracts.rewards.graders import (
     BoxedIntegerGrader,
     ChoiceGrader,
     ExactGrader,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import MathGrader
+from services.contracts.rewards.graders import MathGrader
 from services.rewards.answers.boxes import last_boxes
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.mathematics.equality import MAX_CHARACTERS, Equality

@@ -1,7 +1,7 @@
 """OpenAI's graders that ask a language model for a score or a label."""
 
 from services.contracts.base import JsonObject
-from services.contracts.openai_graders import (
+from services.contracts.rewards.openai_graders import (
     GraderMessage,
     LabelModelGrader,
     SamplingParams,

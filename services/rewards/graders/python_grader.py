@@ -6,8 +6,8 @@ import secrets
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.openai_graders import PythonGrader
-from services.contracts.sandbox import CommandStatus, Language, RunCodeResponse, RunStatus
+from services.contracts.rewards.openai_graders import PythonGrader
+from services.contracts.sandbox.programs import CommandStatus, Language, RunCodeResponse, RunStatus
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import ServiceFailed
 from services.rewards.functions import read_score

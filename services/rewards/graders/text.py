@@ -4,7 +4,7 @@ import asyncio
 
 from rapidfuzz import fuzz
 
-from services.contracts.openai_graders import StringCheckGrader, TextSimilarityGrader
+from services.contracts.rewards.openai_graders import StringCheckGrader, TextSimilarityGrader
 from services.rewards.graders.similarity import bleu, gleu, meteor, rouge_l, rouge_n, words_of
 from services.rewards.graders.template import render
 from services.rewards.interface import RewardFailed, Sample, Score

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from services.contracts.base import JsonObject
-from services.contracts.graders import PanoramaGrader
+from services.contracts.rewards.graders import PanoramaGrader
 from services.rewards.families import RewardContext, RewardFamily
 from services.rewards.panorama.grader import Panorama
 from services.rewards.panorama.rows import read_question

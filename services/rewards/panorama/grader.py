@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import PanoramaGrader
+from services.contracts.rewards.graders import PanoramaGrader
 from services.metrics.extraction import ExtractionOutcome, extract_json, has_path
 from services.metrics.measures import UNPARSED
 from services.rewards.interface import RewardFailed, Sample, Score

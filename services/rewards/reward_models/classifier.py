@@ -10,8 +10,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from services.core.tokenizer_ids.files import TOKENIZER
-from services.core.tokenizer_ids.prepared import prepare_tokenizer
+from services.models.tokenizer_ids.files import TOKENIZER
+from services.models.tokenizer_ids.prepared import prepare_tokenizer
 from services.rewards.reward_models.messages import Message, tool_replies_as_user
 
 

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from services.contracts.agents import Agent, CallableAgent
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied, TemperError
 from services.contracts.foreign_json import parse_foreign
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.origins import origin_of
+from services.contracts.rollouts.agents import Agent, CallableAgent
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import (
     FunctionFailed,

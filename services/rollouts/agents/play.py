@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from services.contracts.agent_sessions import AgentRecord
-from services.contracts.agents import Agent
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.trajectories import (
+from services.contracts.rollouts.agent_sessions import AgentRecord
+from services.contracts.rollouts.agents import Agent
+from services.contracts.rollouts.trajectories import (
     KEPT_REPLY_CHARACTERS,
     CallOutcome,
     FinishReason,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import RolloutSampling
+from services.contracts.rollouts.multi_turn import RolloutSampling
 from services.inference.token_engine.base import (
     EngineFailed,
     SampledTokens,

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from services.contracts.agent_sessions import AgentSequence, SequenceRole
 from services.contracts.base import JsonObject
+from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
 from services.inference.token_engine.base import SampledTokens
 from services.rollouts.agents.exchange import Call
 from services.rollouts.recording import ResponseTokens

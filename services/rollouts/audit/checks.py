@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from services.contracts.audits import AuditCheck, AuditName, RewardAudit
+from services.contracts.rewards.audits import AuditCheck, AuditName, RewardAudit
 from services.metrics.paired import student_tails
 from services.rollouts.audit.features import Features, most_common_response
 

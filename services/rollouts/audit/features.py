@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 
 PHRASE = 4
 """Words of a phrase."""

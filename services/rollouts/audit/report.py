@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from services.contracts.audits import RewardAudit
-from services.contracts.online import DistillationMethod, PpoMethod, ReinforcementMethod
-from services.contracts.rollouts import TrajectoryOrder
-from services.contracts.trajectories import Trajectory
+from services.contracts.rewards.audits import RewardAudit
+from services.contracts.rollouts.rollouts import TrajectoryOrder
+from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.training.online import DistillationMethod, PpoMethod, ReinforcementMethod
 from services.datasets.append_log import read_record
 from services.rollouts.audit.checks import audit
 from services.rollouts.audit.features import Features, features_of

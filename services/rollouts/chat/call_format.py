@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import MultiTurn
+from services.contracts.rollouts.multi_turn import MultiTurn
 from services.inference.vllm.tool_calls import tool_call_parser
 from services.rollouts.chat.files import read_chat_files
 

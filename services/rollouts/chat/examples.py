@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.offline import OfflineHyperparameters
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.offline import OfflineHyperparameters
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import ConversationReader
 from services.datasets.record import JsonValue, RowError
 from services.datasets.rendering.exchanges import reasoning_key, with_reasoning_as

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.core.tokenizer_ids.files import (
+from services.models.tokenizer_ids.files import (
     CHAT_TEMPLATE,
     DEFAULT,
     TOKENIZER,

@@ -18,7 +18,7 @@ def fetch_chat_files(hub_id: str, revision: str | None) -> Path:
     HF_TOKEN if set; raises `TokenizerUnavailable`."""
     from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes long, rarely needed
 
-    from services.core.hub_errors import reason_of  # noqa: PLC0415 - imports the same
+    from services.models.hub_errors import reason_of  # noqa: PLC0415 - imports the same
 
     try:
         folder = snapshot_download(

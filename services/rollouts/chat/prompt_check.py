@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.fidelity import (
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.training.fidelity import (
     FIDELITY,
     MAX_NAMED_ROWS,
     FidelityReport,
@@ -15,7 +16,6 @@ from services.contracts.fidelity import (
     SampleRow,
     TrainedText,
 )
-from services.contracts.multi_turn import Tool
 from services.datasets.conversation import Conversation, read_message
 from services.datasets.record import RowError, counted
 from services.datasets.rendering.exchanges import render_messages

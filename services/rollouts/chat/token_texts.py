@@ -7,7 +7,7 @@ from threading import Lock
 
 from tokenizers import Tokenizer
 
-from services.core.tokenizer_ids.prepared import MAX_TOKENIZER_BYTES
+from services.models.tokenizer_ids.prepared import MAX_TOKENIZER_BYTES
 from services.rollouts.chat.files import refused
 
 CONTEXT = 8

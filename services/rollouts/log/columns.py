@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from services.contracts.trajectories import FinishReason
+from services.contracts.rollouts.trajectories import FinishReason
 from services.rollouts.log.index import ENTRY, Entries
 
 BLOCK = 1 << 16

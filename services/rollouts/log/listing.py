@@ -8,8 +8,8 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from services.contracts.rollouts import TrajectoryOrder
-from services.contracts.trajectories import FinishReason
+from services.contracts.rollouts.rollouts import TrajectoryOrder
+from services.contracts.rollouts.trajectories import FinishReason
 from services.datasets.append_log import LineSpan
 from services.rollouts.log.columns import BLOCK, FINISH_CODES, Column, Columns
 from services.rollouts.log.index import key_of

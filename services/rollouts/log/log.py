@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.datasets.append_file import AppendFile
 from services.datasets.append_log import (
     AppendLog,

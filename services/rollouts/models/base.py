@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.trajectories import Turn
+from services.contracts.rollouts.trajectories import Turn
 from services.rollouts.parsers import ParsedCall
 from services.rollouts.prompts import Prompt
 from services.rollouts.recording import CallRun, Recording, RolloutEnd

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from services.contracts.base import JsonObject
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.multi_turn import MultiTurn
+from services.contracts.rollouts.multi_turn import MultiTurn
 from services.contracts.sampling import Sampling
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError

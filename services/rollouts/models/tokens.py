@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import FinishReason, Turn
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import FinishReason, Turn
 from services.inference.token_engine.base import SampledTokens, TokenEngine, TurnSampling
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.models.base import Conversation, ModelTurn

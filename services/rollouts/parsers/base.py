@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.trajectories import MalformedCall
+from services.contracts.rollouts.trajectories import MalformedCall
 
 MAX_CALLS = 256
 """Maximum number of calls and malformed calls read per turn."""

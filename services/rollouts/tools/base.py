@@ -6,8 +6,8 @@ from typing import Protocol
 from services.contracts.base import JsonObject
 from services.contracts.foreign_json import storable_text
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.tool_runs import KEPT_ANSWER_CHARACTERS, RequestFailure, ToolRun
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.tool_runs import KEPT_ANSWER_CHARACTERS, RequestFailure, ToolRun
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.causes import cause_of
 from services.inference.clients.retries import FailureKind, ServiceFailed
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt
 
 from services.contracts.base import Number, Request
-from services.contracts.indexes import IndexName
-from services.contracts.retrieval import MAX_TOPK
-from services.contracts.sandbox import Language
+from services.contracts.retrieval.indexes import IndexName
+from services.contracts.retrieval.search import MAX_TOPK
+from services.contracts.sandbox.programs import Language
 
 
 class ToolKind(StrEnum):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pydantic import AnyHttpUrl
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.multi_turn import Tool
 from services.contracts.origins import GATEWAY_ORIGINS, origin_of
+from services.contracts.rollouts.multi_turn import Tool
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import check_function_allowed
 from services.rollouts.tools.configuration import (

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from services.contracts.errors import JobFailed
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import CallOutcome, Trajectory
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.core.process.reporter import Reporter
 from services.rollouts.tools.base import UNAVAILABLE, Toolbox
 from services.rollouts.tools.declaration import declarations

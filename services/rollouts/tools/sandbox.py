@@ -6,15 +6,15 @@ from functools import partial
 from services.contracts.base import JsonObject
 from services.contracts.foreign_json import read_foreign
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.sandbox import (
+from services.contracts.rollouts.tool_runs import KEPT_CODE_CHARACTERS, ProgramRun, kept_command
+from services.contracts.rollouts.trajectories import CallOutcome
+from services.contracts.sandbox.programs import (
     CommandResult,
     CommandStatus,
     Language,
     RunCodeResponse,
     RunStatus,
 )
-from services.contracts.tool_runs import KEPT_CODE_CHARACTERS, ProgramRun, kept_command
-from services.contracts.trajectories import CallOutcome
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
 from services.rollouts.tools.base import (

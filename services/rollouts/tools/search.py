@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from services.contracts.base import JsonObject
 from services.contracts.foreign_json import parse_foreign, storable_text
-from services.contracts.tool_runs import (
+from services.contracts.rollouts.tool_runs import (
     KEPT_NAME_CHARACTERS,
     KEPT_PASSAGE_CHARACTERS,
     KEPT_PASSAGES,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from services.contracts.base import JsonObject
 from services.contracts.foreign_json import storable_text
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import FunctionPool, check_function_allowed
 from services.inference.clients.retries import Retries

@@ -3,8 +3,8 @@
 import json
 
 from services.contracts.base import JsonObject
-from services.contracts.tool_runs import HttpRun
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.tool_runs import HttpRun
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, FunctionTimedOut
 from services.inference.causes import cause_of
 from services.inference.clients.json_service import JsonService

@@ -3,8 +3,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from services.contracts.sandbox import CommandResult, RunStatus
-from services.contracts.sandbox_cases import (
+from services.contracts.sandbox.cases import (
     Case,
     CaseResult,
     CaseStatus,
@@ -12,6 +11,7 @@ from services.contracts.sandbox_cases import (
     RunCasesRequest,
     RunCasesResponse,
 )
+from services.contracts.sandbox.programs import CommandResult, RunStatus
 from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.languages.build import Build
 from services.sandbox.runs.checkers import checker_input, judgment, with_files

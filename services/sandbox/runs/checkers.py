@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.contracts.sandbox import Language
-from services.contracts.sandbox_cases import CheckedFile, Checker, CheckerVerdict
+from services.contracts.sandbox.cases import CheckedFile, Checker, CheckerVerdict
+from services.contracts.sandbox.programs import Language
 from services.sandbox.execution import ExitReason, Outcome
 
 WRONG = frozenset({1, 2, 4, 8})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from services.contracts.sandbox_cases import Match
+from services.contracts.sandbox.cases import Match
 
 
 def matches(stdout: bytes, expected: str, rule: Match, tolerance: float = 0.0) -> bool:

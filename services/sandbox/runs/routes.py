@@ -7,8 +7,8 @@ from typing import TypeVar
 from fastapi import APIRouter, Request, Response
 
 from services.contracts.errors import AuthenticationFailed, PayloadTooLarge, Unprocessable
-from services.contracts.sandbox import CodeRequest, RunCodeRequest, RunCodeResponse
-from services.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
+from services.contracts.sandbox.cases import RunCasesRequest, RunCasesResponse
+from services.contracts.sandbox.programs import CodeRequest, RunCodeRequest, RunCodeResponse
 from services.core.web.auth import DirectToolRoute, ToolPrincipal
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors

@@ -5,7 +5,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from services.contracts.sandbox import CommandResult, RunCodeRequest, RunCodeResponse, RunStatus
+from services.contracts.sandbox.programs import (
+    CommandResult,
+    RunCodeRequest,
+    RunCodeResponse,
+    RunStatus,
+)
 from services.sandbox.admission import Admission
 from services.sandbox.execution import Outcome, OutputListener, SandboxFailure
 from services.sandbox.languages.build import Build, Languages

@@ -2,7 +2,7 @@
 
 import codecs
 
-from services.contracts.sandbox import CommandResult, OutputPiece, RunCodeResponse
+from services.contracts.sandbox.programs import CommandResult, OutputPiece, RunCodeResponse
 from services.sandbox.event_stream import Events, WorkEventStream, described_events
 from services.sandbox.execution import Stream
 from services.sandbox.runs.service import CodeRun, Runs

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from services.contracts.errors import NotFound, Unavailable
-from services.contracts.sandbox_scripts import Script, ScriptHost, StartScript
+from services.contracts.sandbox.scripts import Script, ScriptHost, StartScript
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.scripts.folders import ReadOnlyFolders
 from services.sandbox.scripts.plan import destination, max_seconds, plan_script

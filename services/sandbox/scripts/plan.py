@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.errors import Unprocessable
-from services.contracts.sandbox_scripts import StartScript
+from services.contracts.sandbox.scripts import StartScript
 from services.sandbox.execution import Execution, Limits, PythonFile
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.scripts.folders import ReadOnlyFolders

@@ -13,7 +13,7 @@ from services.contracts.errors import (
     Unavailable,
     Unprocessable,
 )
-from services.contracts.sandbox_scripts import SCRIPT_KEY_HEADER, Script, ScriptHost, StartScript
+from services.contracts.sandbox.scripts import SCRIPT_KEY_HEADER, Script, ScriptHost, StartScript
 from services.core.web.auth import ToolPrincipal, known_hash
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 
 from services.contracts.errors import TemperError
-from services.contracts.sandbox import CommandResult
-from services.contracts.sandbox_scripts import Script, ScriptState
+from services.contracts.sandbox.programs import CommandResult
+from services.contracts.sandbox.scripts import Script, ScriptState
 from services.sandbox.execution import Outcome, Stream
 from services.sandbox.scripts.plan import ScriptPlan
 from services.sandbox.scripts.rooms import Rooms

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 
-from services.contracts.sandbox_sessions import CellError, CellResult, CellStatus
+from services.contracts.sandbox.sessions import CellError, CellResult, CellStatus
 from services.sandbox.execution import Stream
 from services.sandbox.sessions.notebook import CellOutcome, KernelExit, Notebook
 from services.sandbox.sessions.outputs import CellOutputs

@@ -16,7 +16,7 @@ from services.contracts.errors import (
     TemperError,
     Unprocessable,
 )
-from services.contracts.sandbox_sessions import SessionFile
+from services.contracts.sandbox.sessions import SessionFile
 from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of

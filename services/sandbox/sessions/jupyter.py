@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from services.contracts.errors import AuthenticationFailed, PayloadTooLarge, Unprocessable
-from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
-from services.contracts.sandbox_jupyter import JupyterCell, RunJupyterRequest, RunJupyterResponse
-from services.contracts.sandbox_sessions import CellResult, CellStatus
+from services.contracts.sandbox.jupyter import JupyterCell, RunJupyterRequest, RunJupyterResponse
+from services.contracts.sandbox.programs import CommandResult, CommandStatus, RunStatus
+from services.contracts.sandbox.sessions import CellResult, CellStatus
 from services.core.web.auth import ToolPrincipal
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors

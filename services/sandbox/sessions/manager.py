@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from services.contracts.errors import NotFound, Unavailable, Unprocessable
-from services.contracts.sandbox_sessions import CellResult, CreateSession, ExecuteCell, Session
+from services.contracts.sandbox.sessions import CellResult, CreateSession, ExecuteCell, Session
 from services.core.ids import new_id
 from services.sandbox.admission import Admission
 from services.sandbox.metrics import SessionMetrics

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from services.contracts.sandbox import OutputPiece
-from services.contracts.sandbox_sessions import CellError, MimeBundle
-from services.contracts.sandbox_sessions import Shown as ShownPiece
+from services.contracts.sandbox.programs import OutputPiece
+from services.contracts.sandbox.sessions import CellError, MimeBundle
+from services.contracts.sandbox.sessions import Shown as ShownPiece
 from services.sandbox.execution import Stream
 from services.sandbox.guest.notebook.messages import (
     GATHERED_BYTES,

@@ -12,7 +12,7 @@ from services.contracts.errors import (
     Unavailable,
     Unprocessable,
 )
-from services.contracts.sandbox_sessions import CellResult, CreateSession, ExecuteCell, Session
+from services.contracts.sandbox.sessions import CellResult, CreateSession, ExecuteCell, Session
 from services.core.web.auth import ToolPrincipal
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from services.contracts.errors import Conflict
-from services.contracts.sandbox_sessions import Session, SessionStatus
+from services.contracts.sandbox.sessions import Session, SessionStatus
 from services.sandbox.sessions.notebook import Notebook, NotebookEnded
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.contracts.checks import CreateCheck
-from services.contracts.fine_tuning import Method
+from services.contracts.training.checks import CreateCheck
+from services.contracts.training.fine_tuning import Method
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import Job
 from services.core.process.reporter import RESULT
-from services.core.registry import require_file, resolve_model, source_of
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import Job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import require_file, resolve_model, source_of
 from services.trainer.handler import VALIDATION_CHILD
 from services.trainer.offline.spec import TrainingFilesSpec
 

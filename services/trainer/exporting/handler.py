@@ -6,18 +6,18 @@ from urllib.parse import urlsplit
 
 from sqlalchemy.orm import Session
 
-from services.contracts.destinations import FOLDER, is_allowed, scheme_of
 from services.contracts.errors import PermissionDenied
-from services.contracts.exports import CreateExport
-from services.contracts.models import Lineage
+from services.contracts.models.destinations import FOLDER, is_allowed, scheme_of
+from services.contracts.models.exports import CreateExport
+from services.contracts.models.registered import Lineage
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
 from services.core.process.runtimes import find_runtime
-from services.core.registry import get_model_row, locate_model
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import get_model_row, locate_model
 from services.trainer.exporting.spec import SPEC, Credentials, ExportSpec
 
 RUNTIME = "training"

@@ -6,14 +6,16 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from services.contracts.merges import CreateMerge
-from services.contracts.models import DataFile, Lineage, ModelKind
+from services.contracts.models.merges import CreateMerge
+from services.contracts.models.registered import DataFile, Lineage, ModelKind
 from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claim
-from services.core.jobs.job import Job
 from services.core.process.runtimes import find_runtime
-from services.core.registry import (
+from services.jobs.claims import Claim
+from services.jobs.job import Job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import (
     TrainedModel,
     get_model_row,
     gguf_file,
@@ -21,8 +23,6 @@ from services.core.registry import (
     resolve_model,
     trained_model_name,
 )
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
 from services.trainer.merging.spec import SPEC, MergeSpec
 from services.trainer.offline.spec import SPEC as TRAINING_SPEC
 from services.trainer.offline.spec import TrainingSpec

@@ -13,7 +13,7 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
-from services.contracts.llamafactory import check_arguments, check_template
+from services.contracts.llamafactory.arguments import check_arguments, check_template
 from services.core.process.reporter import Reporter, succeeded_before
 from services.core.processors import usable_cores
 from services.trainer.errors import explain

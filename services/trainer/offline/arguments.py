@@ -6,19 +6,19 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from services.contracts.adaptation import TrainingType
-from services.contracts.best_checkpoint import (
+from services.contracts.llamafactory.arguments import ArgumentRefused
+from services.contracts.llamafactory.best_checkpoint import (
     EVALUATED_SHARE,
     METRIC,
     higher_is_better,
     times_of_checkpoints,
 )
-from services.contracts.fine_tuning import TRAINING_DATASET
-from services.contracts.llamafactory import ArgumentRefused
-from services.contracts.llamafactory_closed import ArgumentProblem
-from services.contracts.sharding import Sharding
-from services.contracts.stages import Stage
-from services.core.training_memory import fitting_rows
+from services.contracts.llamafactory.closed import ArgumentProblem
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.fine_tuning import TRAINING_DATASET
+from services.contracts.training.sharding import Sharding
+from services.contracts.training.stages import Stage
+from services.models.capacity.training import fitting_rows
 from services.trainer.offline.examples import RENDERED
 from services.trainer.offline.spec import TrainingSpec
 

@@ -4,13 +4,17 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob, MixingSettings
-from services.contracts.offline import OfflineHyperparameters, SupervisedHyperparameters
-from services.contracts.stages import Stage
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.fine_tuning import (
+    HUB_DATASET_PREFIX,
+    CreateFineTuningJob,
+    MixingSettings,
+)
+from services.contracts.training.offline import OfflineHyperparameters, SupervisedHyperparameters
+from services.contracts.training.stages import Stage
 from services.core.artifacts import Artifacts, SourceFile
-from services.core.registry import ResolvedModel, source_of
+from services.models.registry import ResolvedModel, source_of
 from services.trainer.fine_tune import FineTune
 from services.trainer.offline.scripts import ScriptRun
 from services.trainer.offline.spec import (

@@ -2,7 +2,7 @@
 
     python -m services.trainer.offline.catalogue [FILE]
 
-run in the training runtime, writes the catalogue that services.contracts.llamafactory
+run in the training runtime, writes the catalogue that services.contracts.llamafactory.arguments
 checks requests against (by default over the committed one). Run it after a version change.
 """
 
@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from services.contracts import llamafactory as contract
+from services.contracts.llamafactory import arguments as contract
 from services.trainer.offline.library import llamafactory_module
 
 _GROUPS = ("model", "data", "training", "finetuning", "generating")

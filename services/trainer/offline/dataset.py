@@ -19,8 +19,8 @@ from huggingface_hub.errors import RemoteEntryNotFoundError
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.fidelity import FidelityReport
-from services.contracts.fine_tuning import TRAINING_DATASET
+from services.contracts.training.fidelity import FidelityReport
+from services.contracts.training.fine_tuning import TRAINING_DATASET
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.datasets.rendering.fidelity import FidelityCounter, check_fidelity

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import Conversation, ConversationReader
 from services.datasets.record import JsonValue
 from services.datasets.rendering.exchanges import TemplateRenderer, opened

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from services.contracts.best_checkpoint import GENERATED, SCORE
-from services.contracts.offline import AnswerGrader
+from services.contracts.llamafactory.best_checkpoint import GENERATED, SCORE
+from services.contracts.training.offline import AnswerGrader
 from services.core.process.runtimes import REPOSITORY, child_environment
 from services.core.process.tree import run_tree
 from services.trainer.errors import TrainingFailure

@@ -7,8 +7,8 @@ from typing import Literal, Protocol
 
 from tokenizers import Tokenizer
 
-from services.contracts.checks import RowLengths
 from services.contracts.errors import JobFailed
+from services.contracts.training.checks import RowLengths
 from services.datasets.formats import Example
 
 MAX_COUNTED = 2**20

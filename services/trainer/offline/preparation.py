@@ -10,13 +10,13 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from services.contracts.fidelity import FIDELITY
-from services.contracts.training_rows import RowKind
-from services.core.tokenizer_ids.files import read_end_tokens
+from services.contracts.training.fidelity import FIDELITY
+from services.contracts.training.rows import RowKind
 from services.datasets.record import RowError
 from services.datasets.rendering.exchanges import reasoning_key, with_reasoning_as
 from services.datasets.rendering.guarded import guarding
 from services.datasets.rendering.training_tokens import TokenSettings
+from services.models.tokenizer_ids.files import read_end_tokens
 from services.rollouts.chat.template import ChatTemplate, check_variables
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.dataset import PreparedData, prepare_data, prepared_data

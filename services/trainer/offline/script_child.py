@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from services.core.process.network import leave_network
+from services.trainer.offline.network import leave_network
 from services.trainer.offline.scripts import ScriptRun
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.fidelity import DEFAULT_LOSSY_SHARE
-from services.contracts.fine_tuning import Method
-from services.contracts.mixing import MixStrategy
-from services.contracts.offline import AnswerGrader
-from services.contracts.sharding import Sharding
-from services.contracts.stages import Stage
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.fidelity import DEFAULT_LOSSY_SHARE
+from services.contracts.training.fine_tuning import Method
+from services.contracts.training.mixing import MixStrategy
+from services.contracts.training.offline import AnswerGrader
+from services.contracts.training.rows import DataFormat, RowKind
+from services.contracts.training.sharding import Sharding
+from services.contracts.training.stages import Stage
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
 from services.trainer.offline.scripts import ScriptRun
@@ -123,9 +123,9 @@ class TrainingSpec(_Part):
     ``reference`` None means the model itself before training. ``batch_size`` counts rows per
     optimizer step over all devices; null leaves it to ``arguments``. ``template`` is a template
     name of LLaMA-Factory's; null trains on exactly what the model's own chat template renders.
-    ``arguments`` holds LLaMA-Factory's own names, checked by ``services.contracts.llamafactory``,
-    and wins over the fields beside it. With ``resume`` the newest complete checkpoint in the job
-    directory is continued.
+    ``arguments`` holds LLaMA-Factory's own names, checked by
+    ``services.contracts.llamafactory.arguments``, and wins over the fields beside it. With
+    ``resume`` the newest complete checkpoint in the job directory is continued.
     """
 
     job_id: str

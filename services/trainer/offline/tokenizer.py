@@ -6,15 +6,15 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from services.contracts.stages import Stage
-from services.contracts.training_rows import RowKind
-from services.core.tokenizer_ids.child import ids_of
-from services.core.tokenizer_ids.compare import RuntimeIds, check_built, compare, probes_of
-from services.core.tokenizer_ids.files import (
+from services.contracts.training.rows import RowKind
+from services.contracts.training.stages import Stage
+from services.models.tokenizer_ids.child import ids_of
+from services.models.tokenizer_ids.compare import RuntimeIds, check_built, compare, probes_of
+from services.models.tokenizer_ids.files import (
     TOKENIZER,
     read_chat_templates,
 )
-from services.core.tokenizer_ids.prepared import (
+from services.models.tokenizer_ids.prepared import (
     is_settled,
     one_template,
     prepare_tokenizer,

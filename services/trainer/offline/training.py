@@ -15,14 +15,14 @@ from safetensors.torch import save_file
 from transformers import AutoConfig
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
-from services.contracts.adaptation import TrainingType
-from services.contracts.llamafactory import check_arguments
-from services.contracts.stages import Stage
-from services.contracts.training_rows import RowKind
+from services.contracts.llamafactory.arguments import check_arguments
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.rows import RowKind
+from services.contracts.training.stages import Stage
 from services.core.artifacts import write_stop_tokens
-from services.core.model_shape import read_shape
 from services.core.processors import has_native_bfloat16, usable_cores
 from services.inference.merging.weights import adapter_vocabulary
+from services.models.capacity.shape import read_shape
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
 from services.trainer.offline.arguments import (

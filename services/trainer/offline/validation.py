@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.checks import RowCounts, RowLengths
 from services.contracts.errors import InvalidRequest
-from services.contracts.fidelity import FidelityReport
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.checks import RowCounts, RowLengths
+from services.contracts.training.fidelity import FidelityReport
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import ConversationRow, conversation_row
 from services.datasets.record import JsonValue, Problem, counted
 from services.datasets.rendering.fidelity import FidelityCounter, announce, check_fidelity

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.online import DistillationMethod, OnlineSettings, TeacherModel
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.online import DistillationMethod, OnlineSettings, TeacherModel
 from services.core.artifacts import Artifacts, ModelSource, SourceFile
 from services.core.db.tables import FileRow
 from services.core.process.runtimes import Runtime
-from services.core.registry import ResolvedModel, source_of
 from services.datasets.validate import PromptTemplate
+from services.models.registry import ResolvedModel, source_of
 from services.rewards.check import needs_gold
 from services.trainer.fine_tune import FineTune
 from services.trainer.rl.spec import (

@@ -16,7 +16,7 @@ from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.process.reporter import METRICS
 
 STATE = "state.json"

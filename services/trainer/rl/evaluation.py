@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
 from services.trainer.rl.groups import BatchBuilder, Group, TrajectorySource
 from services.trainer.rl.metrics import loss_metrics, sample_metrics

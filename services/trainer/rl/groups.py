@@ -7,13 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
-from services.contracts.online import (
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
+from services.contracts.training.online import (
     DistillationMethod,
     OverlongPenalty,
     PpoMethod,
     ReinforcementMethod,
 )
-from services.contracts.trajectories import FinishReason, Trajectory
 from services.rollouts.prompts import Prompt
 from services.trainer.rl.batch import TopK, TrainingBatch, TrainingSequence
 from services.trainer.rl.checkpoints import TrainingCheckpoint

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.contracts.online import OnlineSettings
+from services.contracts.training.online import OnlineSettings
 from services.core.process.reporter import Reporter
 from services.rollouts.activity import Activity
 from services.rollouts.log.log import IndexedLog

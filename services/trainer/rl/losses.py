@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from services.contracts.online import AdvantageEstimator, Aggregation, RatioLevel
 from services.contracts.policy_objectives import KlEstimator
+from services.contracts.training.online import AdvantageEstimator, Aggregation, RatioLevel
 
 EPSILON = 1e-6
 

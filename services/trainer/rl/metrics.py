@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from statistics import fmean, pstdev
 from typing import TypeVar
 
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.activity import Activity
 from services.trainer.rl.groups import TRUNCATED, BatchBuilder, Group
 from services.trainer.rl.scheduler import RolloutStats

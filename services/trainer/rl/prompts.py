@@ -7,7 +7,7 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
-from services.contracts.multi_turn import PromptType
+from services.contracts.rollouts.multi_turn import PromptType
 from services.datasets.messages import check_messages
 from services.datasets.padding import without_padding
 from services.datasets.questions import worked_answer

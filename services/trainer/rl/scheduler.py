@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from services.contracts.errors import JobFailed
-from services.contracts.online import ReinforcementMethod
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.training.online import ReinforcementMethod
 from services.trainer.rl.groups import Group, GroupConfig, TrajectorySource
 from services.trainer.rl.prompts import PromptSampler, SampledPrompt
 from services.trainer.rl.spec import Online

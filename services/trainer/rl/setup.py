@@ -8,17 +8,17 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.online import OnlineSettings
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.online import OnlineSettings
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
-from services.core.tokenizer_ids.compare import check_prepared
-from services.core.tokenizer_ids.prepared import prepare_tokenizer
-from services.core.tokenizer_ids.words import check_same_words
 from services.inference.vllm.server import StartupProgress
+from services.models.tokenizer_ids.compare import check_prepared
+from services.models.tokenizer_ids.prepared import prepare_tokenizer
+from services.models.tokenizer_ids.words import check_same_words
 from services.rewards.factory import check_rewards_respond
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog

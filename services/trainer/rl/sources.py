@@ -11,18 +11,18 @@ from typing import Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
-from services.contracts.online import DistillationMethod, OnlineSettings
 from services.contracts.origins import origin_of
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
+from services.contracts.training.online import DistillationMethod, OnlineSettings
 from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.outages import Outage
-from services.core.tokenizer_ids.words import check_told_words, spread_words
 from services.inference.causes import cause_of
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.base import EngineFailed, PromptLogProbs, TokenEngine
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
+from services.models.tokenizer_ids.words import check_told_words, spread_words
 from services.rewards.scorer import Scorer, open_scorer
 from services.rollouts.activity import Activity, Phase
 from services.rollouts.chat.conversations import ChatTokens

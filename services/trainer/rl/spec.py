@@ -8,16 +8,16 @@ from pathlib import Path
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
-from services.contracts.fine_tuning import Method
-from services.contracts.multi_turn import PromptType
-from services.contracts.online import (
+from services.contracts.rewards.rewards import WeightedReward
+from services.contracts.rollouts.multi_turn import PromptType
+from services.contracts.training.fine_tuning import Method
+from services.contracts.training.online import (
     DistillationMethod,
     OnlineSettings,
     OverlongPenalty,
     PpoMethod,
     ReinforcementMethod,
 )
-from services.contracts.rewards import WeightedReward
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import PromptTemplate, ValidationSpec
 

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.core.tokenizer_ids.words import check_same_words
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
+from services.models.tokenizer_ids.words import check_same_words
 from services.rollouts.chat.prompt_check import PromptCheck
 from services.trainer.rl.prompts import MAX_ROWS, TrainingPrompt, read_row
 from services.trainer.rl.spec import TEACHER, PromptFilesSpec

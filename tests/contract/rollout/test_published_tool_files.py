@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import Tool
+from services.contracts.rollouts.multi_turn import Tool
 from services.rollouts.tools import check_tools, read_tool_file
 from services.rollouts.tools.configuration import ToolKind
 from services.rollouts.tools.declaration import Declaration, declarations

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from infra.testing.verl import has_verl, verl_folder
-from services.contracts.multi_turn import Tool
+from services.contracts.rollouts.multi_turn import Tool
 from tests.contract.sandbox.verl_modules import verl_importable
 from tests.unit.inference.scripted_server import answer, running_server
 from tests.unit.rollouts.tools.toolboxes import call

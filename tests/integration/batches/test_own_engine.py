@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from services.contracts.batches.prompt_batches import PromptBatch, rows_folder
 from services.contracts.errors import InvalidRequest, JobFailed
-from services.contracts.prompt_batches import PromptBatch, rows_folder
 from services.evaluator.prompts.run import answer
 from tests.support.offline_engine import make_runtime
 from tests.support.runtimes import FOLDER, installed_runtime

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from services.contracts.batches.prompt_batches import PromptBatch, rows_folder
 from services.contracts.errors import Conflict, InvalidRequest, JobFailed
-from services.contracts.prompt_batches import PromptBatch, rows_folder
 from services.evaluator.prompts.identity import claimed
 from services.evaluator.prompts.run import answer
 from temper.cli.batch import app

@@ -8,8 +8,8 @@ import pytest
 
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import Database
-from services.core.jobs.events import append_event
-from services.core.jobs.store import fail_job, get_job, move_job
+from services.jobs.events import append_event
+from services.jobs.store import fail_job, get_job, move_job
 from temper.cli.main import main
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from services.contracts.jobs import JobStatus
-from services.core.jobs.store import get_job
+from services.jobs.store import get_job
 from temper.cli.main import main
 from temper.client import Temper
 from tests.integration.cli.gateway import Gateway, output, submitted

@@ -9,9 +9,9 @@ from playwright.sync_api import Page, expect
 
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import CAMPAIGN
-from services.core.jobs.store import create_job
+from services.jobs.job import NewJob
+from services.jobs.queues import CAMPAIGN
+from services.jobs.store import create_job
 from tests.support.gateway import GatewayClient
 
 ID = "campaign-browser"

@@ -12,10 +12,10 @@ from sqlalchemy import update
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CheckpointRow, JobRow
 from services.core.ids import new_id
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job
-from services.core.registry import checkpoint_name
+from services.jobs.job import NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job
+from services.models.registry import checkpoint_name
 from tests.support.engine_stand_in import EngineStandIn
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running_gateway

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from services.contracts.evaluation_results import SampleResult, ToolUse
+from services.contracts.evaluation.results import SampleResult, ToolUse
 from services.core.db.engine import Database
 from services.rollouts.log.log import IndexedLog
 from tests.support.evaluations import LOWER_SCORE, SucceededEvaluations

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
-from services.core.jobs.store import get_job, move_job
+from services.jobs.store import get_job, move_job
 from tests.support.accessibility import violations
 from tests.support.evaluations import SucceededEvaluations
 from tests.support.gateway import GatewayClient

@@ -8,11 +8,11 @@ from playwright.sync_api import Locator, Page, expect
 from sqlalchemy import update
 
 from services.contracts.jobs import JobStatus
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.db.engine import Database
 from services.core.db.tables import AlertRow
-from services.core.jobs.events import append_event
-from services.core.jobs.store import get_job, move_job
+from services.jobs.events import append_event
+from services.jobs.store import get_job, move_job
 from services.rollouts.log.log import IndexedLog
 from tests.support.evaluation_view import metrics_of
 from tests.support.evaluations import Calls, SucceededEvaluations

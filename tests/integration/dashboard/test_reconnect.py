@@ -8,7 +8,7 @@ from sqlalchemy import update
 
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
-from services.core.jobs.events import append_event
+from services.jobs.events import append_event
 from tests.integration.dashboard.conftest import KEY, PATIENCE_MS
 from tests.support.gateway import GatewayClient
 from tests.support.processes import Process, free_port, is_ready, running

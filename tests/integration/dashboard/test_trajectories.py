@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
-from services.contracts.tool_runs import (
+from services.contracts.rollouts.tool_runs import (
     HttpRun,
     Passage,
     ProgramRun,
@@ -17,7 +16,8 @@ from services.contracts.tool_runs import (
     RequestFailure,
     SearchRun,
 )
-from services.contracts.trajectories import CallOutcome, ToolCallRecord
+from services.contracts.rollouts.trajectories import CallOutcome, ToolCallRecord
+from services.contracts.sandbox.programs import CommandResult, CommandStatus, RunStatus
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.accessibility import violations

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts import llamafactory as contract
-from services.contracts.adaptation import TrainingType
-from services.contracts.idle_arguments import idle
-from services.contracts.llamafactory_closed import refusal
-from services.contracts.stages import Stage
+from services.contracts.llamafactory import arguments as contract
+from services.contracts.llamafactory.closed import refusal
+from services.contracts.llamafactory.idle import idle
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.stages import Stage
 
 from .training_job import DEADLINE, Job, runtime_environment
 

@@ -12,8 +12,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from services.contracts.stages import Stage
-from services.contracts.training_rows import RowKind
+from services.contracts.training.rows import RowKind
+from services.contracts.training.stages import Stage
 from services.trainer.hub import model_folder
 from services.trainer.offline.arguments import TrainingEnvironment, build_arguments
 from services.trainer.offline.dataset import prepare_data

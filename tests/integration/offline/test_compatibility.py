@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.stages import Stage
+from services.contracts.training.stages import Stage
 from services.trainer.offline.library import llamafactory_module
 from tests.support.offline import OfflineJob
 

@@ -10,9 +10,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from services.contracts.offline import SupervisedHyperparameters
-from services.core.model_shape import model_shape
-from services.core.training_memory import activation_bytes, held_bytes, load_of
+from services.contracts.training.offline import SupervisedHyperparameters
+from services.models.capacity.shape import model_shape
+from services.models.capacity.training import activation_bytes, held_bytes, load_of
 
 ROWS, LENGTH = 4, 128
 CONFIG: dict[str, Any] = {

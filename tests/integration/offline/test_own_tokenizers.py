@@ -8,8 +8,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.stages import Stage
-from services.core.tokenizer_ids.files import read_chat_templates
+from services.contracts.training.stages import Stage
+from services.models.tokenizer_ids.files import read_chat_templates
 from services.rollouts.chat import open_chat_tokens
 from tests.support.offline import OfflineJob
 from tests.support.tokenizer_kinds import KINDS

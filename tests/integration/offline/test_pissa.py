@@ -10,7 +10,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from services.contracts.stages import Stage
+from services.contracts.training.stages import Stage
 from services.core.process.reporter import REPORTS
 from tests.support.offline import OfflineJob
 

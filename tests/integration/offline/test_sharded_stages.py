@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.stages import Stage
+from services.contracts.training.stages import Stage
 from tests.support.compiler import needs_compiler
 from tests.support.offline import OfflineJob, rows_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from services.contracts.stages import Stage
+from services.contracts.training.stages import Stage
 from services.core.process.child_signals import request_pause_of, withdraw_pause
 from tests.support.compiler import needs_compiler
 from tests.support.offline import OfflineJob

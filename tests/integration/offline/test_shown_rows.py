@@ -9,9 +9,9 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from services.contracts.fine_tuning import Method
-from services.contracts.offline import OfflineHyperparameters
-from services.contracts.training_rows import DataFormat
+from services.contracts.training.fine_tuning import Method
+from services.contracts.training.offline import OfflineHyperparameters
+from services.contracts.training.rows import DataFormat
 from services.rollouts.chat.examples import ExampleReader, load_encoder
 from services.trainer.offline.library import llamafactory_module
 from services.trainer.offline.plain_text import install_plain_text

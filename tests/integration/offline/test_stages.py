@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from services.contracts.stages import Stage
+from services.contracts.training.stages import Stage
 from tests.support.offline import OfflineJob, rows_of
 
 PAIRS = {f"rewards/{name}" for name in ("chosen", "rejected", "margins", "accuracies")}

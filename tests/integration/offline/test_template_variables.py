@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.rows import DataFormat, RowKind
 from services.inference.clients.chat import ChatRequest
 from services.rollouts.chat import open_chat_tokens
 from services.trainer.offline.examples import ExampleReader

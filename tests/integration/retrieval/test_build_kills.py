@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.core.process.reporter import RESULT
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import remove_atomically

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.core.process.reporter import RESULT
 from tests.support.index_building import IndexFolder, IndexOrder, rows
 from tests.support.runtimes import installed_runtime

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from services.contracts.index_messages import MODULE
+from services.contracts.retrieval.index_messages import MODULE
 from tests.integration.conftest import LEASE_SECONDS, SHORT_LEASE_SECONDS, Platform
 from tests.support.index_building import IndexFolder, rows
 from tests.support.processes import Process

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.log.log import read_indexed
 from services.rollouts.log.parquet import write_parquet

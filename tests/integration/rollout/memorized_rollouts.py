@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 
 from services.contracts.base import JsonObject
 from services.contracts.engine import VllmOptions
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.artifacts import ModelSource
 from services.inference.token_engine import VllmTokenEngine
 from services.inference.token_engine.base import SampledTokens, TokenEngine, TurnSampling

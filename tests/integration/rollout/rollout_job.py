@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import AnyHttpUrl
 
 from services.contracts.base import JsonObject
-from services.contracts.multi_turn import MultiTurn, RolloutSampling, Tool
-from services.contracts.rewards import WeightedReward
-from services.contracts.rollouts import RolloutStatistics
-from services.contracts.trajectories import Trajectory
+from services.contracts.rewards.rewards import WeightedReward
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling, Tool
+from services.contracts.rollouts.rollouts import RolloutStatistics
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.rollout.spec import SPEC, RolloutSpec

@@ -11,8 +11,13 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
-from services.contracts.trajectories import CallOutcome, FinishReason, ToolCallRecord, Trajectory
+from services.contracts.rollouts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
+from services.contracts.rollouts.trajectories import (
+    CallOutcome,
+    FinishReason,
+    ToolCallRecord,
+    Trajectory,
+)
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.append_log import AppendLog, read_records
 from services.rollouts.loop import MAX_PLAYS, Rollouts

@@ -9,7 +9,7 @@ from itertools import compress
 
 import pytest
 
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.rollouts.chat.conversations import ChatTokens
 from tests.integration.rollout.memorized_rollouts import END, VERSION, Sampled, sample_all_cases
 

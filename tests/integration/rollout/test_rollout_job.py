@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.agents import CallableAgent
-from services.contracts.rewards import WeightedReward
-from services.contracts.trajectories import FinishReason
+from services.contracts.rewards.rewards import WeightedReward
+from services.contracts.rollouts.agents import CallableAgent
+from services.contracts.rollouts.trajectories import FinishReason
 from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import RESULT

@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from services.contracts.engine import VllmOptions
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import FinishReason
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import FinishReason
 from services.core.artifacts import ModelSource
 from services.core.process.supervised import WATCHDOG
 from services.evaluator.serving import LocalModel

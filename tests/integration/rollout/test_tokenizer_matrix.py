@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from services.core.tokenizer_ids.compare import RuntimeIds, compare, encode_in
-from services.core.tokenizer_ids.prepared import is_settled, prepare_tokenizer
-from services.core.tokenizer_ids.probes import probes_for
+from services.models.tokenizer_ids.compare import RuntimeIds, compare, encode_in
+from services.models.tokenizer_ids.prepared import is_settled, prepare_tokenizer
+from services.models.tokenizer_ids.probes import probes_for
 from services.rollouts.chat.template import ChatTemplate
 from tests.support.chat_templates.conversation import QUESTION, TOOLS
 from tests.support.chat_templates.families import FAMILIES

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.core.web.auth import hash_key
 from services.rollouts.tools import Toolbox, ToolReply, open_toolbox

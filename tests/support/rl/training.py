@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.contracts.online import ReinforcementMethod
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.training.online import ReinforcementMethod
 from services.core.process.reporter import Reporter
 from services.rollouts.activity import Activity
 from services.rollouts.log.log import IndexedLog

@@ -15,9 +15,9 @@ from services.contracts.alerts import Alert, AlertRule
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow, WebhookDeliveryRow, WebhookRow
-from services.core.jobs.events import append_event
-from services.core.jobs.store import move_job
-from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job
+from services.jobs.events import append_event
+from services.jobs.store import move_job
+from tests.unit.jobs.machine import claim, cpu_worker, queued_job
 
 BOUNDS = AlertBounds(
     kl=1.0,

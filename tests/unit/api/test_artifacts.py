@@ -14,9 +14,9 @@ from services.api.jobs.artifacts import result_file_ids
 from services.api.settings import ApiSettings
 from services.core.artifacts import Artifacts
 from services.core.ids import new_id
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job
+from services.jobs.job import NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job
 
 REQUEST = {"model": "base", "training_file": "file-1"}
 

@@ -7,8 +7,8 @@ import pytest
 
 from services.api.campaigns.datasets import check_size, datasets_of
 from services.api.datasets.service import register_dataset
-from services.contracts.campaigns import CampaignDataset, CreateCampaign
-from services.contracts.datasets import DatasetStatistics, RegisterDataset, TokenStatistics
+from services.contracts.campaigns.campaigns import CampaignDataset, CreateCampaign
+from services.contracts.data.datasets import DatasetStatistics, RegisterDataset, TokenStatistics
 from services.contracts.errors import InvalidRequest
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow

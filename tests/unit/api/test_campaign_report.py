@@ -10,13 +10,13 @@ import pytest
 from services.api.campaigns.report.collect import collect_report
 from services.api.campaigns.report.commands import Curl
 from services.api.campaigns.report.render import render_html, render_markdown
-from services.contracts.campaign_llms import LlmRole
-from services.contracts.campaign_reports import CampaignReport
+from services.contracts.campaigns.llms import LlmRole
+from services.contracts.campaigns.reports import CampaignReport
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import CAMPAIGN, TRAINING
-from services.core.jobs.store import create_job, get_job
+from services.jobs.job import NewJob
+from services.jobs.queues import CAMPAIGN, TRAINING
+from services.jobs.store import create_job, get_job
 
 ID = "campaign-1"
 CURL = Curl("http://127.0.0.1:8080/", needs_key=False)

@@ -8,7 +8,7 @@ import pytest
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
 

@@ -13,7 +13,7 @@ from services.api.evaluations.results import (
     list_results,
 )
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation_results import ResultOutcome, SampleResult
+from services.contracts.evaluation.results import ResultOutcome, SampleResult
 
 
 def line(index: int, answer: str | None = "a", correct: bool | None = True) -> bytes:

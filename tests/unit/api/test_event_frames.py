@@ -14,9 +14,9 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.ids import new_id
-from services.core.jobs.events import append_event
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job, move_job
+from services.jobs.events import append_event
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job, move_job
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"

@@ -9,12 +9,12 @@ from services.api.examples import EVALUATION as EVALUATIONS
 from services.api.examples import FINE_TUNING as FINE_TUNES
 from services.api.examples import MODEL as MODELS
 from services.api.examples import ROLLOUT as ROLLOUTS
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.llamafactory import check_arguments
-from services.contracts.models import RegisterModel
-from services.contracts.rollouts import CreateRollout
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.llamafactory.arguments import check_arguments
+from services.contracts.models.registered import RegisterModel
+from services.contracts.rollouts.rollouts import CreateRollout
 from services.contracts.serving import DeployModel
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ from sqlalchemy import select
 
 from services.api.files import expiry
 from services.api.files.expiry import FileExpiry, read_expiry
-from services.contracts.batches import ERROR_FILE, OUTPUT_FILE
+from services.contracts.batches.batches import ERROR_FILE, OUTPUT_FILE
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import DatasetRow, FileRow
 from services.core.ids import new_id
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import BATCH, TRAINING, QueueNames
-from services.core.jobs.store import create_job, move_job
+from services.jobs.job import Job, NewJob
+from services.jobs.queues import BATCH, TRAINING, QueueNames
+from services.jobs.store import create_job, move_job
 
 HOUR = 3600.0
 NAMES = ("expires_after", "expires_after[anchor]", "expires_after[seconds]")

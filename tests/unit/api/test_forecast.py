@@ -9,7 +9,7 @@ from sqlalchemy import update
 from services.api.fine_tuning.forecast import forecast
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.settings import ApiSettings
-from services.contracts.fine_tuning import CreateFineTuningJob, FineTuningForecast
+from services.contracts.training.fine_tuning import CreateFineTuningJob, FineTuningForecast
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, JobRow, ModelRow
 

@@ -10,7 +10,7 @@ from fastapi.openapi.models import Example
 from pydantic import BaseModel
 
 from services.api.examples import RUN_GRADER, VALIDATE_GRADER
-from services.contracts.grading import RunGrader, ValidateGrader
+from services.contracts.rewards.grading import RunGrader, ValidateGrader
 from tests.unit.api.tool_upstream import running_api
 from tests.unit.inference.scripted_server import (
     COMPLETION,

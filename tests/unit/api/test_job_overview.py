@@ -10,9 +10,9 @@ from services.contracts.jobs import MainNumber
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
 from services.core.ids import new_id
-from services.core.jobs.events import append_event
-from services.core.jobs.job import NewJob
-from services.core.jobs.store import create_job, get_job
+from services.jobs.events import append_event
+from services.jobs.job import NewJob
+from services.jobs.store import create_job, get_job
 from tests.support.evaluation_view import metrics_of
 
 

@@ -27,10 +27,10 @@ from services.core.db.tables import (
     NoteRow,
 )
 from services.core.ids import new_id
-from services.core.jobs.attempts import begin_attempt
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job, get_job, move_job
+from services.jobs.attempts import begin_attempt
+from services.jobs.job import Job, NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job, get_job, move_job
 
 DAY = 86_400.0
 TABLES = (

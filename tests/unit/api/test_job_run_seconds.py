@@ -9,9 +9,9 @@ from sqlalchemy import update
 from services.core.db.engine import Database
 from services.core.db.tables import AttemptRow
 from services.core.ids import new_id
-from services.core.jobs.attempts import begin_attempt, run_seconds, run_times
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job
+from services.jobs.attempts import begin_attempt, run_seconds, run_times
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job
 
 
 @pytest.fixture

@@ -18,14 +18,14 @@ from services.api.dashboard.assets import build_assets
 from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.api.jobs.view import state_fields
 from services.api.settings import ApiSettings
-from services.contracts.files import FilePurpose
+from services.contracts.data.files import FilePurpose
 from services.contracts.jobs import JobRequest, JobState, JobStatus
 from services.contracts.kinds import KINDS, JobKind, Kind, kind_of_request
-from services.core.jobs.claims import Claimant, claim_validation, claim_work
-from services.core.jobs.devices import HostDevices
-from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.queues import all_queues, queues_of
-from services.core.jobs.store import create_job, move_job
+from services.jobs.claims import Claimant, claim_validation, claim_work
+from services.jobs.devices import HostDevices
+from services.jobs.job import REMOTE_SLOT, Job, NewJob
+from services.jobs.queues import all_queues, queues_of
+from services.jobs.store import create_job, move_job
 from temper.cli.main import main
 from temper.client import Temper
 

@@ -6,9 +6,9 @@ import pytest
 
 from services.api.fine_tuning.targets import check_targets
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import Method
+from services.contracts.training.fine_tuning import Method
 from services.core.artifacts import ModelSource
-from services.core.registry import ResolvedModel
+from services.models.registry import ResolvedModel
 
 
 @pytest.fixture

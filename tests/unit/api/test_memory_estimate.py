@@ -9,12 +9,12 @@ import pytest
 from services.api.fine_tuning.memory import estimate_memory
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import CreateFineTuningJob, MemoryEstimate
+from services.contracts.training.fine_tuning import CreateFineTuningJob, MemoryEstimate
 from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
-from services.core.jobs.devices import HostDevices
-from services.core.jobs.workers import heartbeat
-from tests.unit.core.test_model_shape import LLAMA_3_8B
+from services.jobs.devices import HostDevices
+from services.jobs.workers import heartbeat
+from tests.unit.models.test_shape import LLAMA_3_8B
 
 GIGABYTE = 10**9
 

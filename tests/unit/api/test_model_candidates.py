@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from services.api.models.candidates import MAX_FOLDERS, list_folders
-from services.contracts.models import ModelFolder
+from services.contracts.models.registered import ModelFolder
 from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from services.api.models.folders import inspect_folder
 from services.contracts.errors import InvalidRequest
-from services.contracts.models import ModelKind
+from services.contracts.models.registered import ModelKind
 
 
 def make_model(folder: Path, config: str = "config.json") -> None:

@@ -10,14 +10,14 @@ from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.models.service import remove_model
 from services.api.settings import ApiSettings
 from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied, TemperError
-from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.online import OptimizerSettings, ReinforcementHyperparameters
 from services.contracts.recipes import Recipe
+from services.contracts.training.fine_tuning import CreateFineTuningJob
+from services.contracts.training.online import OptimizerSettings, ReinforcementHyperparameters
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.events import events_after
-from services.core.jobs.job import Job
+from services.jobs.events import events_after
+from services.jobs.job import Job
 
 SETTINGS = ApiSettings(allowed_endpoints=["http://127.0.0.1:9000"])
 REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]

@@ -8,9 +8,9 @@ from services.api.metrics import create_registry
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database, now
 from services.core.db.migrate import migrate
-from services.core.jobs.events import append_event
-from services.core.jobs.store import move_job
-from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job
+from services.jobs.events import append_event
+from services.jobs.store import move_job
+from tests.unit.jobs.machine import claim, cpu_worker, queued_job
 
 
 def test_losses_of_running_jobs_and_jobs_in_an_outage_are_reported(tmp_path: Path) -> None:

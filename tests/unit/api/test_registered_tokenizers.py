@@ -7,10 +7,10 @@ import pytest
 
 from services.api.models.tokenizers import check_registered_tokenizer
 from services.contracts.errors import InvalidRequest
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
 from services.core.settings import Settings
-from services.core.tokenizer_ids import compare
-from services.core.tokenizer_ids.compare import RuntimeIds
+from services.models.tokenizer_ids import compare
+from services.models.tokenizer_ids.compare import RuntimeIds
 from tests.support.tokenizer_kinds import KINDS
 
 

@@ -7,13 +7,13 @@ from services.api.batches.service import create_batch
 from services.api.evaluations.service import create_evaluation
 from services.api.rollouts.service import create_rollout
 from services.api.settings import ApiSettings
-from services.contracts.batches import CreateBatch
+from services.contracts.batches.batches import CreateBatch
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.rollouts import CreateRollout
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.rollouts.rollouts import CreateRollout
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.job import REMOTE_SLOT
+from services.jobs.job import REMOTE_SLOT
 
 ALLOWED = "https://Models.example.com, http://127.0.0.1:8000/,http://[::1]:9000"
 

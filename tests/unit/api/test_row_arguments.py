@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from services.contracts.fine_tuning import Method
-from services.contracts.llamafactory import catalogue, check_arguments
-from services.contracts.row_arguments import ROW_ARGUMENTS, row_arguments
-from services.contracts.stages import Stage
+from services.contracts.llamafactory.arguments import catalogue, check_arguments
+from services.contracts.llamafactory.row_arguments import ROW_ARGUMENTS, row_arguments
+from services.contracts.training.fine_tuning import Method
+from services.contracts.training.stages import Stage
 
 VALUES: dict[str, Any] = {"integer": 64, "string": "Be brief.", "boolean": True}
 

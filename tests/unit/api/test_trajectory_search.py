@@ -11,8 +11,8 @@ from services.api.trajectories.listing import (
     list_trajectories,
 )
 from services.api.trajectories.search import contains
-from services.contracts.rollouts import TrajectoryOrder
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.rollouts import TrajectoryOrder
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.rollouts.log.listing import TrajectoryFilter
 from services.rollouts.log.log import IndexedLog
 from tests.support.trajectories import call, trajectory

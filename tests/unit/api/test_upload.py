@@ -15,8 +15,8 @@ from starlette.types import Message
 
 from services.api.files import upload
 from services.api.files.upload import Upload, receive_upload, remove_abandoned_uploads
+from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest, PayloadTooLarge
-from services.contracts.files import FilePurpose
 
 TYPE = b"multipart/form-data; boundary=line"
 

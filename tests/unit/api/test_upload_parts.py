@@ -8,9 +8,9 @@ import pytest
 
 from services.api.uploads import parts as module
 from services.api.uploads.parts import UploadParts, UploadState
+from services.contracts.data.files import FilePurpose
+from services.contracts.data.uploads import CreateUpload
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
-from services.contracts.files import FilePurpose
-from services.contracts.uploads import CreateUpload
 
 
 def begin(parts: UploadParts, size: int, filename: str = "rows.jsonl") -> UploadState:

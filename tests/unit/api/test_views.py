@@ -11,7 +11,7 @@ from services.api.fine_tuning.service import checkpoint_view, fine_tuning_view
 from services.api.jobs.view import job_view
 from services.contracts.jobs import JobError, JobStatus, RowProblem
 from services.core.db.tables import CheckpointRow
-from services.core.jobs.job import Job
+from services.jobs.job import Job
 from tests.support.evaluation_view import metrics_of
 
 JOB = Job(

@@ -21,8 +21,8 @@ from services.contracts.jobs import JobStatus
 from services.contracts.webhooks import CreatedWebhook, CreateWebhook, EventType, WebhookDelivery
 from services.core.db.engine import Database
 from services.core.db.tables import WebhookDeliveryRow
-from services.core.jobs.store import get_job, move_job
-from tests.unit.core.jobs.machine import new_job
+from services.jobs.store import get_job, move_job
+from tests.unit.jobs.machine import new_job
 
 
 @dataclass

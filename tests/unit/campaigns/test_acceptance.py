@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from services.campaigns.acceptance import compare
-from services.contracts.campaign_acceptance import AcceptancePolicy, AcceptBy
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.acceptance import AcceptancePolicy, AcceptBy
+from services.contracts.campaigns.campaigns import CreateCampaign
 from tests.support.campaign_run import REQUEST
 
 

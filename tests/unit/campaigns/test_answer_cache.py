@@ -16,12 +16,12 @@ from services.campaigns.records import Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.shared_answers import FILE
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import RewindCampaign
+from services.contracts.campaigns.campaigns import RewindCampaign
+from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
-from services.core.jobs.claims import check_claim
-from services.core.jobs.store import move_job
+from services.jobs.claims import check_claim
+from services.jobs.store import move_job
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from services.campaigns.benchmark import divide, read_items
-from services.contracts.benchmarks import BENCHMARKS, SplitName
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest
+from services.contracts.evaluation.benchmarks import BENCHMARKS, SplitName
 from services.datasets.splits import rows_of_part
 from tests.support.campaign_run import REQUEST
 

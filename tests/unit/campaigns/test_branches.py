@@ -13,12 +13,12 @@ from services.campaigns.records import Feedback, Proposal, Record
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import BudgetSpent, Interrupted, Waiting
 from services.contracts.base import Resource
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job, get_job, move_job
+from services.jobs.job import NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job, get_job, move_job
 from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
 from tests.support.scripted_llm import Messages, ScriptedLlm
 

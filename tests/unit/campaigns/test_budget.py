@@ -11,8 +11,8 @@ from services.campaigns.loop import advance
 from services.campaigns.records import Feedback
 from services.campaigns.signals import Waiting
 from services.campaigns.worker import CampaignWorker
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
 from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
 from tests.support.scripted_llm import ScriptedLlm

@@ -12,7 +12,7 @@ from services.campaigns.measurement import parts_of
 from services.campaigns.records import Code, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from services.contracts.errors import JobFailed
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm

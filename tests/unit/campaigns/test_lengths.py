@@ -12,8 +12,8 @@ from services.campaigns.prompts import datasets_text
 from services.campaigns.records import Attempt, Code, Feedback, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.script import Row, Rows, read_rows
-from services.contracts.campaign_loops import StepName
-from services.contracts.datasets import TokenStatistics
+from services.contracts.campaigns.loops import StepName
+from services.contracts.data.datasets import TokenStatistics
 from services.core.db.tables import ModelRow
 from tests.support.campaign_run import StoredCampaign, measured
 from tests.support.scripted_llm import Messages, ScriptedLlm

@@ -17,7 +17,7 @@ from services.campaigns.reasoning import without_reasoning
 from services.campaigns.records import Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import Interrupted, StepFailed
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignEffectRow, EventRow
 from tests.support.campaign_run import StoredCampaign

@@ -14,8 +14,8 @@ from services.campaigns.script_tokens import script_token
 from services.campaigns.settings import CampaignSettings
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignScriptRow
-from services.core.jobs.campaign_scripts import close_script, open_script
-from services.core.jobs.store import get_job, move_job
+from services.jobs.campaign_scripts import close_script, open_script
+from services.jobs.store import get_job, move_job
 from tests.support.campaign_run import StoredCampaign
 from tests.support.processes import free_port
 from tests.support.scripted_llm import ScriptedLlm

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from services.campaigns.llm import Conversation
 from services.campaigns.records import Proposal
 from services.campaigns.run import CampaignRun
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm
 

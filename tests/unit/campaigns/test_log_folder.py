@@ -6,7 +6,7 @@ from pathlib import Path
 
 from services.campaigns.effects import Effect, Place
 from services.campaigns.log_folder import LogFolder
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 
 CODING = Place("campaign-1", 2, StepName.CODING)
 CODE = {"script": "print(1)\n", "settings": "learning_rate: 0.1\n", "attempts": 2}

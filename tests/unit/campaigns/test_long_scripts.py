@@ -13,7 +13,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.script import run_script
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import BudgetSpent, StepFailed, Waiting
-from services.contracts.campaign_loops import Failure, StepName
+from services.contracts.campaigns.loops import Failure, StepName
 from services.contracts.errors import JobFailed
 from services.core.db.tables import EventRow
 from tests.support.campaign_run import CAMPAIGN_ID, StoredCampaign

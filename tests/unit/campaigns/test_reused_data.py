@@ -11,7 +11,7 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.script import run_script
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import StepFailed
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm
 

@@ -10,16 +10,16 @@ from services.api.campaigns.history import clear_log, fork_campaign, rewind_camp
 from services.api.settings import ApiSettings
 from services.campaigns.history import best_loop
 from services.campaigns.records import Proposal
-from services.contracts.campaign_limits import CampaignBudget
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import ForkCampaign, RewindCampaign
+from services.contracts.campaigns.campaigns import ForkCampaign, RewindCampaign
+from services.contracts.campaigns.limits import CampaignBudget
+from services.contracts.campaigns.loops import StepName
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignEffectRow, FileRow, IdempotencyRow, ModelRow
-from services.core.jobs.campaign_steps import cancel_orphans, request_key
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job, get_job, move_job, request_cancel
+from services.jobs.campaign_steps import cancel_orphans, request_key
+from services.jobs.job import NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job, get_job, move_job, request_cancel
 from tests.support.campaign_run import NOWHERE, StoredCampaign, measured
 
 RUNNING = (2, StepName.RUNNING)

@@ -13,12 +13,12 @@ from services.campaigns.history import next_verdict
 from services.campaigns.records import Feedback, Proposal
 from services.campaigns.signals import Waiting
 from services.contracts.base import Resource
-from services.contracts.campaign_limits import Limit
-from services.contracts.campaign_loops import StepName
-from services.contracts.campaigns import ForkCampaign, RewindCampaign
+from services.contracts.campaigns.campaigns import ForkCampaign, RewindCampaign
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
-from services.core.jobs.campaign_steps import KNOWN, request_key
-from services.core.jobs.store import get_job, move_job
+from services.jobs.campaign_steps import KNOWN, request_key
+from services.jobs.store import get_job, move_job
 from tests.support.campaign_run import NOWHERE, StoredCampaign, measured
 from tests.unit.campaigns.test_branches import Taking
 from tests.unit.campaigns.test_rewind import register, rewind, unrecorded

@@ -9,7 +9,7 @@ from services.campaigns.benchmark import KnownItems, Parts
 from services.campaigns.measurement import parts_of
 from services.campaigns.records import Attempt, Code, Measurement
 from services.campaigns.run import CampaignRun
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from tests.support.campaign_run import StoredCampaign, measured
 
 

@@ -9,14 +9,14 @@ from services.campaigns import prompts
 from services.campaigns.script_offer import MAX_SENT_BYTES, check_scripts
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.worker import CampaignWorker
-from services.contracts.campaign_llms import ScriptLlms
-from services.contracts.campaigns import CreateCampaign
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.llms import ScriptLlms
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
-from services.core.jobs.job import NO_DEVICE, NewJob
-from services.core.jobs.queues import CAMPAIGN
-from services.core.jobs.store import create_job, get_job
+from services.jobs.job import NO_DEVICE, NewJob
+from services.jobs.queues import CAMPAIGN
+from services.jobs.store import create_job, get_job
 from tests.support.campaign_run import NOWHERE, REQUEST, StoredCampaign
 
 STRONG = {"base_url": f"{NOWHERE}/v1", "model": "big"}

@@ -13,7 +13,7 @@ from services.campaigns.records import Attempt, Code, Feedback, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.second_look import FALSE_CAMPAIGNS, _level, is_clear
 from services.campaigns.signals import Waiting
-from services.contracts.campaign_loops import StepName
+from services.contracts.campaigns.loops import StepName
 from tests.support.campaign_gateway import GatewayOfTest
 from tests.support.campaign_run import NOWHERE, StoredCampaign, measured
 from tests.support.scripted_llm import ScriptedLlm

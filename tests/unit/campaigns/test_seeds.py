@@ -12,7 +12,7 @@ from services.campaigns.measurement import parts_of
 from services.campaigns.records import Attempt, Code, Measurement
 from services.campaigns.running import run_experiment
 from services.campaigns.signals import Waiting
-from services.contracts.campaign_loops import Failure, StepName
+from services.contracts.campaigns.loops import Failure, StepName
 from tests.support.campaign_gateway import GatewayOfTest
 from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
 

@@ -9,12 +9,12 @@ from services.campaigns.run import CampaignRun
 from services.campaigns.signals import StepFailed, Waiting
 from services.campaigns.training import create_training
 from services.campaigns.training_settings import read_settings
-from services.contracts.campaign_loops import Failure, StepName
+from services.contracts.campaigns.loops import Failure, StepName
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.tables import ModelRow
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import MERGE, TRAINING
-from services.core.jobs.store import create_job, fail_job, get_job, move_job
+from services.jobs.job import NewJob
+from services.jobs.queues import MERGE, TRAINING
+from services.jobs.store import create_job, fail_job, get_job, move_job
 from tests.support.campaign_run import StoredCampaign
 
 MERGED = "ft:base:merged:1"

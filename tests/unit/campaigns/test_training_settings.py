@@ -4,8 +4,8 @@ import pytest
 
 from services.campaigns.signals import StepFailed
 from services.campaigns.training_settings import read_settings
-from services.contracts.adaptation import TrainingType
-from services.contracts.campaign_loops import Failure
+from services.contracts.campaigns.loops import Failure
+from services.contracts.training.adaptation import TrainingType
 
 
 def test_arguments_are_kept_under_their_names() -> None:

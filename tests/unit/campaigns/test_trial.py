@@ -18,12 +18,12 @@ from services.campaigns.records import Code, Proposal
 from services.campaigns.run import CampaignRun
 from services.campaigns.signals import Waiting
 from services.campaigns.training_settings import read_settings, trial_arguments
-from services.contracts.campaign_loops import Failure, StepName
+from services.contracts.campaigns.loops import Failure, StepName
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.tables import CampaignEffectRow
-from services.core.jobs.job import NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job, fail_job, get_job, move_job
+from services.jobs.job import NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job, fail_job, get_job, move_job
 from tests.support.campaign_run import StoredCampaign, measured
 from tests.support.scripted_llm import Messages, ScriptedLlm
 

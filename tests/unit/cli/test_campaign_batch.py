@@ -9,10 +9,10 @@ from fastapi.responses import JSONResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.benchmark_sources import describe_benchmark
-from services.contracts.benchmarks import BENCHMARKS
-from services.contracts.campaign_llms import MOST_CALLS_AT_ONCE
-from services.contracts.models import RemoteModel
+from services.contracts.campaigns.llms import MOST_CALLS_AT_ONCE
+from services.contracts.evaluation.benchmark_sources import describe_benchmark
+from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.models.registered import RemoteModel
 from temper.cli.main import main
 from temper.formats.campaign_environment import CampaignEnvironment, read_environment
 from temper.formats.campaign_tasks import CampaignTask, read_cards, read_duration, read_tasks

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.responses import JSONResponse
 
-from services.contracts.benchmark_sources import describe_benchmark
+from services.contracts.evaluation.benchmark_sources import describe_benchmark
 from temper.cli.main import main
 from tests.unit.cli.conftest import ScriptedServer
 

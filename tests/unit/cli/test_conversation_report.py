@@ -9,8 +9,8 @@ import openpyxl
 import pytest
 from fastapi.responses import JSONResponse
 
-from services.contracts.evaluation_results import SampleResult, ToolUse
-from services.contracts.trajectories import CallOutcome, Trajectory
+from services.contracts.evaluation.results import SampleResult, ToolUse
+from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.metrics.conversations import MAX_TEXT, steps
 from temper.cli.main import main
 from tests.support.evaluation_view import evaluation

@@ -11,7 +11,7 @@ import pytest
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
-from services.contracts.files import File, FilePurpose
+from services.contracts.data.files import File, FilePurpose
 from temper.cli.main import main
 from tests.support.evaluation_view import evaluation, evaluation_of_several
 from tests.support.hub import Hub, Kind, Repository, running_hub

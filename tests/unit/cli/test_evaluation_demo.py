@@ -8,7 +8,7 @@ import pytest
 
 from examples.demo_2_evaluation.data import BENCHMARK, ITEMS, EvaluationData, write_data
 from examples.demo_2_evaluation.run import is_better
-from services.contracts.comparisons import EvaluationComparison, PairedComparison
+from services.contracts.evaluation.comparisons import EvaluationComparison, PairedComparison
 from services.evaluator.evaluation.samples import gold_check, read_samples
 from services.metrics.evaluation_report import EvaluationReport
 

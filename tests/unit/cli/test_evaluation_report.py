@@ -10,8 +10,8 @@ import pytest
 from fastapi import Request
 from fastapi.responses import JSONResponse
 
-from services.contracts.comparisons import EvaluationComparison, PairedComparison
-from services.contracts.evaluation_results import SampleResult
+from services.contracts.evaluation.comparisons import EvaluationComparison, PairedComparison
+from services.contracts.evaluation.results import SampleResult
 from temper.cli.main import main
 from tests.support.evaluation_view import evaluation, evaluation_of_several
 from tests.unit.cli.conftest import ScriptedServer

@@ -1,6 +1,6 @@
 """Rows as training reads them, in a terminal."""
 
-from services.contracts.file_rows import ExampleRow, TrainingExample
+from services.contracts.data.file_rows import ExampleRow, TrainingExample
 from temper.cli.example_text import example_lines
 
 EXAMPLE = TrainingExample(

@@ -4,9 +4,9 @@ import pytest
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from services.contracts.file_rows import ShowExamples
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import Method
+from services.contracts.data.file_rows import ShowExamples
+from services.contracts.data.files import FilePurpose
+from services.contracts.training.fine_tuning import Method
 from temper.client import ApiError, Temper, UnexpectedAnswer
 from temper.client.files import sha256_of
 from tests.unit.cli.conftest import ScriptedServer

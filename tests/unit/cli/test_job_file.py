@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.batches import CreateBatch
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.graders import NumericGrader
-from services.contracts.indexes import CreateIndexingJob, IndexMode
+from services.contracts.batches.batches import CreateBatch
+from services.contracts.data.files import FilePurpose
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.retrieval.indexes import CreateIndexingJob, IndexMode
+from services.contracts.rewards.graders import NumericGrader
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import SubmissionError
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from services.contracts.indexes import IndexingJob
 from services.contracts.jobs import Event, Job, JobError, JobReference, JobStatus, Progress
+from services.contracts.retrieval.indexes import IndexingJob
 from temper.cli.job_view import event_line, job_fields, job_row
 from tests.support.evaluation_view import evaluation
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fastapi.responses import JSONResponse
 
-from services.contracts.evaluations import Evaluation
-from services.contracts.files import File, FilePurpose
+from services.contracts.data.files import File, FilePurpose
+from services.contracts.evaluation.evaluations import Evaluation
 from temper.cli.main import main
 from tests.support.evaluation_view import evaluation
 from tests.unit.cli.conftest import ScriptedServer

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from services.contracts.adaptation import TrainingType
-from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.preference_optimization import DpoHyperparameters, KtoHyperparameters
-from services.contracts.training_rows import DataFormat
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.fine_tuning import CreateFineTuningJob
+from services.contracts.training.preference_optimization import (
+    DpoHyperparameters,
+    KtoHyperparameters,
+)
+from services.contracts.training.rows import DataFormat
 from services.datasets.training_rows import TrainingRowReader
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import Submission, SubmissionError

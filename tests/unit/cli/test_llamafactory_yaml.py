@@ -1,8 +1,8 @@
 import pytest
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.llamafactory import ArgumentRefused
+from services.contracts.llamafactory.arguments import ArgumentRefused
+from services.contracts.training.adaptation import TrainingType
 from temper.formats.llamafactory_yaml import parse_llamafactory_yaml
 
 LORA = """

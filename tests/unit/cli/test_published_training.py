@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.online import PpoHyperparameters, ReinforcementHyperparameters
+from services.contracts.training.fine_tuning import CreateFineTuningJob
+from services.contracts.training.online import PpoHyperparameters, ReinforcementHyperparameters
 from temper.formats.published_training import read_published_training
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import Submission, SubmissionError

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.files import FilePurpose
-from services.contracts.multi_turn import TruncateSide
-from services.contracts.rewards import RetoolReward
-from services.contracts.rollouts import CreateRollout
+from services.contracts.data.files import FilePurpose
+from services.contracts.rewards.rewards import RetoolReward
+from services.contracts.rollouts.multi_turn import TruncateSide
+from services.contracts.rollouts.rollouts import CreateRollout
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import SubmissionError
 

@@ -1,6 +1,6 @@
 """A rollout job's statistics in ``temper show``."""
 
-from services.contracts.rollouts import (
+from services.contracts.rollouts.rollouts import (
     RewardSpread,
     Rollout,
     RolloutStatistics,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.online import ReinforcementMethod
-from services.contracts.rewards import RetoolReward, SearchEmReward
+from services.contracts.rewards.rewards import RetoolReward, SearchEmReward
+from services.contracts.training.fine_tuning import CreateFineTuningJob
+from services.contracts.training.online import ReinforcementMethod
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import SubmissionError
 

@@ -11,9 +11,9 @@ from fastapi import Request, Response
 from services.api.trajectories.listing import summary_view
 from services.contracts.base import Page
 from services.contracts.jobs import Job
-from services.contracts.rollouts import TrajectorySummary
-from services.contracts.trajectories import CallOutcome, Trajectory
-from services.contracts.trajectory_tokens import TokenOrigin, TrajectoryToken, TrajectoryTokens
+from services.contracts.rollouts.rollouts import TrajectorySummary
+from services.contracts.rollouts.tokens import TokenOrigin, TrajectoryToken, TrajectoryTokens
+from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from temper.cli.main import main
 from temper.client import Temper
 from temper.client.trajectories import TrajectoryFilter

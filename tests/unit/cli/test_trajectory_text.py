@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
-from services.contracts.tool_runs import (
+from services.contracts.rollouts.tool_runs import (
     HttpRun,
     Passage,
     ProgramRun,
@@ -13,7 +12,7 @@ from services.contracts.tool_runs import (
     RequestFailure,
     SearchRun,
 )
-from services.contracts.trajectories import (
+from services.contracts.rollouts.trajectories import (
     CallOutcome,
     FinishReason,
     MalformedCall,
@@ -21,6 +20,7 @@ from services.contracts.trajectories import (
     Trajectory,
     Turn,
 )
+from services.contracts.sandbox.programs import CommandResult, CommandStatus, RunStatus
 from temper.cli.trajectory_text import render
 from tests.support.trajectories import endpoint_trajectory
 from tests.unit.rollouts.log.examples import trajectories, trajectory

@@ -4,8 +4,8 @@ import socket
 import pytest
 from fastapi.responses import JSONResponse, Response
 
-from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.models import RegisterModel
+from services.contracts.models.registered import RegisterModel
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from temper.client import ApiError, ClientError, Temper, UnexpectedAnswer, Unreachable
 from tests.unit.cli.conftest import ScriptedServer
 

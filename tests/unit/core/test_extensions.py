@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import CallOutcome
-from services.core.worker.settings import WorkerSettings
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome
+from services.jobs.worker.settings import WorkerSettings
 from services.rewards.check import check_rewards
 from services.rewards.families import family_and_settings
 from services.rollouts.tools.declaration import declarations

@@ -7,7 +7,7 @@ import pytest
 
 from services.api.settings import ApiSettings
 from services.core.settings import Settings, make_private
-from services.core.worker.settings import WorkerSettings
+from services.jobs.worker.settings import WorkerSettings
 
 
 @pytest.fixture(autouse=True)

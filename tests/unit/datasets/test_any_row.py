@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.graders import NumericGrader
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.rewards.graders import NumericGrader
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.formats import Example
 from services.datasets.record import RowError
 from services.datasets.training_rows import TrainingRowReader

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import (
     Conversation,
     ConversationReader,

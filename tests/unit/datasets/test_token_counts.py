@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.datasets import TokenStatistics
+from services.contracts.data.datasets import TokenStatistics
 from services.datasets.token_counts.counter import TokenCounter, TokensNotCounted
 from tests.support.word_tokenizer import write_word_tokenizer
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.record import RowError
 from services.datasets.training_rows import TrainingRow, TrainingRowReader
 

@@ -12,12 +12,12 @@ from services.api.dispatcher import WAKE_UPS_AT_ONCE, Dispatcher
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
-from services.core.jobs.broker import create_celery_app, ping_broker
-from services.core.jobs.queues import add_wake_up
-from services.core.jobs.store import fail_job, get_job
 from services.core.process.supervised import lease_clock
 from services.core.settings import Settings
-from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
+from services.jobs.broker import create_celery_app, ping_broker
+from services.jobs.queues import add_wake_up
+from services.jobs.store import fail_job, get_job
+from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
 
 
 @pytest.fixture

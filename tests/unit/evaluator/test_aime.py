@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.benchmarks import BENCHMARKS
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.models import RemoteModel
+from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.models.registered import RemoteModel
 from services.contracts.sampling import Sampling
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.contracts.benchmarks import BENCHMARKS, Benchmark
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.graders import BoxedIntegerGrader, ExactGrader, NumericGrader
-from services.contracts.rewards import CodeTestsReward
-from services.contracts.sandbox import Language
+from services.contracts.evaluation.benchmarks import BENCHMARKS, Benchmark
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.rewards.graders import BoxedIntegerGrader, ExactGrader, NumericGrader
+from services.contracts.rewards.rewards import CodeTestsReward
+from services.contracts.sandbox.programs import Language
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.record import RowError, UnreadableFile
 from services.evaluator.evaluation.samples import (

@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from services.campaigns.kept_answer import KeptAnswer
-from services.contracts.batches import BatchEndpoint, BatchOutput, BatchResponse
-from services.contracts.graders import ExactGrader
-from services.contracts.multi_turn import MultiTurn
-from services.contracts.prompt_batches import PromptEndpoint
-from services.contracts.rewards import JudgeReward
+from services.contracts.batches.batches import BatchEndpoint, BatchOutput, BatchResponse
+from services.contracts.batches.prompt_batches import PromptEndpoint
+from services.contracts.rewards.graders import ExactGrader
+from services.contracts.rewards.rewards import JudgeReward
+from services.contracts.rollouts.multi_turn import MultiTurn
 from services.contracts.sampling import Sampling
 from services.datasets.append_log import AppendLog, read_records
 from services.evaluator.batch.child import _failed, _line

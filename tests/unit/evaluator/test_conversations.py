@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import JobFailed
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.graders import NumericGrader
-from services.contracts.multi_turn import MultiTurn
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.rewards.graders import NumericGrader
+from services.contracts.rollouts.multi_turn import MultiTurn
+from services.contracts.rollouts.trajectories import FinishReason
 from services.contracts.sampling import Sampling
-from services.contracts.trajectories import FinishReason
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.agent import Agent, OpenModel, rollout_sampling

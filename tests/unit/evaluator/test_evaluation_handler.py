@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from services.api.evaluations.service import evaluation_view
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.evaluations import CreateEvaluation
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.jobs import JobKind
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job
 from services.core.process.runtimes import RuntimeMissing
-from services.core.worker.settings import WorkerSettings
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.evaluation.spec import EvaluationFilesSpec, EvaluationSpec
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job
+from services.jobs.worker.settings import WorkerSettings
 
 REQUEST: dict[str, Any] = {
     "model": {"base_url": "http://127.0.0.1:9/v1", "model": "m"},

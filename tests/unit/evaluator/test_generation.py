@@ -8,7 +8,7 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed, StorageFull
-from services.contracts.graders import ExactGrader
+from services.contracts.rewards.graders import ExactGrader
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.generation import Generation, Grading, generate

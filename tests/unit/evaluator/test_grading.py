@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from services.contracts.evaluations import CreateEvaluation
-from services.contracts.rewards import EvaluationGrader
+from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.sampling import JsonPrediction
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.endpoint import Answer, Unanswered

@@ -11,23 +11,19 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from services.contracts.batches import BatchOutput, BatchResult, CreateBatch
+from services.contracts.batches.batches import BatchOutput, BatchResult, CreateBatch
 from services.contracts.errors import InvalidRequest, JobFailed, NotFound
-from services.contracts.evaluations import CreateEvaluation
+from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind, JobRequest, JobStatus
-from services.contracts.models import Lineage
-from services.contracts.rollouts import CreateRollout
+from services.contracts.models.registered import Lineage
+from services.contracts.rollouts.rollouts import CreateRollout
 from services.contracts.serving import CreateServing
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, JobRow, ModelRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
-from services.core.jobs.store import create_job
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import NEEDS_DEVICE, Reporter
 from services.core.process.runtimes import RuntimeMissing
-from services.core.worker.settings import WorkerSettings
 from services.datasets.append_log import read_records
 from services.evaluator.batch.child import send_batch
 from services.evaluator.batch.handler import BatchHandler
@@ -38,6 +34,10 @@ from services.evaluator.rollout.handler import RolloutHandler
 from services.evaluator.serve.handler import ServeHandler
 from services.evaluator.serving import LocalModel
 from services.inference.relay_protocol import RelayEndpoint, publish_endpoint, withdraw_endpoint
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import REMOTE_SLOT, Job, NewJob
+from services.jobs.store import create_job
+from services.jobs.worker.settings import WorkerSettings
 from tests.support.stand_in_runtime import add_runtime
 from tests.unit.evaluator.chat_server import ChatServer, Reply
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.evaluation_results import SampleResult
+from services.contracts.evaluation.results import SampleResult
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.results import (
     RESULTS,

@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 
 from services.api.evaluations.service import evaluation_view
-from services.contracts.evaluations import CreateEvaluation, Evaluation
+from services.contracts.evaluation.evaluations import CreateEvaluation, Evaluation
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.store import create_job, get_job, move_job
 from services.core.process.reporter import METRICS, NEEDS_DEVICE, Reporter
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC
 from services.evaluator.evaluation import reuse as reuse_module
 from services.evaluator.evaluation.handler import EvaluationHandler
@@ -25,6 +21,10 @@ from services.evaluator.evaluation.identity import differences, request_parts
 from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals
 from services.evaluator.evaluation.spec import EvaluationFilesSpec
 from services.evaluator.evaluation.validation import reuse_equal
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import Job, NewJob
+from services.jobs.store import create_job, get_job, move_job
+from services.jobs.worker.settings import WorkerSettings
 from tests.support.stand_in_runtime import add_runtime
 
 REMOTE = {"base_url": "http://127.0.0.1:9/v1", "model": "adder"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.contracts.benchmarks import BENCHMARKS
-from services.contracts.graders import ExactGrader, NumericGrader
+from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.rewards.graders import ExactGrader, NumericGrader
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.scan import Scan
 from services.evaluator.evaluation.samples import EvaluationSample, parse_sample, read_samples

@@ -10,9 +10,9 @@ import pytest
 
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import REPORTS, Reporter
-from services.core.tokenizer_ids.files import read_chat_templates, read_end_tokens
 from services.evaluator import serving
 from services.evaluator.serving import Adapter, LocalModel, served
+from services.models.tokenizer_ids.files import read_chat_templates, read_end_tokens
 from tests.support.tokenizer_kinds import KINDS
 
 TEMPLATE = "### {{ messages[0].content }}"

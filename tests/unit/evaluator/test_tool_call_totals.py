@@ -6,11 +6,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import cast
 
-from services.contracts.benchmarks import BENCHMARKS
-from services.contracts.evaluation_results import EvaluationMetrics
-from services.contracts.graders import ToolCallsGrader
+from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.evaluation.tool_call_scores import CallCounts, CallTable, ToolCallScores
+from services.contracts.rewards.graders import ToolCallsGrader
 from services.contracts.sampling import Sampling
-from services.contracts.tool_call_scores import CallCounts, CallTable, ToolCallScores
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.child import evaluate

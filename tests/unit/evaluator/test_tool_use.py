@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.contracts.evaluation_results import ToolUse
+from services.contracts.evaluation.results import ToolUse
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tool_use import ToolUseTotals
 

@@ -10,8 +10,8 @@ import grimp
 import pytest
 
 from services.core.operator_environment import GRADING_RUNTIME
-from services.core.tracking.selection import RUNTIME as TRACKING_RUNTIME
 from services.evaluator.models import MERGING_RUNTIME
+from services.jobs.tracking.selection import RUNTIME as TRACKING_RUNTIME
 from tests.support.processes import REPOSITORY
 
 PACKAGES = {

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra.compose.health import probe
-from services.core.jobs.workers import SILENCE_SECONDS
-from services.core.worker.heartbeat import touch_heartbeat
+from services.jobs.worker.heartbeat import touch_heartbeat
+from services.jobs.workers import SILENCE_SECONDS
 from tests.support.processes import REPOSITORY, free_port
 
 PROBE = REPOSITORY / "infra" / "compose" / "health" / "probe.py"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.evaluation_results import ItemEstimate, MacroAverage
-from services.contracts.evaluations import BenchmarkOutcome
+from services.contracts.evaluation.evaluations import BenchmarkOutcome
+from services.contracts.evaluation.results import ItemEstimate, MacroAverage
 from services.metrics.macro_average import macro_average
 from services.metrics.main_metric import mean_of_independent
 from services.metrics.repeated import bounded_mean

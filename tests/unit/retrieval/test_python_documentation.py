@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.default_index.building import DEFAULT_INDEX
 from services.retrieval.default_index.command import ensure_default_index
 from services.retrieval.store.index import Index

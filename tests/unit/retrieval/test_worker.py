@@ -11,17 +11,17 @@ from pydantic import ValidationError
 from services.api.indexing.service import create_indexing_job
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
-from services.contracts.index_messages import MESSAGE_FILE, BuildIndex
-from services.contracts.indexes import CreateIndexingJob, IndexMode
-from services.contracts.models import ModelKind
+from services.contracts.models.registered import ModelKind
+from services.contracts.retrieval.index_messages import MESSAGE_FILE, BuildIndex
+from services.contracts.retrieval.indexes import CreateIndexingJob, IndexMode
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import Job
 from services.core.process.runtimes import RuntimeMissing
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import Job
+from services.jobs.worker.settings import WorkerSettings
 from services.retrieval.worker import IndexingHandler
 from tests.support.database import database, migrated
 

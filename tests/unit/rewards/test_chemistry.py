@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.contracts.benchmarks import BENCHMARKS, graded_by
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import MetricsVariant
+from services.contracts.evaluation.benchmarks import BENCHMARKS, graded_by
+from services.contracts.rewards.graders import MetricsVariant
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.samples import parse_sample
 from services.rewards.chemistry import grader

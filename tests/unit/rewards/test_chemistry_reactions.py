@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.errors import InvalidRequest
+from services.contracts.evaluation.benchmarks import BENCHMARKS
 from services.rewards.chemistry.rows import read_question
 from services.rewards.interface import RewardFailed
 from tests.unit.rewards.test_chemistry import row, said, scores

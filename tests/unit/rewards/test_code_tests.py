@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.sandbox import Language
-from services.contracts.sandbox_cases import Case
+from services.contracts.sandbox.cases import Case
+from services.contracts.sandbox.programs import Language
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.answers.programs import last_program
 from services.rewards.code_tests import ProgramTests, function_name, read_tests

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.openai_graders import MultiGrader
-from services.contracts.rewards import Reward
+from services.contracts.rewards.openai_graders import MultiGrader
+from services.contracts.rewards.rewards import Reward
 
 _REWARD: TypeAdapter[Reward] = TypeAdapter(Reward)
 EXACT = {"type": "string_check", "name": "a", "operation": "eq", "input": "", "reference": ""}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import (
+from services.contracts.rewards.graders import (
     BoxedIntegerGrader,
     ChoiceGrader,
     ExactGrader,

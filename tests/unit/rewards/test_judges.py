@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.models import RemoteModel
+from services.contracts.models.registered import RemoteModel
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.interface import RewardFailed, RewardFailureKind
 from services.rewards.judge import read_label, read_number

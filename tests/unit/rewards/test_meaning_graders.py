@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.graders import MathGrader, TokenF1Grader
+from services.contracts.rewards.graders import MathGrader, TokenF1Grader
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.factory import RewardFactory
 from services.rewards.graders.meaning import token_f1

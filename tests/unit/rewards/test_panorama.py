@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.contracts.benchmarks import BENCHMARKS
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import MetricsVariant
+from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.rewards.graders import MetricsVariant
 from services.evaluator.evaluation.samples import parse_sample
 from services.metrics.measures import Measures
 from services.rewards.interface import Score

@@ -3,8 +3,8 @@
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.published_rewards import published_rewards
-from services.contracts.rewards import CallableReward, HttpReward, RetoolReward
+from services.contracts.rewards.published import published_rewards
+from services.contracts.rewards.rewards import CallableReward, HttpReward, RetoolReward
 from services.rewards.check import check_rewards
 
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from services.contracts.rewards import RetoolReward
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rewards.rewards import RetoolReward
+from services.contracts.rollouts.trajectories import CallOutcome
 from tests.support.rewards import failure, score, trajectory
 
 RETOOL = {"type": "retool"}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.models import RemoteModel
-from services.contracts.trajectories import FinishReason
+from services.contracts.models.registered import RemoteModel
+from services.contracts.rollouts.trajectories import FinishReason
 from services.core.operator_environment import OperatorEnvironment
-from services.core.worker.settings import WorkerSettings
+from services.jobs.worker.settings import WorkerSettings
 from services.rewards.scorer import open_scorer
 from tests.support.rewards import rewarded, rewarded_all, trajectory, weighted
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.openai_graders import TextSimilarityGrader
+from services.contracts.rewards.openai_graders import TextSimilarityGrader
 from services.rewards.graders.text import similarity
 from tests.support.rewards import failure, score, trajectory
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.audits import AuditName
-from services.contracts.online import ReinforcementMethod
+from services.contracts.rewards.audits import AuditName
+from services.contracts.training.online import ReinforcementMethod
 from services.rollouts.audit.checks import audit
 from services.rollouts.audit.features import Features, features_of
 from services.rollouts.audit.report import audit_folder, weights_of

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from services.contracts.adaptation import TrainingType
-from services.contracts.llamafactory import ArgumentRefused, catalogue
+from services.contracts.llamafactory.arguments import ArgumentRefused, catalogue
+from services.contracts.training.adaptation import TrainingType
 from services.core.artifacts import ModelSource
 from services.trainer.offline.arguments import (
     TrainingEnvironment,

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.mixing import MixStrategy
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.mixing import MixStrategy
 from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
 from services.datasets.rendering.training_tokens import TokenSettings

@@ -1,7 +1,7 @@
 import pytest
 
-from services.contracts.llamafactory import ArgumentRefused
-from services.contracts.llamafactory_closed import ArgumentProblem
+from services.contracts.llamafactory.arguments import ArgumentRefused
+from services.contracts.llamafactory.closed import ArgumentProblem
 from services.datasets.record import UnreadableFile
 from services.trainer.errors import Diverged, JobFailure, TrainingFailure, explain
 

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import PermissionDenied
-from services.contracts.exports import CreateExport
 from services.contracts.jobs import JobKind
-from services.contracts.models import Lineage
+from services.contracts.models.exports import CreateExport
+from services.contracts.models.registered import Lineage
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import ModelRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import NewJob
-from services.core.jobs.store import create_job
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import NewJob
+from services.jobs.store import create_job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
 from services.trainer.exporting.handler import ExportHandler
 from services.trainer.exporting.spec import SPEC, VARIABLE, Credentials, ExportSpec
 from tests.support.stand_in_runtime import add_runtime

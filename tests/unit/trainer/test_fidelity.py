@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from services.contracts.checks import ValidationReport
 from services.contracts.errors import InvalidRequest
-from services.contracts.fidelity import FidelityReport, FindingCode
-from services.contracts.fine_tuning import Method
-from services.contracts.training_rows import RowKind
+from services.contracts.training.checks import ValidationReport
+from services.contracts.training.fidelity import FidelityReport, FindingCode
+from services.contracts.training.fine_tuning import Method
+from services.contracts.training.rows import RowKind
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, Reporter
 from services.datasets.rendering.fidelity import UnfaithfulFile

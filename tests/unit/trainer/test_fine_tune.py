@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobKind
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.job import NewJob
-from services.core.jobs.store import create_job
+from services.jobs.job import NewJob
+from services.jobs.store import create_job
 from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.offline.build_spec import training_spec, validation_spec
 

@@ -5,23 +5,23 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.llamafactory import catalogue, check_arguments
-from services.contracts.llamafactory_closed import ArgumentProblem, refusal
-from services.contracts.offline import (
+from services.contracts.llamafactory.arguments import catalogue, check_arguments
+from services.contracts.llamafactory.closed import ArgumentProblem, refusal
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.offline import (
     OfflineHyperparameters,
     PretrainingHyperparameters,
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
-from services.contracts.preference_optimization import (
+from services.contracts.training.preference_optimization import (
     DpoHyperparameters,
     KtoHyperparameters,
     PreferenceLoss,
 )
-from services.contracts.stages import Stage
+from services.contracts.training.stages import Stage
 
 PISSA: JsonObject = {"pissa_init": True}
 UNEVALUATED: JsonObject = {"val_size": 0.1, "eval_strategy": "no"}

@@ -1,17 +1,17 @@
 import pytest
 from pydantic import JsonValue
 
-from services.contracts import llamafactory_closed
-from services.contracts.argument_values import BOUNDS, CHOICES
 from services.contracts.errors import InvalidRequest
-from services.contracts.llamafactory import (
+from services.contracts.llamafactory import closed as llamafactory_closed
+from services.contracts.llamafactory.argument_values import BOUNDS, CHOICES
+from services.contracts.llamafactory.arguments import (
     ArgumentRefused,
     catalogue,
     check_arguments,
     check_template,
 )
-from services.contracts.llamafactory_closed import ArgumentProblem, refusal
-from services.contracts.stages import Stage
+from services.contracts.llamafactory.closed import ArgumentProblem, refusal
+from services.contracts.training.stages import Stage
 
 
 def refused(key: str, value: JsonValue) -> ArgumentRefused:

@@ -10,18 +10,18 @@ from services.api.merges.service import create_merge
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
-from services.contracts.merges import CreateMerge
-from services.contracts.models import Lineage
+from services.contracts.models.merges import CreateMerge
+from services.contracts.models.registered import Lineage
 from services.core.artifacts import STOP_TOKENS, VALUE_HEAD, Artifacts, ModelSource
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import CheckpointRow, ModelRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job
-from services.core.registry import get_model_row, gguf_file, locate_model
-from services.core.worker.settings import WorkerSettings
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import Job, NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job
+from services.jobs.worker.settings import WorkerSettings
+from services.models.registry import get_model_row, gguf_file, locate_model
 from services.trainer.merging.handler import MergeHandler
 from services.trainer.merging.spec import SPEC, MergeSpec
 from services.trainer.offline.spec import TrainingSpec

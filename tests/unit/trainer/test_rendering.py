@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import RowError
 from services.datasets.rendering.exchanges import Exchange, as_chat_message, render

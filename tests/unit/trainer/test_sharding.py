@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.offline import (
+from services.contracts.training.offline import (
     OfflineHyperparameters,
     PretrainingHyperparameters,
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
-from services.contracts.preference_optimization import DpoHyperparameters, KtoHyperparameters
-from services.contracts.sharding import Sharding
+from services.contracts.training.preference_optimization import (
+    DpoHyperparameters,
+    KtoHyperparameters,
+)
+from services.contracts.training.sharding import Sharding
 from services.trainer.offline.arguments import sharding_arguments
 
 METHODS = [

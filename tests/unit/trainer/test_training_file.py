@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.contracts.checks import RowCounts
 from services.contracts.errors import InvalidRequest
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.checks import RowCounts
+from services.contracts.training.rows import DataFormat, RowKind
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
 from services.datasets.container import Container

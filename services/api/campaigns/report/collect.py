@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 
 from services.api.campaigns.report.commands import Curl
 from services.api.campaigns.service import campaign_view, loop_view, outputs_of
-from services.contracts.campaign_llms import LlmRole
-from services.contracts.campaign_loops import ROLE_OF_STEP, CampaignLoop, StepName
-from services.contracts.campaign_reports import (
+from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.llms import LlmRole
+from services.contracts.campaigns.loops import ROLE_OF_STEP, CampaignLoop, StepName
+from services.contracts.campaigns.reports import (
     CampaignCost,
     CampaignReport,
     FinalComparison,
@@ -21,12 +22,11 @@ from services.contracts.campaign_reports import (
     RoleCost,
     ScriptCost,
 )
-from services.contracts.campaigns import CreateCampaign
 from services.core.db.tables import CampaignEffectRow, JobRow
-from services.core.jobs.attempts import run_times
-from services.core.jobs.campaign_scripts import ScriptUsage, scripts_usage
-from services.core.jobs.campaign_steps import CACHED, TRAINING
-from services.core.jobs.job import Job
+from services.jobs.attempts import run_times
+from services.jobs.campaign_scripts import ScriptUsage, scripts_usage
+from services.jobs.campaign_steps import CACHED, TRAINING
+from services.jobs.job import Job
 from services.metrics.missing_scores import compare_scores
 
 TEXT_CHARACTERS = 2000

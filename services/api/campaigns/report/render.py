@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from services.contracts.campaign_reports import CampaignReport, ReportedAttempt
+from services.contracts.campaigns.reports import CampaignReport, ReportedAttempt
 
 HTML, MARKDOWN = "report.html.j2", "report.md.j2"
 BAR_WIDTH = 200

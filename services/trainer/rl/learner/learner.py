@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.online import (
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.online import (
     DistillationHyperparameters,
     OptimizerSettings,
     PpoHyperparameters,

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.core.model_shape import read_shape
-from services.core.online_memory import (
+from services.models.capacity.online import (
     MicroBatching,
     choose_micro_batching,
     learner_load,
     learner_share,
 )
+from services.models.capacity.shape import read_shape
 from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.model import LogprobReader
 from services.trainer.rl.learner.parallel import ProcessGroup

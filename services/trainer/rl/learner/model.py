@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.online import OptimizerSettings, PpoHyperparameters
+from services.contracts.training.adaptation import LoraSettings, TrainingType
+from services.contracts.training.online import OptimizerSettings, PpoHyperparameters
 from services.trainer.rl.learner.protocol import LearnerSpec
 
 MAX_LOGITS = 2**27

@@ -6,7 +6,8 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor
 
-from services.contracts.online import (
+from services.contracts.policy_objectives import Anchor, Objective, SequenceRatio
+from services.contracts.training.online import (
     Aggregation,
     Critic,
     KlPenalty,
@@ -16,7 +17,6 @@ from services.contracts.online import (
     RatioLevel,
     ReinforcementHyperparameters,
 )
-from services.contracts.policy_objectives import Anchor, Objective, SequenceRatio
 from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from services.contracts.fine_tuning import Method
-from services.contracts.online import (
+from services.contracts.training.fine_tuning import Method
+from services.contracts.training.online import (
     DistillationHyperparameters,
     PpoHyperparameters,
     ReinforcementHyperparameters,

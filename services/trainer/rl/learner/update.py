@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.contracts.online import Aggregation
+from services.contracts.training.online import Aggregation
 from services.trainer.rl.batch import TokenValues
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens, micro_batches
 from services.trainer.rl.learner.parallel import ProcessGroup

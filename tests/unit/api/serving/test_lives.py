@@ -10,10 +10,10 @@ import pytest
 from services.api.serving import locator
 from services.contracts.jobs import JobError, JobStatus
 from services.core.artifacts import Artifacts
-from services.core.jobs.reconcile import give_up_claim
-from services.core.jobs.store import get_job
 from services.inference.relay_protocol import is_kept_warm
 from services.inference.vllm.launch import AdapterSlots
+from services.jobs.reconcile import give_up_claim
+from services.jobs.store import get_job
 from tests.support.serving_worker import ServingWorker
 from tests.unit.api.serving.test_chat import STEP_SECONDS, Meanwhile, ask
 

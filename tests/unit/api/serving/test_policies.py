@@ -15,11 +15,11 @@ from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job
 from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import RelayEndpoint, ServedAdapter, publish_endpoint
+from services.jobs.job import Job, NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job
 from tests.support.engine_stand_in import KEY, EngineStandIn
 from tests.support.threaded_server import LoopThread
 

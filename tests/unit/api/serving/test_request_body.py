@@ -11,7 +11,7 @@ from services.api.serving.request_body import parse_request
 from services.campaigns.llm_proxy import ProxiedChat
 from services.contracts.errors import InvalidRequest
 from services.contracts.inference_body import RENAMED
-from services.contracts.multi_turn import RolloutSampling
+from services.contracts.rollouts.multi_turn import RolloutSampling
 from services.contracts.sampling import Sampling
 
 MOST = 8

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from services.core.process.memory import SHARE, job_memory
+from services.jobs.worker.memory import SHARE, job_memory
 
 
 def test_a_set_limit_is_used() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.training_rows import DataFormat, RowKind
+from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import ConversationReader
 from services.datasets.record import RowError
 from services.datasets.rendering.guarded import guarding, without_guards

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.batches import ERROR_FILE, OUTPUT_FILE, BatchEndpoint, BatchResult
+from services.contracts.batches.batches import ERROR_FILE, OUTPUT_FILE, BatchEndpoint, BatchResult
 from services.contracts.errors import JobFailed
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.batches import BatchEndpoint
+from services.contracts.batches.batches import BatchEndpoint
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
 from services.datasets.scan import InvalidFile

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from pydantic_core import PydanticSerializationError
 
-from services.contracts.prompt_batches import Parsing
+from services.contracts.batches.prompt_batches import Parsing
 from services.datasets.record import UnreadableFile
 from services.evaluator.prompts.outputs import write_rows
 from services.evaluator.prompts.parsing import Predictions

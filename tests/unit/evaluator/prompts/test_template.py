@@ -4,8 +4,8 @@ from pathlib import Path
 import jinja2
 import pytest
 
+from services.contracts.batches.prompt_batches import Prompting
 from services.contracts.errors import InvalidRequest
-from services.contracts.prompt_batches import Prompting
 from services.evaluator.prompts.template import PromptTemplate, RenderFailed
 
 PUBLISHED = "对话: {{ history }}\n货源: {{ cargo_info }}\n问: {{ query }}\n"

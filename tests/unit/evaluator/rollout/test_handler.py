@@ -9,19 +9,19 @@ import pytest
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
-from services.contracts.rollouts import CreateRollout
+from services.contracts.rollouts.rollouts import CreateRollout
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import ROLLOUT
-from services.core.jobs.store import create_job
-from services.core.worker.handler import Launch
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC as VALIDATION_SPEC
 from services.evaluator.rollout.handler import RolloutHandler
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.serving import ENDPOINT_KEY, LocalModel, RemoteEndpoint
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import Job, NewJob
+from services.jobs.queues import ROLLOUT
+from services.jobs.store import create_job
+from services.jobs.worker.handler import Launch
+from services.jobs.worker.settings import WorkerSettings
 from tests.support.stand_in_runtime import add_runtime
 
 REMOTE = {"base_url": "http://127.0.0.1:8000/v1", "model": "big"}

@@ -9,8 +9,8 @@ import pytest
 
 from services.contracts.errors import JobFailed
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.core.process.outages import Outage
 from services.core.process.reporter import Reporter
 from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner

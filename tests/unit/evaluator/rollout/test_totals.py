@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.evaluator.rollout.totals import UNKNOWN_TOOLS, RolloutTotals
 from tests.support.trajectories import call, trajectory
 

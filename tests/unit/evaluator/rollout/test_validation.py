@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.rollouts import MAX_TRAJECTORIES
+from services.contracts.rollouts.rollouts import MAX_TRAJECTORIES
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, RESULT
 from services.datasets.validate import SPEC, PromptTemplate

@@ -11,13 +11,13 @@ from services.contracts.jobs import JobKind
 from services.contracts.serving import CreateServing
 from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import NewJob
-from services.core.jobs.store import create_job
-from services.core.worker.settings import WorkerSettings
 from services.evaluator.serve.handler import ServeHandler
 from services.evaluator.serve.spec import SPEC, ServeSpec
 from services.inference.relay_protocol import is_kept_warm
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import NewJob
+from services.jobs.store import create_job
+from services.jobs.worker.settings import WorkerSettings
 from tests.support.stand_in_runtime import add_runtime
 
 

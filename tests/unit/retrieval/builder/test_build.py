@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.index_messages import BuildIndex, IndexBuilt
-from services.contracts.indexes import IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import BuildIndex, IndexBuilt
+from services.contracts.retrieval.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import REPORTS, Reporter
 from services.retrieval.builder import build, text
 from services.retrieval.builder.build import BuildContext, build_index

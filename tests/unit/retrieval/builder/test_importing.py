@@ -7,8 +7,8 @@ import faiss
 import numpy as np
 import pytest
 
-from services.contracts.index_messages import BuildIndex, IndexBuilt
-from services.contracts.indexes import IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import BuildIndex, IndexBuilt
+from services.contracts.retrieval.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
 from services.retrieval.builder import importing
 from services.retrieval.builder.build import BuildContext, build_index

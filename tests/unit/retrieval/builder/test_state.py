@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.index_messages import BuildIndex
-from services.contracts.indexes import IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import BuildIndex
+from services.contracts.retrieval.indexes import IndexMode, IndexSpecification
 from services.datasets.record import UnreadableFile
 from services.retrieval.builder.state import STATE, BuildState, identity_of, read_state
 from services.retrieval.store.layout import VersionFolder

@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest, StorageFull
-from services.contracts.index_messages import BuildIndex, IndexBuilt, PutCorpus, SearchIndex
-from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
+from services.contracts.retrieval.index_messages import (
+    BuildIndex,
+    IndexBuilt,
+    PutCorpus,
+    SearchIndex,
+)
+from services.contracts.retrieval.indexes import DenseKind, IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
 from services.retrieval.builder import vectors
 from services.retrieval.builder.build import BuildContext, build_index

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from starlette.testclient import TestClient
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.encoder.errors import EncoderTimeout, EncoderUnusable
 from services.retrieval.encoder.specification import (
     Backend,

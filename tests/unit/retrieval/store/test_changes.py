@@ -6,7 +6,7 @@ import resource
 import numpy as np
 import pytest
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store import changes as changes_module
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.errors import IndexBusy, IndexFull, OutOfDisk, UnknownIndex

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from services.contracts.indexes import IndexMode
-from services.contracts.retrieval import Filter
+from services.contracts.retrieval.indexes import IndexMode
+from services.contracts.retrieval.search import Filter
 from services.retrieval.corpus.document import Document
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.query import Query

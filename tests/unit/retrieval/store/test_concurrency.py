@@ -7,7 +7,7 @@ from itertools import cycle
 
 import numpy as np
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Query

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from services.contracts.indexes import IndexMode
-from services.contracts.retrieval import Filter
+from services.contracts.retrieval.indexes import IndexMode
+from services.contracts.retrieval.search import Filter
 from services.retrieval.store import nearest as nearest_module
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.errors import IndexUnusable

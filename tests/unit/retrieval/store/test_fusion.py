@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store.query import Fusion, Part, fuse
 
 BM25, DENSE = IndexMode.BM25, IndexMode.DENSE

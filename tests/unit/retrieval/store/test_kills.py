@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store.index import Index
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.manifest import Manifest, finish_version

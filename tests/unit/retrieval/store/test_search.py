@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from services.contracts.errors import InvalidRequest, NotFound
-from services.contracts.indexes import IndexMode
-from services.contracts.retrieval import Filter
+from services.contracts.retrieval.indexes import IndexMode
+from services.contracts.retrieval.search import Filter
 from services.retrieval.corpus.document import Document
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Hit, Query

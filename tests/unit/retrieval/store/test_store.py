@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.indexes import IndexMode
+from services.contracts.retrieval.indexes import IndexMode
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.errors import IndexBusy, IndexUnusable, UnknownIndex
 from services.retrieval.store.index import Index

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from services.retrieval.vectors.index import DenseIndex
 

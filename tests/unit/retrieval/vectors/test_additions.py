@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from services.contracts.errors import StorageFull
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.vectors import additions as log_module
 from services.retrieval.vectors.errors import DimensionMismatch, VectorsUnusable
 from services.retrieval.vectors.index import DenseIndex

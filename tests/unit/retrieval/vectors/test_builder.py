@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.vectors import clusters
 from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from services.retrieval.vectors.errors import DimensionMismatch, InvalidVector, VectorsUnusable

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from services.retrieval.vectors.base import normalized
 from services.retrieval.vectors.errors import DeviceUnavailable, DimensionMismatch, InvalidVector
 from services.retrieval.vectors.index import DenseIndex

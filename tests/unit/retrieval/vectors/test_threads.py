@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from services.contracts.indexes import DenseKind
+from services.contracts.retrieval.indexes import DenseKind
 from tests.unit.retrieval.vectors.conftest import Build, clustered
 
 

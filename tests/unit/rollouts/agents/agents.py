@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from services.contracts.agents import HttpAgent
 from services.contracts.base import JsonObject
-from services.contracts.multi_turn import RolloutSampling
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.agents import HttpAgent
+from services.contracts.rollouts.multi_turn import RolloutSampling
+from services.contracts.rollouts.trajectories import Trajectory
 from services.inference.token_engine.base import TokenEngine
 from services.rollouts.activity import Activity
 from services.rollouts.agents.endpoint import AgentEndpoint, serving

@@ -8,7 +8,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from services.contracts.base import JsonObject
-from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
 from tests.support.rollouts import CharacterChat, saying
 from tests.unit.rollouts.agents.agents import CALL, TOOL, play_by
 

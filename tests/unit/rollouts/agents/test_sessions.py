@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.agent_sessions import AgentSequence, SequenceRole
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.agents.launch import AgentFailed
 from tests.support.rollouts import CharacterChat, ScriptedEngine, saying

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.fidelity import FIDELITY, FidelityReport
-from services.contracts.multi_turn import Tool
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.training.fidelity import FIDELITY, FidelityReport
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, Reporter
 from services.datasets.validate import FileValidation, PromptTemplate

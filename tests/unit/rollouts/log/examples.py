@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.sandbox import RunStatus
-from services.contracts.tool_runs import (
+from services.contracts.rollouts.tool_runs import (
     HttpRun,
     Passage,
     ProgramRun,
@@ -13,7 +12,7 @@ from services.contracts.tool_runs import (
     RequestFailure,
     SearchRun,
 )
-from services.contracts.trajectories import (
+from services.contracts.rollouts.trajectories import (
     CallOutcome,
     FinishReason,
     MalformedCall,
@@ -21,6 +20,7 @@ from services.contracts.trajectories import (
     Trajectory,
     Turn,
 )
+from services.contracts.sandbox.programs import RunStatus
 
 
 def trajectory(identity: str = "traj-0-0", *, size: int = 3, text: str = "a") -> Trajectory:

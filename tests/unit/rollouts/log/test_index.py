@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.rollouts import TrajectoryOrder
-from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
+from services.contracts.rollouts.rollouts import TrajectoryOrder
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.rollouts.log import listing
 from services.rollouts.log.columns import BLOCK
 from services.rollouts.log.index import errors_of

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.rollouts import TrajectoryOrder
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.rollouts import TrajectoryOrder
+from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.log import columns, listing
 from services.rollouts.log.index import INDEX, TRAJECTORIES
 from services.rollouts.log.listing import Listing, TrajectoryFilter

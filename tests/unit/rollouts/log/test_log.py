@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.sandbox import RunStatus
-from services.contracts.tool_runs import ProgramRun, SearchRun
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.tool_runs import ProgramRun, SearchRun
+from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.sandbox.programs import RunStatus
 from services.rollouts.log.index import INDEX, TRAJECTORIES
 from services.rollouts.log.log import IndexedLog, open_listing, read_indexed
 from tests.support.trajectories import call, trajectory

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.log.parquet import SCHEMA, write_parquet
 from tests.support.trajectory_files import read_parquet
 from tests.unit.rollouts.log.examples import trajectories, trajectory

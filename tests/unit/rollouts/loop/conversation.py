@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
 from services.rollouts.prompts import Prompt

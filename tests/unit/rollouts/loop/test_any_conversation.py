@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.multi_turn import CountedCalls, RolloutSampling
-from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
+from services.contracts.rollouts.multi_turn import CountedCalls, RolloutSampling
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.rollouts.recording import NOT_SAMPLED
 from tests.support.rollouts import (
     CharacterChat,

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import CallOutcome, FinishReason
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason
 from services.inference.token_engine.base import SampledTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel

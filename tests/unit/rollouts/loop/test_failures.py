@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.trajectories import CallOutcome, FinishReason
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason
 from services.inference.token_engine.base import EngineFailed, SampledTokens
 from services.rollouts.loop import MAX_PLAYS
 from tests.support.rollouts import (

@@ -3,8 +3,8 @@
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import CallOutcome, FinishReason
+from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason
 from services.rollouts.settings import validate_multi_turn
 from tests.support.rollouts import (
     CharacterChat,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.multi_turn import TruncateSide
+from services.contracts.rollouts.multi_turn import TruncateSide
 from services.rollouts.loop import truncated
 
 SIDES = st.sampled_from(TruncateSide)

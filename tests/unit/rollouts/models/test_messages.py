@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.contracts.multi_turn import MultiTurn
+from services.contracts.rollouts.multi_turn import MultiTurn
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.contracts.sampling import Sampling
-from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.inference.chat_answers import TokenUsage, ToolCall
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import FailureKind, ServiceFailed

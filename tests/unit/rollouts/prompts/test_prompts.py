@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import PromptType
+from services.contracts.rollouts.multi_turn import PromptType
 from services.datasets.record import RowError, UnreadableFile
 from services.rollouts.prompts import Prompt, inline_prompts, prompt_of_row, read_prompts
 

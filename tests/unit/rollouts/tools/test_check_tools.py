@@ -6,7 +6,7 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.multi_turn import Tool
+from services.contracts.rollouts.multi_turn import Tool
 from services.rollouts.tools import check_tools
 from tests.unit.rollouts.tools.toolboxes import function
 

@@ -6,8 +6,8 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import PermissionDenied
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply
 from tests.unit.rollouts.tools.toolboxes import call, function

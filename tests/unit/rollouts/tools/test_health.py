@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import JobFailed
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import (
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import (
     CallOutcome,
     FinishReason,
     ToolCallRecord,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply
 from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset

@@ -10,8 +10,8 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause as Cause
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients import json_service
 from services.rollouts.tools import ToolReply, open_toolbox

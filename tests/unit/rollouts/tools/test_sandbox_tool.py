@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.multi_turn import Tool
-from services.contracts.sandbox import RunStatus
-from services.contracts.tool_runs import KEPT_ANSWER_CHARACTERS, KEPT_OUTPUT_CHARACTERS
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.tool_runs import KEPT_ANSWER_CHARACTERS, KEPT_OUTPUT_CHARACTERS
+from services.contracts.rollouts.trajectories import CallOutcome
+from services.contracts.sandbox.programs import RunStatus
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply, sandbox
 from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset

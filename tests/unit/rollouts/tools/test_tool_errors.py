@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.clients.retries import FailureKind as Kind
 from services.inference.clients.retries import ServiceFailed
 from services.rollouts.tools.base import service_error

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from services.contracts.multi_turn import Tool
-from services.contracts.trajectories import CallOutcome
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
-from services.core.worker.settings import WorkerSettings
+from services.jobs.worker.settings import WorkerSettings
 from services.rollouts.tools import Toolbox, ToolReply, toolbox
 from tests.support.waiting import wait_for
 from tests.unit.inference.scripted_server import Exchange, ScriptedServer, answer, hang

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.multi_turn import Tool
+from services.contracts.rollouts.multi_turn import Tool
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import Toolbox, ToolReply, open_toolbox
 from tests.unit.inference.scripted_server import ScriptedServer, running_server

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from services.contracts.sandbox_cases import Checker, CheckerVerdict
+from services.contracts.sandbox.cases import Checker, CheckerVerdict
 from services.sandbox.execution import ExitReason, Outcome
 from services.sandbox.runs.checkers import checker_input, judgment, with_files
 

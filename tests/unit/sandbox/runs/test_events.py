@@ -6,7 +6,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.sandbox import CommandResult, CommandStatus
+from services.contracts.sandbox.programs import CommandResult, CommandStatus
 from services.sandbox.execution import Stream
 from services.sandbox.runs.stream import RunEvents
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.sandbox_cases import Match
+from services.contracts.sandbox.cases import Match
 from services.sandbox.runs.comparison import matches
 
 

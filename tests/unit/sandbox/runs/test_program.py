@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from services.contracts.errors import Unprocessable
-from services.contracts.sandbox import Language, RunCodeRequest
+from services.contracts.sandbox.programs import Language, RunCodeRequest
 from services.sandbox.languages.catalog import LANGUAGES
 from services.sandbox.settings import SandboxSettings
 from services.sandbox.wire import Program, check_program

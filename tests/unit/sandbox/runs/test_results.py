@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
+from services.contracts.sandbox.programs import CommandResult, CommandStatus, RunStatus
 from services.sandbox.execution import ExitReason, Outcome
 from services.sandbox.wire import command_result, failed_result, run_status
 

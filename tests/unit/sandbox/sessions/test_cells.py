@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.sandbox_sessions import CellResult, CellStatus
+from services.contracts.sandbox.sessions import CellResult, CellStatus
 from services.sandbox.sessions import cells
 from services.sandbox.sessions.cells import run_cell
 from services.sandbox.sessions.outputs import CellOutputs, OutputBudget

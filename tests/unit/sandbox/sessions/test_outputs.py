@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from services.contracts.sandbox import OutputPiece
-from services.contracts.sandbox_sessions import CellResult, CellStatus
+from services.contracts.sandbox.programs import OutputPiece
+from services.contracts.sandbox.sessions import CellResult, CellStatus
 from services.sandbox.execution import Stream
 from services.sandbox.sessions.driver import (
     CellDisplay,

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobKind
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import FileRow, ModelRow
-from services.core.jobs.claims import Claim, ClaimStage
-from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queues import TRAINING
-from services.core.jobs.store import create_job
-from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC as PROMPTS_SPEC
+from services.jobs.claims import Claim, ClaimStage
+from services.jobs.job import Job, NewJob
+from services.jobs.queues import TRAINING
+from services.jobs.store import create_job
+from services.jobs.worker.settings import WorkerSettings
 from services.trainer.handler import FineTuningHandler
 from services.trainer.rl.spec import SPEC, OnlineTask, PromptFilesSpec, RemoteTeacher
 from tests.support.stand_in_runtime import add_runtime

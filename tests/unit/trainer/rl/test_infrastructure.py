@@ -13,8 +13,8 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.online import ReinforcementMethod
-from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
+from services.contracts.training.online import ReinforcementMethod
 from services.core.process.outages import Outages
 from services.core.process.reporter import METRICS, REPORTS
 from services.inference.token_engine.base import SampledTokens, TurnSampling

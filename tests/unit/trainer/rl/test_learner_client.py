@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import pytest
 
-from services.contracts.fine_tuning import Method
+from services.contracts.training.fine_tuning import Method
 from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner import client as learner_process
 from services.trainer.rl.learner.client import LearnerClient, LearnerFailed

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.contracts.errors import JobFailed
-from services.contracts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.process.reporter import METRICS, REPORTS
 from services.rollouts.log.log import read_indexed
 from services.rollouts.log.updates import find_update

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.core.process.outages import Outage
 from services.core.process.reporter import RESULT, Reporter
 from services.trainer.rl import __main__ as coordinator

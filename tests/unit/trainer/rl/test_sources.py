@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.online import OverlongPenalty
-from services.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
+from services.contracts.training.online import OverlongPenalty
 from services.core.process.outages import Outage
 from services.inference.clients.retries import FailureKind, ServiceFailed
 from services.inference.token_engine.base import EngineFailed, PromptLogProbs

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from services.contracts.fine_tuning import Method
-from services.core.online_memory import MicroBatching
+from services.contracts.training.fine_tuning import Method
+from services.models.capacity.online import MicroBatching
 from services.trainer.rl.learner.host_adam import HostAdamW
 from services.trainer.rl.learner.learner import TRAINER, Learner
 from services.trainer.rl.learner.micro_batches import chosen_micro_batching

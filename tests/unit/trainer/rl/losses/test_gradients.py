@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from services.contracts.online import RatioLevel
+from services.contracts.training.online import RatioLevel
 from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,

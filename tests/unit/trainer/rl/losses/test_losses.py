@@ -3,8 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.online import Aggregation, RatioLevel
 from services.contracts.policy_objectives import KlEstimator
+from services.contracts.training.online import Aggregation, RatioLevel
 from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,

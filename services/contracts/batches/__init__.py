@@ -1,0 +1,1 @@
+"""Batches: OpenAI's, and prompt batches."""

@@ -1,0 +1,1 @@
+"""Campaigns: requests, loops, limits, policies and reports."""

@@ -1,0 +1,306 @@
+"""Campaigns: an LLM proposes fine-tunes of a model, and measurements decide which one is kept."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictBool, StrictInt, model_validator
+
+from services.contracts.base import Metadata, Number, Request, Resource
+from services.contracts.campaigns.acceptance import AcceptancePolicy
+from services.contracts.campaigns.limits import CampaignBudget, CampaignTimeLimits, Limit
+from services.contracts.campaigns.llms import AnswerCaching, CampaignLlm, LlmRole, ScriptLlms
+from services.contracts.campaigns.loops import StepName
+from services.contracts.campaigns.seeds import SeedPolicy
+from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.data.datasets import DatasetName
+from services.contracts.engine import VllmOptions
+from services.contracts.evaluation.benchmark_entries import BenchmarkName
+from services.contracts.evaluation.benchmarks import Benchmark, benchmark_of
+from services.contracts.jobs import GpuIndex, GpuUuid, JobRequest, JobState
+from services.contracts.models.registered import ModelId
+from services.contracts.rewards.graders import ExactGrader
+from services.contracts.rewards.openai_graders import JudgeModel
+from services.contracts.rewards.rewards import EvaluationGrader
+from services.contracts.sampling import Sampling
+
+MIN_ITEMS = 10
+"""Minimum number of items in the search part and in the final part of a benchmark."""
+
+
+class CampaignDataset(Request):
+    """Rows that data scripts read as ``datasets/<name>.jsonl``: a registered data set, or a file
+    that was uploaded."""
+
+    name: DatasetName
+    file: str = Field(
+        default="",
+        max_length=200,
+        description="File id; empty: the file of the registered data set.",
+    )
+    description: str = Field(default="", max_length=10_000)
+
+
+class ParentPolicy(StrEnum):
+    """Which accepted model a loop starts from."""
+
+    BEST = "best"  # the best so far
+    SPREAD = "spread"  # the best so far that no loop under way has started from, else the best
+
+
+AtOnce = Annotated[StrictInt, Field(ge=1, le=64)]
+
+
+class CreateCampaign(JobRequest):
+    """The body of POST /v1/campaigns.
+
+    The rows of ``file`` are divided into a search part, whose scores guide the LLM, and a final
+    part that it never sees.
+    """
+
+    base_model: ModelId
+    scenario: str = Field(
+        min_length=1, max_length=20_000, description="Task description: what the model is to do."
+    )
+    file: str = Field(
+        min_length=1, max_length=200, description="Rows of {messages | prompt, gold}."
+    )
+    grader: EvaluationGrader = Field(default_factory=ExactGrader)
+    benchmark: BenchmarkName | Benchmark | None = Field(
+        default=None,
+        description="The data set that the file holds, in its published schema; it sets the "
+        "prompts and the grader.",
+    )
+    judge: JudgeModel | None = Field(
+        default=None,
+        description="Sees what the rule called wrong, as in evaluations; of aime24, aime25 and "
+        "benchmarks with answer_range only.",
+    )
+    benchmark_rows: StrictInt | None = Field(
+        default=None, ge=2 * MIN_ITEMS, description="Take the first rows of the file only."
+    )
+    samples_per_item: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="Answers to each row, whose mean is its score; needs a temperature.",
+    )
+    pass_k: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        description="The score of an item is pass@k of its samples, in place of their mean.",
+    )
+    higher_is_better: StrictBool = Field(
+        default=True,
+        description="Whether higher scores are better; a benchmark's own direction wins.",
+    )
+    acceptance: AcceptancePolicy = Field(
+        default_factory=AcceptancePolicy,
+        description="Acceptance criterion for the gain over the best model.",
+    )
+    seeds: SeedPolicy = Field(
+        default_factory=SeedPolicy,
+        description="Several seeds of each model where the search part is small.",
+    )
+    final_share: Number = Field(default=0.5, ge=0.1, le=0.9)
+    splits: Literal["by_question", "published"] = Field(
+        default="by_question",
+        description="`by_question`: a share of the questions, by their hashes, is the final part. "
+        "`published`: the parts that an evaluation with `split` has; equal questions may be in "
+        "both.",
+    )
+    sampling: Sampling = Field(default_factory=Sampling)
+    system_prompt: str | None = Field(default=None, max_length=100_000)
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
+    engine: VllmOptions = Field(default_factory=VllmOptions)
+    datasets: list[CampaignDataset] = Field(
+        default_factory=list,
+        max_length=50,
+        description="Data sets of scripts; empty: all registered ones.",
+    )
+    llm: CampaignLlm
+    llm_by_role: dict[LlmRole, CampaignLlm] = Field(
+        default_factory=dict, description="LLMs that override ``llm`` for one role."
+    )
+    script_llms: ScriptLlms | None = Field(
+        default=None, description="LLMs for data scripts; null: scripts have no network."
+    )
+    answer_cache: AnswerCaching = Field(
+        default_factory=AnswerCaching,
+        description="Sharing of the LLM's answers with other campaigns.",
+    )
+    budget: CampaignBudget = Field(default_factory=CampaignBudget)
+    time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)
+    branches: StrictInt = Field(default=1, ge=1, le=64, description="Loops that run at once.")
+    parents: ParentPolicy = Field(
+        default=ParentPolicy.BEST,
+        description="Policy that chooses the accepted models that loops start from.",
+    )
+    steps_at_once: dict[Literal[StepName.CODING, StepName.RUNNING], AtOnce] = Field(
+        default_factory=dict,
+        description="Maximum concurrent loops per step (default: all branches).",
+    )
+    training_rows: StrictInt | None = Field(
+        default=None, ge=1, description="Train on the first rows of a script's data only."
+    )
+    reuse_data: StrictBool = Field(
+        default=False,
+        description="Whether a loop that has the script of an earlier one uses the data of that "
+        "one again.",
+    )
+    sample_rows: StrictInt = Field(
+        default=3, ge=1, le=20, description="Rows of each data set that the LLM is shown."
+    )
+    log_conversations: StrictBool = Field(
+        default=True, description="Write the conversations with the LLM into the log folder."
+    )
+    gpus: StrictInt | None = Field(
+        default=None, ge=0, le=64, description="GPUs of each training and evaluation."
+    )
+    devices: list[GpuIndex | GpuUuid] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="GPUs that each training and evaluation waits for and uses, and no others.",
+    )
+    after: list[str] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Campaigns whose end this one waits for before its first step.",
+    )
+    priority: StrictInt = Field(
+        default=0, ge=-100, le=100, description="Priority of the campaign and of its jobs."
+    )
+    deadline_seconds: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+    metadata: Metadata | None = None
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        names = [each.name for each in self.datasets]
+        if len(set(names)) < len(names):
+            raise ValueError("two datasets have the same name")
+        return self
+
+    @model_validator(mode="after")
+    def _graded_as_the_benchmark(self) -> Self:
+        if self.benchmark is not None:
+            grader = benchmark_of(self.benchmark).grader
+            if "grader" in self.model_fields_set and self.grader != grader:
+                raise ValueError("benchmark sets the grader: give one of them")
+            self.grader = grader
+        return self
+
+    @model_validator(mode="after")
+    def _judged_beside_a_rule(self) -> Self:
+        if self.judge is None:
+            return self
+        if self.benchmark is None or benchmark_of(self.benchmark).answer_range is None:
+            raise ValueError("judge is for aime24, aime25 and benchmarks with answer_range")
+        return self
+
+    @model_validator(mode="after")
+    def _better_as_the_benchmark(self) -> Self:
+        if not isinstance(self.benchmark, Benchmark):
+            return self
+        if self.benchmark.metric in {"majority", "pass_at_k"}:
+            raise ValueError(
+                f"benchmark.metric: {self.benchmark.metric} is not that of single items: give "
+                "accuracy, mean_score, or none and pass_k"
+            )
+        if self.benchmark.direction is not None or self.benchmark.metric is not None:
+            higher = self.benchmark.direction != "minimize"
+            if "higher_is_better" in self.model_fields_set and self.higher_is_better != higher:
+                raise ValueError("the benchmark says what is better: no higher_is_better")
+            self.higher_is_better = higher
+        return self
+
+    @property
+    def compares_correctness(self) -> bool:
+        """Whether the scores of items are fractions of correct answers."""
+        return isinstance(self.benchmark, Benchmark) and self.benchmark.metric == "accuracy"
+
+    @model_validator(mode="after")
+    def _one_division(self) -> Self:
+        default = type(self).model_fields["final_share"].default
+        if self.splits == "published" and self.final_share != default:
+            raise ValueError("published splits have no final_share: give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Self:
+        if self.samples_per_item > 1 and self.sampling.temperature == 0:
+            raise ValueError("samples_per_item above 1 needs sampling.temperature above 0")
+        if self.pass_k is not None and self.pass_k > self.samples_per_item:
+            raise ValueError(f"pass_k needs at least {self.pass_k} samples_per_item")
+        if self.pass_k is not None and not self.higher_is_better:
+            raise ValueError("pass_k counts correct answers, of which more are better")
+        return self
+
+    @model_validator(mode="after")
+    def _cost_has_a_price(self) -> Self:
+        if self.budget.cost is None:
+            return self
+        for role in LlmRole:
+            if self.llm_for(role).price is None:
+                where = f"llm_by_role.{role.value}" if role in self.llm_by_role else "llm"
+                raise ValueError(f"budget.cost needs {where}.price")
+        if self.script_llms is not None:
+            for llm in self.script_llms.by_model.values():
+                if llm.price is None:
+                    raise ValueError(f"budget.cost needs the price of {llm.model} in script_llms")
+        return self
+
+    @property
+    def llms(self) -> list[CampaignLlm]:
+        """All LLMs of the campaign: by role, and those of scripts."""
+        scripts = self.script_llms
+        by_role = [self.llm_for(role) for role in LlmRole]
+        return [*by_role, *(scripts.by_model.values() if scripts else ())]
+
+    def llm_for(self, role: LlmRole) -> CampaignLlm:
+        """The LLM of a role."""
+        return self.llm_by_role.get(role, self.llm)
+
+
+class RewindCampaign(Request):
+    """The body of POST /v1/campaigns/{id}/rewind: the step to repeat."""
+
+    loop: StrictInt = Field(ge=0, le=1000)
+    step: StepName = StepName.PROPOSAL
+
+    @model_validator(mode="after")
+    def _loop_has_the_step(self) -> Self:
+        if (self.loop == 0) != (self.step is StepName.BASE):
+            raise ValueError(f"loop {self.loop} has no step {self.step.value}")
+        return self
+
+
+class ForkCampaign(RewindCampaign):
+    """The body of POST /v1/campaigns/{id}/fork; omitted fields are those of the forked campaign."""
+
+    budget: CampaignBudget | None = None
+    llm: CampaignLlm | None = None
+    metadata: Metadata | None = None
+
+
+class CampaignResult(Resource):
+    """How a campaign ended: ``ended_by`` is the limit of the budget that was reached."""
+
+    ended_by: Limit
+    best_loop: int
+    best_model: str
+    llm_tokens: int
+    cost: float | None = Field(default=None, description="Cost of the LLM; null without a price.")
+
+
+class Campaign(JobState):
+    """A campaign. Its ``progress`` counts steps."""
+
+    object: Literal["campaign"] = "campaign"
+    base_model: str
+    scenario: str
+    budget: CampaignBudget
+    branches: int = 1
+    parents: ParentPolicy = ParentPolicy.BEST
+    acceptance: AcceptancePolicy = Field(default_factory=AcceptancePolicy)
+    seeds: SeedPolicy = Field(default_factory=SeedPolicy)
+    result: CampaignResult | None = None

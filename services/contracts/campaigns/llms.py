@@ -1,0 +1,92 @@
+"""The LLMs of a campaign, by role, those of its data scripts, and their prices."""
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, StrictBool, StrictInt, model_validator
+
+from services.contracts.base import Number, Request
+from services.contracts.models.registered import RemoteModel
+
+MOST_CALLS_AT_ONCE = 256
+
+
+class TokenPrice(Request):
+    """The price of a million tokens at an endpoint, in any one currency."""
+
+    prompt: Number = Field(ge=0.0, le=1e6)
+    completion: Number = Field(ge=0.0, le=1e6)
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """The price of tokens."""
+        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / 1e6
+
+
+class CampaignLlm(RemoteModel):
+    """The LLM that proposes, codes and explains."""
+
+    price: TokenPrice | None = None
+    max_tokens: StrictInt = Field(
+        default=8192, ge=1, le=131_072, description="Maximum tokens of one answer."
+    )
+    temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
+    frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    attempts: StrictInt = Field(
+        default=4, ge=1, le=100, description="Requests for one answer, if all but the last fail."
+    )
+    retry_seconds: Number = Field(
+        default=0.5, ge=0.0, le=600.0, description="The pause before the second; they grow."
+    )
+    strip_reasoning: StrictBool = Field(
+        default=False,
+        description="Leave out what an answer says in <think> and </think> at its beginning. Data "
+        "scripts get answers as they are.",
+    )
+
+
+class LlmRole(StrEnum):
+    """The purpose of an LLM call."""
+
+    PROPOSAL = "proposal"
+    CODING = "coding"
+    FEEDBACK = "feedback"
+
+
+class AnswerCaching(Request):
+    """How a campaign uses the response cache that campaigns share."""
+
+    read: StrictBool = Field(
+        default=False, description="Take an equal request's answer, which costs no tokens."
+    )
+    write: StrictBool = Field(default=False, description="Leave answers that were of use there.")
+
+
+class ScriptLlms(Request):
+    """LLMs that data scripts may query, through a proxy that holds the keys and meters usage."""
+
+    strong: list[CampaignLlm] = Field(min_length=1, max_length=20)
+    weak: list[CampaignLlm] = Field(default_factory=list, max_length=20)
+    calls: StrictInt = Field(
+        default=10_000,
+        ge=1,
+        le=10_000_000,
+        description="Maximum calls by all scripts of the campaign.",
+    )
+    calls_at_once: StrictInt = Field(
+        default=16,
+        ge=1,
+        le=MOST_CALLS_AT_ONCE,
+        description="Maximum concurrent calls; further ones wait.",
+    )
+
+    @property
+    def by_model(self) -> dict[str, CampaignLlm]:
+        """All of them by the names that scripts use."""
+        return {llm.model: llm for llm in (*self.strong, *self.weak)}
+
+    @model_validator(mode="after")
+    def _models_name_one_llm(self) -> Self:
+        if any(self.by_model[llm.model] != llm for llm in (*self.strong, *self.weak)):
+            raise ValueError("two different LLMs of scripts have the same model")
+        return self

@@ -1,0 +1,109 @@
+"""The report of a campaign: what was tried and learned, the best model, and what it cost."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from services.contracts.base import Resource
+from services.contracts.campaigns.campaigns import Campaign
+from services.contracts.campaigns.llms import LlmRole
+from services.contracts.campaigns.loops import CampaignLoop
+
+
+class ReportedAttempt(CampaignLoop):
+    """A loop with its data and its lesson. Texts are truncated to 2,000 characters."""
+
+    depth: int = Field(description="Attempts between it and the base model, which has 0.")
+    task: str = ""
+    code_summary: str = ""
+    rows: int | None = Field(default=None, description="Training rows that were used.")
+    contaminated_rows: int | None = Field(
+        default=None, description="Rows that held items of the benchmark and were removed."
+    )
+    training_job: str | None = None
+
+
+class FinalComparison(Resource):
+    """The best model against the base model, paired over the items of the final part.
+
+    Differences are in the direction of improvement. Nothing was chosen by the final part, so that
+    the interval needs no correction for the number of attempts.
+    """
+
+    samples: int = Field(description="Number of items.")
+    base_seeds: int = 1
+    best_seeds: int = 1
+    base_score: float
+    best_score: float
+    difference: float
+    ci95: tuple[float, float]
+    p_value: float
+
+
+class RoleCost(Resource):
+    """The LLM usage for one purpose."""
+
+    model: str
+    calls: int
+    cached_answers: int = Field(default=0, description="Calls that the cache has spared.")
+    saved_tokens: int = Field(
+        default=0, description="Tokens that the cached answers cost when they were first given."
+    )
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None = Field(
+        default=None,
+        description="Cost in the currency of the price; null without a price of tokens.",
+    )
+
+
+class ScriptCost(Resource):
+    """The LLM usage of data scripts."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None = Field(
+        default=None, description="Cost of all LLMs; null where one has no price."
+    )
+
+
+class CampaignCost(Resource):
+    """The usage of a campaign so far."""
+
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    llm_cost: float | None = Field(
+        default=None, description="Cost of the LLM; null without a price of tokens."
+    )
+    llm_by_role: dict[LlmRole, RoleCost] = Field(default_factory=dict)
+    by_scripts: ScriptCost | None = Field(
+        default=None, description="LLM usage of data scripts; null where scripts have no LLMs."
+    )
+    hours: float = Field(
+        default=0.0, description="Hours from the first step to the end, or to now."
+    )
+    jobs: dict[str, int] = Field(default_factory=dict, description="Number of jobs by kind.")
+    job_hours: dict[str, float] = Field(
+        default_factory=dict, description="Hours from start to end of each job, summed by kind."
+    )
+    gpu_hours: float = Field(default=0.0, description="Hours of each job times its GPUs.")
+
+
+class CampaignReport(Resource):
+    """A campaign as one page. ``attempts`` are in the order of the tree, the base model first."""
+
+    object: Literal["campaign.report"] = "campaign.report"
+    campaign: Campaign
+    attempts: list[ReportedAttempt]
+    best_model: str | None = Field(
+        default=None, description="Best model so far; null before the base model is measured."
+    )
+    lineage: list[int] = Field(description="Loops from the base model to the best one.")
+    final: FinalComparison | None = None
+    cost: CampaignCost
+    reproduce_model: str | None = Field(
+        default=None, description="A command that trains the best model again."
+    )
+    reproduce_campaign: str = Field(description="A command that starts the same campaign again.")

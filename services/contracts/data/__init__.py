@@ -1,0 +1,1 @@
+"""Files, their rows, uploads and data sets."""

@@ -1,0 +1,1 @@
+"""Evaluations: requests, results, benchmarks and comparisons."""

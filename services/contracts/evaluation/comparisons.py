@@ -1,0 +1,91 @@
+"""Comparisons: evaluations of the same items, tested against one of them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from services.contracts.base import Request, Resource
+from services.contracts.evaluation.main_metrics import Direction
+from services.contracts.evaluation.tool_call_scores import ToolCallScores
+
+ComparedValue = Literal["correct", "score"]
+
+
+class CompareEvaluations(Request):
+    """The body of POST /v1/evaluations/{id}/compare."""
+
+    candidates: list[Annotated[str, StringConstraints(max_length=100)]] = Field(
+        min_length=1,
+        max_length=20,
+        description="Evaluations of the same files with the same graders.",
+    )
+    value: ComparedValue | None = Field(
+        default=None,
+        description="Value to compare: `correct` (ungraded items count as wrong) or `score` "
+        "(ungraded items are excluded). Null: the score for benchmarks whose metric is "
+        "mean_score, correctness for others.",
+    )
+
+
+class ToolCallComparison(Resource):
+    """How well both state the calls of their golds, each over all its samples."""
+
+    baseline: ToolCallScores
+    candidate: ToolCallScores
+
+
+class PairedComparison(Resource):
+    """A candidate against the baseline, on the items that both have.
+
+    Differences are candidate minus baseline: positive ones favor the candidate, with the direction
+    ``minimize`` negative ones. ``gained`` and ``lost`` are the items whose value is better and
+    worse than the baseline's; their lists hold the first 1,000 rows of the file each.
+    ``p_adjusted`` is corrected for the number of comparisons (Holm).
+    """
+
+    candidate: str
+    benchmark: str | None = Field(
+        default=None, description="The name of the benchmark, of evaluations of several."
+    )
+    value: ComparedValue = "correct"
+    direction: Direction = "maximize"
+    better: Literal["baseline", "candidate"] | None = Field(
+        default=None,
+        description="Significantly better model (``p_adjusted`` below 0.05); null without one.",
+    )
+    items: int
+    left_out: int = Field(description="Items that only one has, or that have no score.")
+    baseline_errors: int = Field(description="Items of the baseline without an answer or a grade.")
+    candidate_errors: int = Field(
+        description="Items of the candidate without an answer or a grade."
+    )
+    baseline_mean: float
+    candidate_mean: float
+    difference: float
+    stderr: float
+    ci95: tuple[float, float]
+    test: Literal["mcnemar", "paired_t", "paired_permutation"]
+    p_value: float = Field(description="Below 0.05 exactly where ``ci95`` leaves out 0.")
+    exact_p_value: float | None = Field(
+        default=None, description="McNemar's exact test, of single 0/1 samples."
+    )
+    p_adjusted: float
+    gained: int
+    lost: int
+    gained_items: list[int] = Field(description="Rows of the file, counted from 0.")
+    lost_items: list[int]
+    tool_calls: ToolCallComparison | None = Field(
+        default=None,
+        description="Differences by measure of tool calls; null without the grader tool_calls.",
+    )
+
+
+class EvaluationComparison(Resource):
+    """Candidates against one baseline."""
+
+    object: Literal["evaluation.comparison"] = "evaluation.comparison"
+    baseline: str
+    value: ComparedValue | None = Field(
+        description="Value that is compared, if it is the same in all comparisons."
+    )
+    comparisons: list[PairedComparison]

@@ -1,0 +1,303 @@
+"""Evaluations: a model answers the prompts of a file, and a grader grades the answers."""
+
+from collections.abc import Mapping
+from typing import Literal, Self
+
+from pydantic import Field, StrictInt, ValidationError, model_validator
+
+from services.contracts.base import JsonObject, Number, Resource
+from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.engine import VllmOptions
+from services.contracts.evaluation.benchmark_entries import BenchmarkEntry, BenchmarkName, FileId
+from services.contracts.evaluation.benchmarks import Benchmark, SplitName, benchmark_of, graded_by
+from services.contracts.evaluation.main_metrics import Direction, MainMetric, MetricName
+from services.contracts.evaluation.results import EvaluationMetrics, MacroAverage
+from services.contracts.jobs import JobRequest, JobState
+from services.contracts.models.registered import RemoteModel
+from services.contracts.rewards.graders import BoxedIntegerGrader, ExactGrader, MetricsVariant
+from services.contracts.rewards.openai_graders import JudgeModel, ScoreModelGrader
+from services.contracts.rewards.rewards import EvaluationGrader
+from services.contracts.rollouts.multi_turn import MultiTurn, Tool
+from services.contracts.sampling import JsonPrediction, Sampling
+
+MAX_BENCHMARKS = 50
+
+
+class CreateEvaluation(JobRequest):
+    """The body of POST /v1/evaluations."""
+
+    model: str | RemoteModel = Field(examples=["tiny-base"])
+    file: FileId | None = Field(
+        default=None,
+        description="Rows of {messages | prompt, gold}; graders with templates need no gold.",
+        examples=["file-abc123"],
+    )
+    grader: EvaluationGrader = Field(default_factory=ExactGrader)
+    benchmark: BenchmarkName | Benchmark | None = Field(
+        default=None,
+        description="The data set that the file holds, in its published schema; it sets the "
+        "prompts and the grader.",
+    )
+    benchmarks: list[BenchmarkEntry] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_BENCHMARKS,
+        description="Several benchmarks, in place of file and benchmark; the other settings are "
+        "those of the benchmarks that have none of their own.",
+    )
+    metrics: MetricsVariant = Field(
+        default="official",
+        description="`fork`: the measures of panorama and chemcotbench as RD-Agent's fork of "
+        "OpenCompass defines them, for comparison with its tables.",
+    )
+    split: SplitName | None = Field(
+        default=None,
+        description="Part of each sub-task of n rows: the first (`search`) or the last (`final`) "
+        "min(100, n // 2) rows; `max_samples` takes the first of these.",
+    )
+    pass_threshold: Number | None = Field(
+        default=None,
+        description="The score from which an answer counts as correct; null: the grader's "
+        "highest, which is 1 or the upper end of a score model's range. Where lower scores are "
+        "better, the score up to which it does; null: 0 or the lower end.",
+    )
+    sampling: Sampling = Field(default_factory=Sampling)
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
+    system_prompt: str | None = Field(default=None, max_length=100_000)
+    keep_reasoning: bool = Field(
+        default=False, description="Grade the whole text, not what follows the reasoning."
+    )
+    prediction: JsonPrediction | None = Field(
+        default=None, description="Grade a value of the JSON in the answer; none is wrong."
+    )
+    judge: JudgeModel | None = Field(
+        default=None,
+        description="Judge of aime24 and aime25: a language model that sees only the answers that "
+        "the rule called wrong, for a second score beside that of the rule.",
+    )
+    tools: list[Tool] = Field(
+        default_factory=list,
+        max_length=32,
+        description="Tools that the model may call before it answers, as in rollouts.",
+    )
+    multi_turn: MultiTurn | None = Field(
+        default=None, description="Limits of the conversations with tools."
+    )
+    max_samples: StrictInt | None = Field(
+        default=None, ge=1, description="Take the first rows only."
+    )
+    samples_per_item: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="Answers to each row, for avg@n, maj@n and pass@k; needs a temperature.",
+    )
+    max_concurrency: StrictInt = Field(default=64, ge=1, le=1024)
+    engine: VllmOptions = Field(
+        default_factory=VllmOptions, description="Options of the vLLM server of a local model."
+    )
+    fresh: bool = Field(
+        default=False, description="Ask the model even if an equal evaluation has finished."
+    )
+
+    @model_validator(mode="after")
+    def _one_or_several(self) -> Self:
+        if (self.file is None) == (self.benchmarks is None):
+            raise ValueError("give either file or benchmarks")
+        if self.benchmarks is None:
+            return self
+        if self.benchmark is not None:
+            raise ValueError("benchmark says what file holds: give it in benchmarks")
+        if self.judge is not None:
+            raise ValueError("judge is that of a benchmark: give it in benchmarks")
+        entries = [each for entry in self.benchmarks for each in entry.entries()]
+        names = [entry.name for entry in entries]
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"benchmarks: two are named {', '.join(map(str, repeated))}")
+        self.benchmarks = [self._with_sampling(entry) for entry in entries]
+        self.by_benchmark()
+        return self
+
+    def _with_sampling(self, entry: BenchmarkEntry) -> BenchmarkEntry:
+        """The benchmark with the evaluation's sampling, except where it has settings of its own."""
+        if entry.sampling is None:
+            return entry
+        own = {name: getattr(entry.sampling, name) for name in entry.sampling.model_fields_set}
+        return entry.model_copy(update={"sampling": self.sampling.model_copy(update=own)})
+
+    @property
+    def file_references(self) -> dict[str, str]:
+        """Every file of the job, by the field that names it, as ``benchmarks.0.file``."""
+        if self.benchmarks is None:
+            return {"file": self.only_file}
+        asked = self.by_benchmark().values()
+        return {f"benchmarks.{number}.file": each.only_file for number, each in enumerate(asked)}
+
+    def with_file_references(self, ids: Mapping[str, str]) -> Self:
+        """The same job with other references in the named fields."""
+        if self.benchmarks is None:
+            return self.model_copy(update=dict(ids))
+        entries = [
+            entry.model_copy(update={"file": ids.get(place, entry.file)})
+            for place, entry in zip(self.file_references, self.benchmarks, strict=True)
+        ]
+        return self.model_copy(update={"benchmarks": entries})
+
+    def by_benchmark(self) -> dict[str | None, "CreateEvaluation"]:
+        """Each benchmark as an evaluation by itself, by its name; None names the only one.
+
+        Raises `ValueError` for a benchmark whose settings do not go together.
+        """
+        if self.benchmarks is None:
+            return {None: self}
+        of_each = {"file", "benchmark", "benchmarks", "grader", "judge"}
+        shared = {name: getattr(self, name) for name in type(self).model_fields.keys() - of_each}
+        return {entry.name: self._alone(shared, entry) for entry in self.benchmarks}
+
+    def _alone(self, shared: JsonObject, entry: BenchmarkEntry) -> "CreateEvaluation":
+        given = {name: getattr(entry, name) for name in type(entry).model_fields}
+        own = {name: value for name, value in given.items() if value is not None}
+        del own["name"]
+        if entry.benchmark is None and entry.grader is None:
+            own["grader"] = self.grader
+        try:
+            return CreateEvaluation(**{**shared, **own})
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            raise ValueError(f"benchmarks: {entry.name}: {problem}") from None
+
+    @model_validator(mode="after")
+    def _graded_as_the_benchmark(self) -> Self:
+        if self.benchmark is None:
+            if self.metrics != "official" and self.benchmarks is None:
+                raise ValueError("metrics are those of a benchmark, which is missing")
+        else:
+            grader = graded_by(self.benchmark, self.metrics)
+            if "grader" in self.model_fields_set and self.grader != grader:
+                raise ValueError("benchmark sets the grader: give one of them")
+            self.grader = grader
+        return self
+
+    @model_validator(mode="after")
+    def _judged_beside_a_rule(self) -> Self:
+        if self.judge is None or self.benchmarks is not None:
+            return self
+        bounds = None if self.benchmark is None else benchmark_of(self.benchmark).answer_range
+        if bounds is None or not isinstance(self.grader, BoxedIntegerGrader):
+            raise ValueError(
+                "judge is for aime24, aime25 and benchmarks with answer_range and the grader "
+                "boxed_integer"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_view_of_answers(self) -> Self:
+        if self.prediction is not None and self.keep_reasoning:
+            raise ValueError("prediction reads JSON behind the reasoning: without keep_reasoning")
+        return self
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Self:
+        if self.samples_per_item > 1 and self.sampling.temperature == 0:
+            raise ValueError(
+                "samples_per_item above 1 needs sampling.temperature above 0: greedy samples of "
+                "an item are all alike"
+            )
+        if self.main_metric[0] in {"majority", "pass_at_k"} and self.samples_per_item == 1:
+            raise ValueError(
+                f"benchmark.metric: {self.main_metric[0]} needs samples_per_item above 1"
+            )
+        return self
+
+    @property
+    def main_metric(self) -> tuple[MetricName | None, Direction]:
+        """What a benchmark of one's own declares; a null metric is that of the grader."""
+        return declared_metric(self.benchmark)
+
+    @property
+    def conversation(self) -> MultiTurn | None:
+        """How conversations with tools go; None without tools, which enable several turns."""
+        if not self.tools:
+            return None
+        given = self.multi_turn or MultiTurn()
+        return given.model_copy(update={"multi_turn_enable": True})
+
+    @property
+    def only_file(self) -> str:
+        """The file of an evaluation of one benchmark, such as those of `by_benchmark`."""
+        if self.file is None:
+            raise ValueError("an evaluation of several benchmarks has a file for each")
+        return self.file
+
+    @property
+    def passing_score(self) -> float:
+        """`pass_threshold`, or its default."""
+        if self.pass_threshold is not None:
+            return self.pass_threshold
+        lowest, highest = 0.0, 1.0
+        if isinstance(self.grader, ScoreModelGrader):
+            lowest, highest = self.grader.range
+        return lowest if self.main_metric[1] == "minimize" else highest
+
+
+def declared_metric(benchmark: str | Benchmark | None) -> tuple[MetricName | None, Direction]:
+    """The metric that a benchmark declares, if any, and the direction of improvement."""
+    if not isinstance(benchmark, Benchmark):
+        return None, "maximize"
+    return benchmark.metric, benchmark.direction or "maximize"
+
+
+class BenchmarkOutcome(Resource):
+    """One benchmark of an evaluation: its settings and results."""
+
+    name: str | None = None
+    file: str
+    grader: EvaluationGrader
+    benchmark: str | Benchmark | None = None
+    split: SplitName | None = None
+    pass_threshold: float | None = None
+    sampling: Sampling
+    samples_per_item: int = 1
+    metrics: EvaluationMetrics | None = None
+    main_metric: MainMetric | None = None
+
+
+class Evaluation(JobState):
+    """An evaluation job. One of several benchmarks has its files, graders and metrics in
+    ``benchmarks``, in place of the fields of the same names."""
+
+    object: Literal["evaluation"] = "evaluation"
+    model: str | RemoteModel
+    file: str | None = None
+    grader: EvaluationGrader | None = None
+    benchmark: str | Benchmark | None = None
+    benchmarks: list[BenchmarkOutcome] | None = None
+    split: SplitName | None = None
+    pass_threshold: float | None = None
+    sampling: Sampling
+    tools: list[Tool] = Field(default_factory=list)
+    multi_turn: MultiTurn | None = None
+    samples_per_item: int = 1
+    metrics: EvaluationMetrics | None = None
+    main_metric: MainMetric | None = Field(
+        default=None, description="The number that stands for the benchmark."
+    )
+    macro_average: MacroAverage | None = Field(
+        default=None, description="Mean over several benchmarks, once all have metrics."
+    )
+    cached_from: str | None = Field(
+        default=None, description="The equal evaluation whose answers and grades these are."
+    )
+    not_cached: str | None = Field(
+        default=None, description="Reason why no earlier answers were reused; null until the end."
+    )
+
+    def outcomes(self) -> list[BenchmarkOutcome]:
+        """The results of each benchmark, or of the one file alone."""
+        if self.benchmarks is not None:
+            return self.benchmarks
+        fields = {
+            name: getattr(self, name) for name in BenchmarkOutcome.model_fields.keys() - {"name"}
+        }
+        name = self.benchmark if isinstance(self.benchmark, str) else None
+        return [BenchmarkOutcome(name=name, **fields)]

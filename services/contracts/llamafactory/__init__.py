@@ -1,0 +1,1 @@
+"""LLaMA-Factory's training arguments and what Temper does with each."""

@@ -1,0 +1,1 @@
+"""Models: registration, merges, exports and their destinations."""

@@ -1,0 +1,1 @@
+"""Retrieval: searches, documents and indexes."""

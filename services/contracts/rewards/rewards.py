@@ -1,0 +1,316 @@
+"""Rewards of trajectories: rules, code tests, models and graders, and their weights.
+
+Only text that the model generated is scored, never text that a tool inserted.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
+
+from services.contracts.base import JsonObject, Number, Request
+from services.contracts.rewards.graders import (
+    ChemistryGrader,
+    FunctionCallsGrader,
+    GoldGrader,
+    MeaningGrader,
+    PanoramaGrader,
+)
+from services.contracts.rewards.openai_graders import JudgeModel, OpenAiGrader
+from services.contracts.sandbox.cases import (
+    TESTLIB_ARGUMENTS,
+    CheckerArguments,
+    CheckerLanguage,
+    CheckerVerdict,
+    check_arguments,
+)
+from services.contracts.sandbox.programs import Language
+
+DottedPath = Annotated[
+    str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", examples=["shop.reward"])
+]
+FieldName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class SearchEmReward(Request):
+    """Exact match after SQuAD normalization of the last <answer>, or else the last box: 1 or 0."""
+
+    type: Literal["search_em"] = "search_em"
+    format_score: Number = Field(
+        default=0.0, description="Score of a well-formed but wrong answer."
+    )
+
+
+class RetoolReward(Request):
+    """ReTool's reward: 1 when the last box of the model's own text is correct.
+
+    Otherwise min(0, -1 + 0.1 for each turn that called a tool). Only the last 300 characters count,
+    and a box is correct when it equals a gold after stripping outer white space.
+    """
+
+    type: Literal["retool"] = "retool"
+    cap: StrictBool = Field(
+        default=False,
+        description="Whether to cap the reward as in verl's recipe: a wrong answer scores at "
+        "most -0.6, with 0.05 added for each turn, of the model or of tools, after the first.",
+    )
+    plain: StrictBool = Field(
+        default=False, description="Whether a wrong answer scores -1, as in the paper."
+    )
+    equivalence: Literal["exact", "math"] = Field(
+        default="exact",
+        description="math: expressions that mean the same are equal, but an unevaluated "
+        "expression does not equal a number.",
+    )
+    ordered: StrictBool = Field(
+        default=False,
+        description="Whether the order of a list matters, as in a tuple; with math only.",
+    )
+    strict: StrictBool = Field(
+        default=False,
+        description="Whether to compare as the published code does: the last 100 characters, "
+        "without stripping.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.cap and self.plain:
+            raise ValueError("cap and plain exclude each other")
+        if self.ordered and self.equivalence != "math":
+            raise ValueError("ordered is an option of equivalence math")
+        if self.strict and self.equivalence != "exact":
+            raise ValueError("strict compares exactly: equivalence must be exact")
+        return self
+
+
+class HttpReward(Request):
+    """A score from a service of the user.
+
+    It receives {"trajectory": record} as JSON and returns {"score": number}. The record omits the
+    lists of tokens; its ``response`` is the model's own text.
+    """
+
+    type: Literal["http"] = "http"
+    url: AnyHttpUrl = Field(description="URL of the service; the operator must allow its origin.")
+    timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Seconds of one attempt.")
+
+
+class CallableReward(Request):
+    """A score from a Python function: function(trajectory=record, **arguments).
+
+    The record is a dictionary without the lists of tokens; its ``response`` is the model's own
+    text. The function runs in a separate process, which is killed after ``timeout``.
+    """
+
+    type: Literal["callable"] = "callable"
+    function: DottedPath = Field(description="One that the operator allows.")
+    arguments: JsonObject = Field(default_factory=dict)
+    timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Time limit in seconds.")
+
+
+class AgentReward(Request):
+    """The score that the agent itself gave the session that it played."""
+
+    type: Literal["agent"] = "agent"
+
+
+class RewardModelReward(Request):
+    """The score of a sequence classifier with one label, over the whole conversation."""
+
+    type: Literal["reward_model"] = "reward_model"
+    model: str = Field(min_length=1, max_length=300, description="A registered model.")
+    max_length: StrictInt = Field(
+        default=4096,
+        ge=16,
+        le=1_048_576,
+        description="Tokens; longer texts are truncated at the start.",
+    )
+    batch_size: StrictInt = Field(default=8, ge=1, le=256)
+    sigmoid: StrictBool = Field(default=False, description="A score between 0 and 1.")
+
+
+class RowChecker(Request):
+    """A checker that rows bring along, for problems with several right outputs.
+
+    It runs in the sandbox after each test whose program exited with 0, with the names of three
+    files as arguments: the input, what the program printed and the expected output. A row where
+    ``field`` is null or empty has its outputs compared. A checker that gives no verdict (an
+    exception, a time-out, another exit status) leaves the sample out, as other failures of the
+    infrastructure do.
+    """
+
+    field: FieldName = "checker"
+    language: CheckerLanguage = Language.PYTHON
+    arguments: CheckerArguments = TESTLIB_ARGUMENTS
+    verdict: CheckerVerdict = Field(
+        default=CheckerVerdict.EXIT_STATUS,
+        description="exit_status: testlib's, of which 0 is right and 1, 2, 4 and 8 are wrong. "
+        "printed: the last word that it prints, 1 for right, 0 for wrong, or a share between.",
+    )
+    timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a verdict.")
+    files: dict[str, str] = Field(
+        default={},
+        max_length=20,
+        description="Texts beside the checker's source, by name, such as testlib.h.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_arguments(self.arguments)
+        if sum(map(len, self.files.values())) > MAX_CHECKER_FILES:
+            raise ValueError(f"files: are above {MAX_CHECKER_FILES:,} characters together")
+        return self
+
+
+MAX_CHECKER_FILES = 1_000_000
+
+
+class CodeTestsReward(Request):
+    """The fraction of tests passed by the last fenced code block of the language in the model's
+    text, without its reasoning.
+
+    The row's ``field`` holds them: a list of {input, output} or {stdin, expected_output}, an
+    object {inputs: [...], outputs: [...]}, or, for Python, a list of texts, each a piece of code
+    that is run behind the block and must not fail. A text is read as the JSON of one of these.
+    Tests that are code or call a function run the block as a module that is not ``__main__``.
+    """
+
+    type: Literal["code_tests"] = "code_tests"
+    field: FieldName = "tests"
+    language: Language = Language.PYTHON
+    setup_field: FieldName | None = Field(
+        default=None,
+        description="A field of the row with Python that is run before the block, where tests are "
+        "code or call a function: what a prompt begins with, such as imports.",
+    )
+    partial: StrictBool = Field(
+        default=True, description="False: 1 when all tests pass and 0 otherwise."
+    )
+    tolerance: Number = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="Numbers in outputs and return values may differ by this much, relative or "
+        "absolute.",
+    )
+    checker: RowChecker | None = Field(
+        default=None,
+        description="Judges outputs in place of a comparison; not for tests that are code or call "
+        "a function.",
+    )
+    run_timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a test.")
+    memory_limit_mb: StrictInt = Field(default=1024, ge=16, le=65_536)
+
+
+class JudgeReward(Request):
+    """A score from a language model as a judge.
+
+    ``prompt`` is a user's message with places like ``{{ item.question }}`` (a field of the row;
+    ``item.gold`` is the right answer), ``{{ sample.output_text }}`` (the model's last turn),
+    ``{{ sample.response }}`` (all its turns) and ``{{ sample.prompt }}`` (the conversation that
+    it began with). Its answer gives the score as JSON, {"score": number}, or as the number behind
+    the last "score", or is nothing but a number. One outside of ``range`` is an error. With
+    ``normalize`` the range is mapped to 0 and 1.
+    """
+
+    type: Literal["judge"] = "judge"
+    model: JudgeModel
+    prompt: str = Field(min_length=1, max_length=100_000)
+    system_prompt: str | None = Field(default=None, max_length=100_000)
+    range: tuple[Number, Number] = (0.0, 1.0)
+    normalize: StrictBool = False
+    max_tokens: StrictInt = Field(default=1024, ge=1, le=131_072)
+    temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_retired_name(cls, value: object) -> object:
+        if isinstance(value, dict) and "normalise" in value:  # retired name
+            raise ValueError("normalise has been renamed to normalize")
+        return value
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.range[0] >= self.range[1]:
+            raise ValueError("range must go from a number to a larger one")
+        return self
+
+
+class PairwiseJudgeReward(Request):
+    """How a language model compares the answer with the row's gold, which is another answer.
+
+    1 where the answer is better, 0.5 where they are equal, 0 where it is worse. The judge is asked
+    twice, with the answers in both orders, and the score is the mean: judges favor a position
+    (Zheng et al. 2023, arXiv:2306.05685), and verdicts that contradict each other decide nothing.
+    """
+
+    type: Literal["pairwise_judge"] = "pairwise_judge"
+    model: JudgeModel
+    rubric: str = Field(
+        default="The better answer is correct, does what was asked, and is no longer than needed.",
+        min_length=1,
+        max_length=20_000,
+    )
+    max_tokens: StrictInt = Field(default=1024, ge=1, le=131_072)
+    temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
+
+
+class ExtensionReward(Request):
+    """A score from an extension: a package that the operator has installed.
+
+    The extension says what its settings are, and which rows it can score.
+    """
+
+    type: Literal["extension"] = "extension"
+    name: str = Field(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[\w.-]+$",
+        description="Name of an entry point in the group temper.rewards.",
+    )
+    settings: JsonObject = Field(
+        default_factory=dict, description="Settings, as the extension declares them."
+    )
+
+
+Reward = Annotated[
+    SearchEmReward
+    | RetoolReward
+    | HttpReward
+    | CallableReward
+    | AgentReward
+    | RewardModelReward
+    | CodeTestsReward
+    | JudgeReward
+    | PairwiseJudgeReward
+    | ChemistryGrader
+    | FunctionCallsGrader
+    | PanoramaGrader
+    | GoldGrader
+    | MeaningGrader
+    | OpenAiGrader
+    | ExtensionReward,
+    Field(discriminator="type"),
+]
+
+EvaluationGrader = Annotated[
+    GoldGrader
+    | MeaningGrader
+    | SearchEmReward
+    | CodeTestsReward
+    | PairwiseJudgeReward
+    | ChemistryGrader
+    | FunctionCallsGrader
+    | PanoramaGrader
+    | OpenAiGrader
+    | ExtensionReward,
+    Field(discriminator="type"),
+]
+"""What grades the answers of an evaluation: the rewards of a single answer."""
+
+
+class WeightedReward(Request):
+    """A component of the reward, which adds ``weight`` times its score."""
+
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[\w.-]+$")
+    weight: Number = 1.0
+    reward: Reward

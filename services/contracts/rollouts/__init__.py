@@ -1,0 +1,1 @@
+"""Rollouts: requests, conversations, trajectories and tools."""

@@ -1,0 +1,59 @@
+"""Agents that play rollouts in place of Temper's own loop."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import AnyHttpUrl, Field, StrictInt
+
+from services.contracts.base import JsonObject, Number, Request
+from services.contracts.rewards.rewards import AgentReward, DottedPath, WeightedReward
+
+
+class AgentLimits(Request):
+    """Bounds of one session of an agent."""
+
+    timeout: Number = Field(
+        default=600.0, gt=0.0, le=86_400.0, description="Seconds that a session may take."
+    )
+    max_model_calls: StrictInt = Field(
+        default=64, ge=1, le=10_000, description="Requests to the model in one session."
+    )
+
+
+class HttpAgent(AgentLimits):
+    """An agent behind a URL.
+
+    A POST of {session_id, base_url, api_key, model, messages, extra} as JSON starts a session, and
+    its answer ends it: a JSON object, of which `reward` (a number) is read.
+    """
+
+    type: Literal["http"] = "http"
+    url: AnyHttpUrl = Field(description="URL of the agent; the operator allows its origin.")
+
+
+class CallableAgent(AgentLimits):
+    """An agent that is a Python function in a process of its own.
+
+    The function is called with session_id, base_url, api_key, model, messages, extra and the
+    arguments by keyword. It returns null or an object, of which `reward` (a number) is read.
+    """
+
+    type: Literal["callable"] = "callable"
+    function: DottedPath = Field(description="One that the operator allows.")
+    arguments: JsonObject = Field(default_factory=dict)
+    processes: StrictInt = Field(
+        default=8, ge=1, le=256, description="Sessions that run at the same time."
+    )
+
+
+Agent = Annotated[HttpAgent | CallableAgent, Field(discriminator="type")]
+
+
+def check_agent_fields(
+    agent: object, tools: Sequence[object], rewards: Sequence[WeightedReward]
+) -> None:
+    """Raise ValueError for settings that contradict who plays the rollouts."""
+    if agent is not None and tools:
+        raise ValueError("tools are for Temper's own loop: an agent brings its own")
+    if agent is None and any(isinstance(each.reward, AgentReward) for each in rewards):
+        raise ValueError("a reward of type agent needs an agent that plays the rollouts")

@@ -1,0 +1,228 @@
+"""The record of one rollout: its turns, calls, tokens and rewards."""
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from services.contracts.base import JsonObject, Resource
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.rollouts.agent_sessions import AgentRecord
+from services.contracts.rollouts.tool_runs import ToolRun
+
+KEPT_REPLY_CHARACTERS = 65_536
+"""Characters of a tool's reply that are recorded, along with its full length."""
+
+
+class CallOutcome(StrEnum):
+    """The outcome of a call."""
+
+    ANSWERED = "answered"  # the tool replied; a failed program's output is a reply too
+    UNKNOWN_TOOL = "unknown_tool"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    FAILED = "failed"  # the tool could not be reached, or broke
+    TIMED_OUT = "timed_out"
+    DROPPED = "dropped"  # not executed: over a limit, or after the last token
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the call was to be executed and got no reply."""
+        return self not in {CallOutcome.ANSWERED, CallOutcome.DROPPED}
+
+
+class ToolCallRecord(Resource):
+    """One call. ``shown`` is what the model read; times are seconds since the rollout began."""
+
+    name: str
+    arguments: JsonObject | None = Field(
+        description="Arguments of the call; null where they were no JSON object."
+    )
+    outcome: CallOutcome
+    reply: str | None = Field(default=None, description="The head of what the tool replied.")
+    reply_characters: int = Field(default=0, description="Length of the whole reply.")
+    shown: str | None = Field(default=None, description="The reply, or the error, as inserted.")
+    error: str | None = None
+    cause: InfrastructureCause | None = Field(
+        default=None, description="Set where the infrastructure failed, not the call."
+    )
+    failures: int = Field(
+        default=0, description="Failures of the infrastructure, repaired by a repeat or not."
+    )
+    attempts: int = 0
+    started: float = 0.0
+    seconds: float = 0.0
+    run: ToolRun | None = Field(
+        default=None, description="The program, search or failed request behind it, if known."
+    )
+
+
+class MalformedCall(Resource):
+    """A call that could not be parsed."""
+
+    text: str
+    reason: str
+
+
+class Turn(Resource):
+    """One turn of the model, and the replies to its calls. ``token_start`` is the index of its
+    first token in ``response_token_ids``; the turn has ``token_count`` sampled tokens, and
+    ``inserted_count`` tokens of replies follow them. Where a chat endpoint gave no token ids,
+    ``token_start`` is 0, the endpoint counted the sampled tokens, and those of replies are
+    estimated.
+    """
+
+    text: str = Field(description="Decoded with special tokens.")
+    token_start: int
+    token_count: int
+    inserted_count: int = 0
+    prompt_tokens: int | None = Field(
+        default=None, description="Tokens before it, as a chat endpoint counted them."
+    )
+    finish_reason: str = Field(description="The engine's: stop, length, abort.")
+    calls: list[ToolCallRecord] = Field(default_factory=list)
+    malformed: list[MalformedCall] = Field(default_factory=list)
+    started: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def calls_run(self) -> int:
+        """Calls that were run."""
+        return sum(call.outcome is not CallOutcome.DROPPED for call in self.calls)
+
+
+class FinishReason(StrEnum):
+    """Why a rollout ended."""
+
+    ANSWERED = "answered"  # the model ended its turn without a call
+    LENGTH = "length"  # the token budget of the turn, or of all turns, was spent
+    REPLY_TOO_LONG = "reply_too_long"  # a tool's reply did not fit into the budget
+    CALLS_SPENT = "calls_spent"  # the model called again after its last call
+    TOOL_ERROR = "tool_error"  # a call failed, and on_tool_error is stop
+    TOOL_UNAVAILABLE = "tool_unavailable"  # the infrastructure failed a call, after all repeats
+    PROMPT_REFUSED = "prompt_refused"  # the chat template refused it, or it leaves no room
+    TIMED_OUT = "timed_out"  # the time limit of an agent's session passed
+    AGENT_FAILED = "agent_failed"  # the agent that played the session failed
+    ENGINE_FAILED = "engine_failed"  # the model's server did not answer
+    INTERNAL_ERROR = "internal_error"  # a bug in Temper, recorded as data
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the record is not a sample of the policy."""
+        return self in {
+            FinishReason.TOOL_UNAVAILABLE,
+            FinishReason.PROMPT_REFUSED,
+            FinishReason.AGENT_FAILED,
+            FinishReason.ENGINE_FAILED,
+            FinishReason.INTERNAL_ERROR,
+        }
+
+
+class Trajectory(Resource):
+    """A rollout. The four lists of response tokens have one length; with ``prompt_token_ids``,
+    they are empty for a chat endpoint.
+
+    ``response_mask`` is 1 on sampled tokens and 0 on inserted ones. ``log_probs`` are natural
+    logarithms of the sampler's probabilities, 0.0 where nothing was sampled;
+    ``policy_versions`` name the weights that sampled each token, -1 where nothing was sampled.
+    """
+
+    schema_version: Literal[1] = 1
+    id: str
+    object: Literal["rollout.trajectory"] = "rollout.trajectory"
+    prompt_index: int = Field(description="Row of the prompts, counted from 0.")
+    sample_index: int = Field(
+        default=0, description="Number of the sample among those of the prompt, from 0."
+    )
+    messages: list[JsonObject]
+    tools: list[JsonObject] = Field(
+        default_factory=list, description="The schemas that the model read."
+    )
+    gold: list[str] = Field(default_factory=list)
+    extra: JsonObject = Field(default_factory=dict, description="Other fields of its row.")
+    prompt_token_ids: list[int]
+    response_token_ids: list[int] = Field(default_factory=list)
+    response_mask: list[int] = Field(default_factory=list)
+    log_probs: list[float] = Field(default_factory=list)
+    policy_versions: list[int] = Field(default_factory=list)
+    turns: list[Turn] = Field(default_factory=list)
+    finish_reason: FinishReason
+    error: str | None = None
+    status_code: int | None = Field(
+        default=None, description="The HTTP status of an engine that failed."
+    )
+    reward: float | None = Field(default=None, description="Weighted sum of the components.")
+    reward_components: dict[str, float] = Field(default_factory=dict)
+    reward_error: str | None = Field(default=None, description="Reason why there is no reward.")
+    left_out: LeftOut | None = Field(
+        default=None,
+        description="Set where the infrastructure lost the rollout or its reward: it then counts "
+        "in no advantage, loss, score or mean.",
+    )
+    infrastructure_failures: dict[str, int] = Field(
+        default_factory=dict,
+        description="Failures of the infrastructure by source, those that a repeat repaired "
+        "included.",
+    )
+    plays: int = Field(
+        default=1,
+        description="Number of times the rollout was played; more than one if a tool was "
+        "unavailable.",
+    )
+    created_at: float = Field(
+        default=0.0, description="Time at which the rollout began, in seconds since the epoch."
+    )
+    agent: AgentRecord | None = Field(
+        default=None, description="Session of the agent that played the rollout, if one did."
+    )
+    seconds: float = 0.0
+    model_seconds: float = 0.0
+    tool_seconds: float = 0.0
+
+    @model_validator(mode="after")
+    def _lists_fit(self) -> Self:
+        lengths = {
+            name: len(getattr(self, name))
+            for name in ("response_token_ids", "response_mask", "log_probs", "policy_versions")
+        }
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"lists of tokens have different lengths: {lengths}")
+        return self
+
+    @property
+    def tool_calls(self) -> int:
+        """Calls that were run."""
+        return sum(turn.calls_run for turn in self.turns)
+
+    @property
+    def failed_calls(self) -> int:
+        """Calls that got no reply."""
+        return sum(call.outcome.is_error for turn in self.turns for call in turn.calls)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt; 0 if unknown."""
+        if self.prompt_token_ids or not self.turns:
+            return len(self.prompt_token_ids)
+        return self.turns[0].prompt_tokens or 0
+
+    @property
+    def response_tokens(self) -> int:
+        """Tokens that the model wrote, plus inserted ones."""
+        if self.response_token_ids:
+            return len(self.response_token_ids)
+        return sum(turn.token_count + turn.inserted_count for turn in self.turns)
+
+    @property
+    def has_estimates(self) -> bool:
+        """Whether token counts are partly estimated: a chat endpoint returns no token ids, and
+        counts neither tool results nor, without usage, its own turns."""
+        if self.prompt_token_ids or self.response_token_ids:
+            return False
+        return any(turn.inserted_count or turn.prompt_tokens is None for turn in self.turns)
+
+    @property
+    def sampled_tokens(self) -> int:
+        """Tokens that the model wrote."""
+        if self.response_token_ids:
+            return sum(self.response_mask)
+        return sum(turn.token_count for turn in self.turns)

@@ -1,0 +1,1 @@
+"""The sandbox: programs, test cases, sessions and scripts."""

@@ -1,0 +1,133 @@
+"""Stateful sessions: cells that run in one Python kernel and keep its state and files."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from services.contracts.base import Number, Request, Resource
+from services.contracts.sandbox.programs import EncodedFiles, Megabytes
+
+MimeBundle = dict[str, Any]
+"""A display by media type: ``text/plain``, ``image/png`` (in base64), ..."""
+
+
+LEAST_MEMORY_MB = 32
+"""Minimum for a kernel to start."""
+
+
+class CreateSession(Request):
+    """Body of POST /v1/sessions."""
+
+    language: Literal["python"] = "python"
+    memory_limit_mb: Annotated[Megabytes, Field(ge=LEAST_MEMORY_MB)] | None = Field(
+        default=None,
+        description="Memory limit in MiB for all its processes; null: the service's default.",
+    )
+    idle_timeout: Annotated[Number, Field(ge=1)] | None = Field(
+        default=None,
+        description="Seconds without a request after which the session ends; null: the service's "
+        "default, which is also the maximum.",
+    )
+    files: EncodedFiles = Field(default={})
+
+
+class SessionStatus(StrEnum):
+    """State of a session."""
+
+    IDLE = "idle"
+    BUSY = "busy"  # a cell is running
+    ENDED = "ended"  # only this record remains
+
+
+class Session(Resource):
+    """A Python kernel with a work directory. Times are seconds since 1970."""
+
+    id: str
+    object: Literal["session"] = "session"
+    language: Literal["python"] = "python"
+    status: SessionStatus
+    created_at: int
+    last_used_at: int
+    expires_at: int = Field(description="Time at which the session ends unless it is used before.")
+    idle_timeout: float
+    memory_limit_mb: int
+    restarts: int = Field(
+        description="Number of times the kernel was replaced: variables were lost, files kept."
+    )
+    end_reason: str | None = Field(default=None, description="Reason why the session has ended.")
+
+
+class ExecuteCell(Request):
+    """Body of POST /v1/sessions/{session_id}/execute."""
+
+    code: str = Field(description="Code of the cell.", examples=["import math\nmath.sqrt(2)"])
+    timeout: Number = Field(
+        default=60.0,
+        gt=0,
+        description="Time limit in seconds; then the cell is interrupted, and its kernel is "
+        "replaced if that does not stop it.",
+    )
+
+
+class CellStatus(StrEnum):
+    """How a cell ended."""
+
+    OK = "ok"
+    ERROR = "error"  # raised what `error` holds
+    TIMED_OUT = "timed_out"
+    INTERRUPTED = "interrupted"  # by another request
+    KERNEL_DIED = "kernel_died"  # replaced by a new one
+    SESSION_ENDED = "session_ended"  # along with everything it ran
+
+
+class CellError(Resource):
+    """An exception as Python reports it, or the death of the kernel."""
+
+    ename: str
+    evalue: str
+    traceback: list[str] = Field(default=[])
+
+
+class Shown(Resource):
+    """A display of a running cell."""
+
+    data: MimeBundle
+
+
+class CellResult(Resource):
+    """Result of a cell.
+
+    Everything printed while a cell runs is attributed to it. Bytes that are not UTF-8 are shown as
+    U+FFFD.
+    """
+
+    object: Literal["session.cell"] = "session.cell"
+    status: CellStatus
+    execution_count: int | None = Field(
+        default=None, description="Number of cells that this kernel has run."
+    )
+    stdout: str = ""
+    stderr: str = ""
+    display: list[MimeBundle] = Field(
+        default=[], description="Displays and the value of a last expression, in order."
+    )
+    error: CellError | None = None
+    execution_time: float = Field(default=0.0, description="Wall-clock time in seconds.")
+    kernel_restarted: bool = Field(
+        default=False, description="The kernel was replaced: variables are lost, files kept."
+    )
+    stdout_truncated: bool = Field(
+        default=False, description="Output beyond the limit was dropped."
+    )
+    stderr_truncated: bool = False
+    display_truncated: bool = False
+
+
+class SessionFile(Resource):
+    """A file in a session's work directory."""
+
+    id: str = Field(description="Path below the work directory.")
+    object: Literal["session.file"] = "session.file"
+    bytes: int
+    modified_at: int

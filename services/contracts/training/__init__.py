@@ -1,0 +1,1 @@
+"""Fine-tuning jobs: requests, methods, rows and checks."""

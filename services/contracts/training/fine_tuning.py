@@ -1,0 +1,330 @@
+"""Fine-tuning jobs: OpenAI's fields, with Temper's own inside the hyperparameters."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StrictInt, StringConstraints, model_validator
+
+from services.contracts.base import JsonObject, Number, Request, Resource
+from services.contracts.jobs import JobRequest, JobState
+from services.contracts.models.registered import Suffix
+from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.integrations import Integration
+from services.contracts.training.mixing import MAX_ROWS, MixStrategy
+from services.contracts.training.offline import (
+    OfflineHyperparameters,
+    PretrainingMethod,
+    RewardModelMethod,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+)
+from services.contracts.training.online import DistillationMethod, PpoMethod, ReinforcementMethod
+from services.contracts.training.preference_optimization import DpoMethod, KtoMethod
+from services.contracts.training.stages import Stage
+
+TRAINING_DATASET = "training"
+"""The name of the training data, next to those of validation files."""
+
+HUB_DATASET_PREFIX = "hf://datasets/"
+"""Prefix of a ``training_file`` that names a dataset on a hub instead of an uploaded file."""
+
+
+class MethodType(StrEnum):
+    """How a model is trained."""
+
+    SUPERVISED = "supervised"
+    DPO = "dpo"
+    KTO = "kto"
+    REWARD_MODEL = "reward_model"
+    PRETRAINING = "pretraining"
+    REINFORCEMENT = "reinforcement"  # GRPO, DAPO, Dr.GRPO, GSPO
+    PPO = "ppo"
+    DISTILLATION = "distillation"
+
+
+class Method(Request):
+    """The training method, with its settings under the method's name."""
+
+    type: MethodType = MethodType.SUPERVISED
+    supervised: SupervisedMethod | None = None
+    dpo: DpoMethod | None = None
+    kto: KtoMethod | None = None
+    reward_model: RewardModelMethod | None = None
+    pretraining: PretrainingMethod | None = None
+    reinforcement: ReinforcementMethod | None = None
+    ppo: PpoMethod | None = None
+    distillation: DistillationMethod | None = None
+
+    @model_validator(mode="after")
+    def _settings_of_its_type(self) -> Self:
+        if self.type in _OFFLINE and getattr(self, self.type.value) is None:
+            setattr(self, self.type.value, _OFFLINE[self.type]())
+        for each in MethodType:
+            given = getattr(self, each.value) is not None
+            if given and each is not self.type:
+                raise ValueError(f"has settings of {each.value}, but its type is {self.type.value}")
+            if not given and each is self.type:
+                raise ValueError(f"type {each.value} needs settings under {each.value}")
+        return self
+
+    @classmethod
+    def of(cls, hyperparameters: OfflineHyperparameters) -> Self:
+        """The offline method that has these settings."""
+        name = _METHOD_OF[hyperparameters.stage].value
+        return cls.model_validate({"type": name, name: {"hyperparameters": hyperparameters}})
+
+    @property
+    def training_type(self) -> TrainingType:
+        """Which weights are trained."""
+        if self.online is not None:
+            return self.online.hyperparameters.optimizer.training_type
+        return self.as_offline.training_type
+
+    @property
+    def as_offline(self) -> OfflineHyperparameters:
+        """The settings of an offline method; ValueError for an online one."""
+        if self.offline is None:
+            raise ValueError(f"the method is {self.type.value}")
+        return self.offline
+
+    @property
+    def offline(self) -> OfflineHyperparameters | None:
+        """The settings of offline training; None for an online method."""
+        method = self.supervised or self.dpo or self.kto or self.reward_model or self.pretraining
+        return None if method is None else method.hyperparameters
+
+    @property
+    def online(self) -> ReinforcementMethod | PpoMethod | DistillationMethod | None:
+        """The settings of online training; None for an offline method."""
+        return self.reinforcement or self.ppo or self.distillation
+
+
+_OFFLINE: dict[
+    MethodType,
+    type[SupervisedMethod | DpoMethod | KtoMethod | RewardModelMethod | PretrainingMethod],
+] = {
+    MethodType.SUPERVISED: SupervisedMethod,
+    MethodType.DPO: DpoMethod,
+    MethodType.KTO: KtoMethod,
+    MethodType.REWARD_MODEL: RewardModelMethod,
+    MethodType.PRETRAINING: PretrainingMethod,
+}
+"""Methods that need no settings."""
+_METHOD_OF = {
+    Stage.SFT: MethodType.SUPERVISED,
+    Stage.DPO: MethodType.DPO,
+    Stage.KTO: MethodType.KTO,
+    Stage.RM: MethodType.REWARD_MODEL,
+    Stage.PT: MethodType.PRETRAINING,
+}
+
+FileReference = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+
+
+ValidationName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+MAX_FILES = 32
+
+
+class MixedFile(Request):
+    """One of several training files; ``num_samples`` of its rows are drawn by the job's seed."""
+
+    file: FileReference = Field(description="A file id, or hf://datasets/<owner>/<name>.")
+    num_samples: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_ROWS,
+        description="Number of rows to draw: each once, and again when the file has fewer; null: "
+        "all rows, in order.",
+    )
+
+
+class MixingSettings(Request):
+    """How the rows of several training files are mixed."""
+
+    strategy: MixStrategy = MixStrategy.CONCAT
+    probabilities: list[Annotated[Number, Field(gt=0.0, lt=1.0)]] | None = Field(
+        default=None,
+        description="Probabilities with which rows are drawn from the files, instead of in turn; "
+        "their sum is 1.",
+    )
+
+    @model_validator(mode="after")
+    def _probabilities_of_an_interleaving(self) -> Self:
+        if self.probabilities is None:
+            return self
+        if self.strategy is MixStrategy.CONCAT:
+            raise ValueError("probabilities have no effect with strategy concat")
+        if abs(sum(self.probabilities) - 1) > 1e-6:
+            raise ValueError("the sum of probabilities must be 1")
+        return self
+
+
+class CreateFineTuningJob(JobRequest):
+    """The body of POST /v1/fine_tuning/jobs.
+
+    ``training_files`` are mixed; ``training_file`` is the first of them and may then be omitted.
+    Each of ``validation_files`` is evaluated, with metrics under its name.
+    """
+
+    model: str = Field(min_length=1, max_length=300, examples=["tiny-base"])
+    training_file: FileReference = Field(
+        description="A file id, or hf://datasets/<owner>/<name>.", examples=["file-abc123"]
+    )
+    training_files: list[MixedFile] | None = Field(default=None, min_length=1, max_length=MAX_FILES)
+    mixing: MixingSettings | None = None
+    validation_file: FileReference | None = None
+    validation_files: dict[ValidationName, FileReference] | None = Field(
+        default=None, min_length=1, max_length=MAX_FILES
+    )
+    suffix: Suffix | None = None
+    seed: StrictInt | None = Field(default=None, ge=0, le=2**31 - 1)
+    method: Method | None = None
+    hyperparameters: SupervisedHyperparameters | None = Field(
+        default=None, description="OpenAI's older place for method.supervised.hyperparameters."
+    )
+    integrations: list[Integration] | None = Field(
+        default=None, max_length=1, description="W&B, with the operator's key."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_of_several(cls, body: Any) -> Any:
+        """Set ``training_file`` in a body that has only ``training_files``."""
+        if not isinstance(body, dict) or "training_file" in body:
+            return body
+        match body.get("training_files"):
+            case [{"file": first}, *_] | [MixedFile(file=first), *_]:
+                return {**body, "training_file": first}
+        return body
+
+    @model_validator(mode="after")
+    def _consistent_files(self) -> Self:
+        files = self.training_files or []
+        if files and self.training_file != files[0].file:
+            raise ValueError("training_file must be the first of training_files")
+        if self.mixing is not None and len(files) < 2:
+            raise ValueError("mixing has an effect with two or more training_files only")
+        if self.mixing is not None and self.mixing.probabilities is not None:
+            given = len(self.mixing.probabilities)
+            if given != len(files):
+                raise ValueError(f"mixing has {given} probabilities for {len(files)} files")
+        if self.validation_files is not None and self.validation_file is not None:
+            raise ValueError("give validation_file or validation_files, not both")
+        if TRAINING_DATASET in (self.validation_files or {}):
+            raise ValueError(f"a validation file cannot be named {TRAINING_DATASET}")
+        return self
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether the job has validation files."""
+        return self.validation_file is not None or self.validation_files is not None
+
+    @property
+    def file_references(self) -> dict[str, str]:
+        """Every file of the job, by the field that names it, as ``training_files.0.file``."""
+        references = {}
+        if self.training_files is None:
+            references["training_file"] = self.training_file
+        for number, part in enumerate(self.training_files or []):
+            references[f"training_files.{number}.file"] = part.file
+        if self.validation_file is not None:
+            references["validation_file"] = self.validation_file
+        for name, file in (self.validation_files or {}).items():
+            references[f"validation_files.{name}"] = file
+        return references
+
+    def with_file_references(self, ids: Mapping[str, str]) -> Self:
+        """The request with some of its `file_references` replaced, by field."""
+        files = {**self.file_references, **ids}
+        several = [
+            part.model_copy(update={"file": files[f"training_files.{number}.file"]})
+            for number, part in enumerate(self.training_files or [])
+        ]
+        named = {name: files[f"validation_files.{name}"] for name in self.validation_files or {}}
+        return self.model_copy(
+            update={
+                "training_file": several[0].file if several else files["training_file"],
+                "training_files": several or None,
+                "validation_file": files.get("validation_file"),
+                "validation_files": named or None,
+            }
+        )
+
+
+class MemoryEstimate(Resource):
+    """What training needs on each GPU, in gigabytes of 1e9 bytes.
+
+    ``needed_gb`` is 1.2 times ``base_gb`` (weights, gradients, optimizer) plus ``activations_gb``.
+    It ``fits`` up to nine tenths of ``card_gb``, the largest GPU when the job was created; an
+    online method's learner beside a colocated engine, up to what the engine leaves.
+    """
+
+    parameters: int
+    trained_parameters: int
+    base_gb: float
+    activations_gb: float
+    needed_gb: float
+    card_gb: float | None = None
+    fits: bool | None = None
+
+
+class FineTuningForecast(Resource):
+    """What a fine-tune would need, as far as is known before it is created."""
+
+    object: Literal["fine_tuning.forecast"] = "fine_tuning.forecast"
+    method: str
+    problem: str | None = Field(
+        default=None, description="Reason why the request would be refused."
+    )
+    memory_estimate: MemoryEstimate | None = Field(
+        default=None,
+        description="Memory that the job needs; null on CPU slots, or for a model that is not "
+        "here yet.",
+    )
+    seconds: float | None = Field(
+        default=None,
+        description="Training time by that of an earlier job with the same model and method, in "
+        "proportion to rows and epochs or to steps; null without one.",
+    )
+    based_on: str | None = Field(default=None, description="Id of that earlier job.")
+    queued_jobs: int = Field(default=0, description="Fine-tunes that wait for devices already.")
+
+
+class FineTuningJob(JobState):
+    """A fine-tuning job in OpenAI's shape, with Temper's details in extra fields."""
+
+    object: Literal["fine_tuning.job"] = "fine_tuning.job"
+    fine_tuned_model: str | None = None
+    hyperparameters: JsonObject
+    method: JsonObject
+    model: str
+    organization_id: str = "temper"
+    result_files: list[str] = Field(default_factory=list)
+    seed: int
+    trained_tokens: int | None = None
+    train_seconds: float | None = None
+    training_file: str
+    training_files: list[MixedFile] | None = None
+    mixing: MixingSettings | None = None
+    validation_file: str | None = None
+    validation_files: dict[str, str] | None = None
+    estimated_finish: int | None = None
+    memory_estimate: MemoryEstimate | None = Field(
+        default=None,
+        description="Estimated memory of offline training on GPUs, from the model's config.json.",
+    )
+    integrations: list[Integration] | None = None
+    suffix: str | None = None
+
+
+class Checkpoint(Resource):
+    """A checkpoint saved during training."""
+
+    id: str
+    object: Literal["fine_tuning.job.checkpoint"] = "fine_tuning.job.checkpoint"
+    created_at: int
+    fine_tuned_model_checkpoint: str
+    fine_tuning_job_id: str
+    metrics: dict[str, float]
+    step_number: int

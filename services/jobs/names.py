@@ -1,0 +1,117 @@
+"""What a job is about, and its name: the given one, or one made of model, method and data."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from services.core.db.tables import FileRow
+from services.jobs.job import Job, NewJob
+
+MAX_NAME = 120
+_NAME_IN_METADATA = "name"
+_HUB_DATASET = "hf://datasets/"
+_TUNED = re.compile(r"ft:(?P<base>.+):[^:]*:(?P<suffix>[^:]*):(?P<job>[^:]*)")
+_SHOWN_FILES = 2
+
+
+@dataclass(frozen=True)
+class JobSubject:
+    """What a job works on: its model, its method (of a fine-tune) or benchmark, and its data.
+
+    ``data`` are file ids and names of hub datasets.
+    """
+
+    model: str | None
+    method: str | None
+    data: tuple[str, ...]
+
+
+def subject_of(kind: str, request: Mapping[str, Any]) -> JobSubject:
+    """The subject of a job of this kind with this request."""
+    model = request.get("model") or request.get("base_model")
+    if isinstance(model, Mapping):
+        model = model.get("model")
+    files = dict.fromkeys(file for file in _files(request) if file)
+    return JobSubject(model, _method(kind, request), tuple(files))
+
+
+def _method(kind: str, request: Mapping[str, Any]) -> str | None:
+    if kind == "fine_tuning":
+        return str((request.get("method") or {}).get("type") or "supervised")
+    benchmark = request.get("benchmark")
+    if isinstance(benchmark, Mapping):
+        benchmark = benchmark.get("name")
+    return benchmark if isinstance(benchmark, str) else None
+
+
+def _files(request: Mapping[str, Any]) -> Iterator[str | None]:
+    for part in request.get("training_files") or ():
+        yield part.get("file") if isinstance(part, Mapping) else part
+    for field in ("training_file", "file", "input_file_id"):
+        yield request.get(field)
+    for benchmark in request.get("benchmarks") or ():
+        yield benchmark.get("file")
+
+
+def new_name(session: Session, new: NewJob) -> str:
+    """The name of a job that is created."""
+    subject = subject_of(new.kind, new.request)
+    return _name(new.kind, new.request, new.metadata, file_names(session, subject.data))
+
+
+def name_of(job: Job) -> str:
+    """The name of a job; made of file ids for jobs of earlier versions, which have none."""
+    return job.name or _name(job.kind, job.request, job.metadata, {})
+
+
+def file_names(session: Session, files: tuple[str, ...] | set[str]) -> dict[str, str]:
+    """The names of those of these files that are uploads, by id."""
+    if not files:
+        return {}
+    found = session.execute(select(FileRow.id, FileRow.filename).where(FileRow.id.in_(files)))
+    return {row.id: row.filename for row in found}
+
+
+def data_names(subject: JobSubject, names: Mapping[str, str]) -> list[str]:
+    """The data of a job by name."""
+    return [names.get(file, file.removeprefix(_HUB_DATASET)) for file in subject.data]
+
+
+def _name(
+    kind: str,
+    request: Mapping[str, Any],
+    metadata: Mapping[str, str] | None,
+    names: Mapping[str, str],
+) -> str:
+    given = request.get("name") or (metadata or {}).get(_NAME_IN_METADATA) or request.get("suffix")
+    name = str(given or _made(kind, request, names))[:MAX_NAME]
+    # Names of files may hold anything, also what reorders the text of a terminal.
+    return "".join(each if each.isprintable() else "\ufffd" for each in name)
+
+
+def _made(kind: str, request: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    subject = subject_of(kind, request)
+    model = short_model(subject.model) if subject.model else "model"
+    data = data_names(subject, names)
+    of_data = ", ".join(data[:_SHOWN_FILES]) + (" and more" if len(data) > _SHOWN_FILES else "")
+    match kind:
+        case "fine_tuning":
+            return f"{model} {subject.method} on {of_data}"
+        case "evaluation" | "rollout" | "campaign":
+            return f"{model} on {subject.method or of_data or 'inline prompts'}"
+        case "indexing":
+            return f"{request.get('index') or 'index'} of {of_data}"
+        case "batch" | "check":
+            return f"{kind} of {of_data}"
+    return f"{kind} of {model}"
+
+
+def short_model(model: str) -> str:
+    """A model's name without its owner; of a fine-tuned one its suffix, if it has one."""
+    if tuned := _TUNED.fullmatch(model):
+        return tuned["suffix"] or f"{short_model(tuned['base'])} {tuned['job']}"
+    return model.rpartition("/")[2]

@@ -1,0 +1,1 @@
+"""Models: the registry, their files, their code and the memory that they need."""

@@ -1,0 +1,204 @@
+"""The memory estimate against numbers computed by hand, for the shape of an 8B model.
+
+8,030,261,248 weights, 6,979,321,856 of them in linear layers; LoRA of rank 16 on all of these
+trains 41,943,040. One micro-batch of 2 rows of 2,048 tokens, of which each takes in a layer, whose
+input has 8,192 bytes,
+
+    2 x 8 x 4,096 (norms) + 2 x (3 x 4,096 + 2 x 1,024) (attention) + 8 x 14,336 (feed-forward)
+
+= 208,896 bytes, and 12 x 128,256 for its logits.
+"""
+
+from typing import Any
+
+import pytest
+
+from services.contracts.training.fine_tuning import MemoryEstimate
+from services.contracts.training.offline import OfflineHyperparameters, SupervisedHyperparameters
+from services.contracts.training.preference_optimization import DpoHyperparameters
+from services.models.capacity.remedies import ROWS, offline_remedy
+from services.models.capacity.shape import ModelShape, model_shape
+from services.models.capacity.training import estimate, load_of
+from tests.unit.models.test_shape import LLAMA_3_8B, QWEN_2_5_7B
+
+WEIGHTS = 8.030261248
+LINEAR = 6.979321856
+ADAPTER = 0.04194304
+TOKENS = 4096
+LOGITS = TOKENS * 12 * 128_256 / 1e9
+ACTIVATIONS = TOKENS * 32 * 208_896 / 1e9 + LOGITS
+CHECKPOINTED = TOKENS * 32 * 8192 / 1e9 + LOGITS
+
+
+@pytest.fixture(scope="module")
+def shape() -> ModelShape:
+    found = model_shape(LLAMA_3_8B)
+    assert found is not None
+    return found
+
+
+def estimated(
+    shape: ModelShape, settings: OfflineHyperparameters, devices: int = 1, card: int | None = None
+) -> MemoryEstimate:
+    return estimate(shape, load_of(shape, settings, devices), card)
+
+
+@pytest.mark.parametrize(
+    ("settings", "trained", "base"),
+    [
+        ({"training_type": "full"}, 8_030_261_248, 144.545),
+        ({"training_type": "lora"}, 41_943_040, 16.815),
+        ({"training_type": "lora", "llamafactory": {"quantization_bit": 4}}, 41_943_040, 6.486),
+        ({"training_type": "lora", "llamafactory": {"quantization_bit": 8}}, 41_943_040, 9.836),
+        # q_proj: 16 x (4,096 + 4,096), v_proj: 16 x (4,096 + 1,024), in 32 layers
+        ({"lora": {"target_modules": ["q_proj", "v_proj"]}}, 6_815_744, 16.183),
+        ({"training_type": "freeze"}, 436_224_256, 23.913),
+    ],
+)
+def test_weights_and_optimizer_states_are_counted_by_how_they_are_kept(
+    shape: ModelShape, settings: dict[str, Any], trained: int, base: float
+) -> None:
+    found = estimated(shape, SupervisedHyperparameters.model_validate(settings))
+
+    assert found.parameters == 8_030_261_248
+    assert found.trained_parameters == trained
+    assert found.base_gb == pytest.approx(base, abs=0.001)
+    assert found.needed_gb == pytest.approx(1.05 * base + CHECKPOINTED, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("settings", "activations"),
+    [
+        ({}, CHECKPOINTED),
+        ({"llamafactory": {"disable_gradient_checkpointing": True}}, ACTIVATIONS),
+        ({"batch_size": 1}, CHECKPOINTED / 2),
+        ({"max_seq_length": 512}, CHECKPOINTED),  # eight rows
+        ({"llamafactory": {"cutoff_len": 32_768}}, 8 * CHECKPOINTED),  # one row is always taken
+        ({"llamafactory": {"per_device_train_batch_size": 1}}, CHECKPOINTED / 2),
+    ],
+)
+def test_activations_grow_with_the_tokens_of_a_micro_batch(
+    shape: ModelShape, settings: dict[str, Any], activations: float
+) -> None:
+    found = estimated(shape, SupervisedHyperparameters.model_validate(settings))
+
+    assert found.activations_gb == pytest.approx(activations, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "per_weight"),
+    [
+        ({"optim": "adamw_torch"}, 18),
+        ({"optim": "paged_adamw_32bit"}, 18),
+        ({"optim": "adamw_8bit"}, 12),
+        ({"optim": "paged_adamw_8bit"}, 12),
+        ({"optim": "lion_8bit"}, 11),
+        ({"optim": "adafactor"}, 10.1),
+        ({"optim": "sgd"}, 10),
+        ({"pure_bf16": True}, 8),
+        ({"pure_bf16": True, "optim": "adamw_8bit"}, 6),
+        ({"pure_bf16": True, "optim": "sgd"}, 4),
+    ],
+)
+def test_an_optimizer_counts_by_its_states_and_the_precision_of_the_weights(
+    shape: ModelShape, arguments: dict[str, Any], per_weight: float
+) -> None:
+    given = {"training_type": "full", "llamafactory": arguments}
+
+    found = estimated(shape, SupervisedHyperparameters.model_validate(given))
+
+    assert found.base_gb == pytest.approx(per_weight * WEIGHTS, abs=0.001)
+
+
+def test_all_of_a_7b_model_trains_in_pure_bfloat16_on_one_card_of_80_gigabytes() -> None:
+    shape = model_shape(QWEN_2_5_7B)
+    assert shape is not None
+    card = 80 * 10**9
+
+    def fits(**arguments: Any) -> bool | None:
+        given = {"training_type": "full", "llamafactory": arguments}
+        return estimated(shape, SupervisedHyperparameters.model_validate(given), card=card).fits
+
+    assert shape.parameters == pytest.approx(7.6e9, rel=0.01)
+    assert fits(pure_bf16=True) is True
+    assert fits() is False
+    assert fits(pure_bf16=True, per_device_train_batch_size=8) is False  # of their logits
+
+
+@pytest.mark.parametrize(
+    ("given", "card", "remedy"),
+    [
+        ({"llamafactory": {"per_device_train_batch_size": 8}}, 48, f"{ROWS}: 4"),
+        ({"llamafactory": {"disable_gradient_checkpointing": True}}, 48, "disable_gradient_c"),
+        ({"training_type": "full"}, 80, f"{ROWS}: 1 and sharding: zero2_offload"),
+        ({"training_type": "full", "llamafactory": {"pure_bf16": True}}, 64, "optim: adamw_8bit"),
+        ({}, 14, f"{ROWS}: 1 and quantization_bit: 4"),
+        ({}, 4, None),
+    ],
+)
+def test_the_nearest_setting_that_fits_is_named(
+    shape: ModelShape, given: dict[str, Any], card: int, remedy: str | None
+) -> None:
+    settings = SupervisedHyperparameters.model_validate(given)
+    bytes_of_card = card * 10**9
+    assert estimated(shape, settings, card=bytes_of_card).fits is False
+
+    found = offline_remedy(shape, settings, 1, bytes_of_card)
+
+    assert (found is None) is (remedy is None)
+    assert (remedy or "") in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("training_type", "sharding", "base"),
+    [
+        ("full", "zero2", 8.030261248 * (2 + 16 / 4)),
+        ("full", "zero2_offload", 8.030261248 * 2),
+        ("full", "zero3", 8.030261248 * 18 / 4),
+        ("full", "fsdp", 8.030261248 * 18 / 4),
+        ("full", "fsdp_offload", 8.030261248 * 2 / 4),
+        ("lora", "zero2", 8.030261248 * 2 + 0.04194304 * (2 + 16 / 4)),
+        ("lora", "zero3", 8.030261248 * 2 / 4 + 0.04194304 * 18 / 4),
+    ],
+)
+def test_sharding_splits_what_each_gpu_holds(
+    shape: ModelShape, training_type: str, sharding: str, base: float
+) -> None:
+    given = {"training_type": training_type, "sharding": sharding}
+
+    found = estimated(shape, SupervisedHyperparameters.model_validate(given), devices=4)
+
+    assert found.base_gb == pytest.approx(base, abs=0.001)
+
+
+def test_the_memory_of_several_gpus_does_not_add_up(shape: ModelShape) -> None:
+    settings = SupervisedHyperparameters.model_validate({"training_type": "full"})
+
+    assert estimated(shape, settings, devices=8).base_gb == estimated(shape, settings).base_gb
+
+
+@pytest.mark.parametrize(
+    ("settings", "base"),
+    [
+        ({"training_type": "full"}, 160.605),  # and a frozen copy
+        ({"training_type": "full", "loss": "orpo"}, 144.545),
+        ({"training_type": "lora"}, 16.815),  # the base with its adapter off
+        ({"training_type": "lora", "reference_model": "other"}, 32.876),
+    ],
+)
+def test_a_reference_model_of_its_own_counts(
+    shape: ModelShape, settings: dict[str, Any], base: float
+) -> None:
+    found = estimated(shape, DpoHyperparameters.model_validate(settings))
+
+    assert found.base_gb == pytest.approx(base, abs=0.001)
+
+
+@pytest.mark.parametrize(("gigabytes", "fits"), [(27.8, False), (27.9, True)])
+def test_nine_tenths_of_a_card_may_be_filled(
+    shape: ModelShape, gigabytes: float, fits: bool
+) -> None:
+    """25.034 GB are needed."""
+    found = estimated(shape, SupervisedHyperparameters(), card=int(gigabytes * 1e9))
+
+    assert (found.card_gb, found.fits) == (gigabytes, fits)
