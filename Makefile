@@ -3,7 +3,10 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 # Tests of one xdist group share a server; the largest groups begin first, so that no core idles at the end.
-PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadgroup
+PYTEST := $(PY) -m pytest --dist=loadgroup --maxprocesses=4
+# Without the runtimes, tests wait for a third of their time: one process more than cores.
+LIGHT := --numprocesses=$(shell expr $$(nproc) + 1)
+HEAVY := --numprocesses=logical
 TEST := (fast or service or smoke) and not (variant or drill or long)
 DEMO_RUNTIMES := training vllm
 # Images often set it; without byte code, every process that a test starts would compile its modules again.
@@ -22,22 +25,22 @@ demo:
 # While writing: the unit tests, in two minutes on two idle cores and without the runtimes.
 fast:
 	@$(PYTHON) infra/environment.py --dev
-	@$(PYTEST) -m "fast and not drill"
+	@$(PYTEST) $(LIGHT) -m "fast and not drill"
 
 # Every change: linters, types, all services on SQLite and files, one whole path through the runtimes.
 test: dev runtimes lint
-	@$(PYTEST) -m "$(TEST)"
+	@$(PYTEST) $(LIGHT) -m "$(TEST)"
 
 # What `make test` leaves out of `make test-full`.
 test-rest: dev runtimes
-	@$(PYTEST) -m "not long and not ($(TEST))"
+	@$(PYTEST) $(HEAVY) -m "not long and not ($(TEST))"
 
 # Everything but the long drills, with new examples for the property tests.
 test-full: dev languages runtimes lint
-	@$(PYTEST) -m "not long" --hypothesis-profile=exploring
+	@$(PYTEST) $(HEAVY) -m "not long" --hypothesis-profile=exploring
 
 test-long: dev languages runtimes
-	@$(PYTEST) -m long
+	@$(PYTEST) $(HEAVY) -m long
 
 core:
 	@$(PYTHON) infra/environment.py

@@ -42,7 +42,7 @@ from services.contracts.jobs import (
 )
 from services.contracts.models.exports import CreateExport, Export
 from services.contracts.models.merges import CreateMerge, Merge
-from services.contracts.models.registered import Model, RegisterModel
+from services.contracts.models.registered import Model, ModelFolder, RegisterModel
 from services.contracts.notes import Note
 from services.contracts.retrieval.indexes import CreateIndexingJob, IndexingJob
 from services.contracts.rewards.audits import RewardAudit
@@ -151,6 +151,7 @@ __all__ = [
     "Method",
     "MethodType",
     "Model",
+    "ModelFolder",
     "MultiGrader",
     "MultiTurn",
     "Note",

@@ -1,6 +1,7 @@
 """Checks of a folder that is to be registered as a model."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def inspect_folder(root: Path, name: str) -> ModelFolder:
 
 def _inspect(root: Path, name: str) -> ModelFolder:
     folder = _inside(root, name)
-    check_readable(folder.parent if folder.is_file() else folder, name, param="folder")
+    check_readable(folder.parent if _is_file(folder) else folder, name, param="folder")
     if (gguf := _gguf_file(folder, name)) is not None:
         return ModelFolder(gguf.relative_to(root.resolve()).as_posix(), ModelKind.GGUF)
     if not folder.is_dir():
@@ -50,6 +51,13 @@ def _inspect(root: Path, name: str) -> ModelFolder:
             f"folder {name!r} has no *.safetensors; pickled weights are not loaded", param="folder"
         )
     return ModelFolder(folder.relative_to(root.resolve()).as_posix(), kind)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file, as far as this service may know."""
+    with suppress(PermissionError):
+        return path.is_file()
+    return False
 
 
 def _gguf_file(path: Path, name: str) -> Path | None:

@@ -74,7 +74,9 @@ def repository(tmp_path: Path) -> Path:
 
 def read(repository: Path, datasets: str, more: str = "") -> Submission:
     path = repository / "examples" / "train_lora" / "sft.yaml"
-    path.write_text(TRAINING.format(datasets=datasets) + more)
+    given = {line.partition(":")[0] for line in more.splitlines()}
+    kept = TRAINING.format(datasets=datasets).splitlines(keepends=True)
+    path.write_text("".join(line for line in kept if line.partition(":")[0] not in given) + more)
     return read_job_file(path, repository / "scratch")
 
 

@@ -82,7 +82,9 @@ def test_a_failing_repair_does_not_block_the_others(
 
     dispatcher.reconcile()
 
-    assert read(database, job.id).queue_reason == "no training worker is running"
+    assert read(database, job.id).queue_reason == (
+        "no training worker is running: temper up starts the workers"
+    )
 
 
 def test_a_lost_job_is_recovered_with_its_devices(
