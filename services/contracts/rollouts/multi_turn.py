@@ -71,7 +71,7 @@ class MultiTurn(Request):
 class Tool(Request):
     """A tool as published tool files declare one.
 
-    ``class_name`` is its kind: a name of ours (sandbox, retool, search, http, callable), or a
+    ``class_name`` is its kind: a name of ours (sandbox, retool, search, http, callable, mcp), or a
     dotted class name of MindSpeed-RL or verl. ``config`` belongs to that kind. ``tool_schema`` is
     shown to the model: {type: function, function: {name, description, parameters}}.
     """

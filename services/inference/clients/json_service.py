@@ -98,9 +98,9 @@ class JsonService:
 
     async def __aenter__(self) -> Self:
         headers = {
+            "Accept": "application/json",
             **self._headers,
             "Content-Type": "application/json",
-            "Accept": "application/json",
             # Bounds on bytes received are then bounds on the answer.
             "Accept-Encoding": "identity",
         }
@@ -140,6 +140,17 @@ class JsonService:
     async def get(self, read: Callable[[bytes], Value], path: str) -> ServiceAnswer[Value]:
         """Get ``path``, appended to the URL, until ``read`` accepts an answer, as `post` does."""
         return await self._retried(_Request("GET", URL(f"{self._url}{path}"), b""), read)
+
+    async def delete(self) -> None:
+        """Send DELETE to the URL; raises `ServiceFailed`."""
+        await self._retried(_Request("DELETE", self._url, b""), bytes)
+
+    def request_headers(self) -> Mapping[str, str]:
+        """Headers of the next request beside those of all requests."""
+        return {}
+
+    def note_headers(self, headers: Mapping[str, str]) -> None:
+        """Read the headers of an answer."""
 
     async def reach(self) -> None:
         """Send an OPTIONS request, which is safe, and accept any answer; raises `ServiceFailed`."""
@@ -228,8 +239,13 @@ class JsonService:
 
     async def _exchange(self, request: _Request) -> _Raw:
         async with self._http.request(
-            request.method, request.url, data=request.body, allow_redirects=False
+            request.method,
+            request.url,
+            data=request.body,
+            headers=self.request_headers(),
+            allow_redirects=False,
         ) as response:
+            self.note_headers(response.headers)
             body = bytearray()
             async for chunk in response.content.iter_any():
                 body += chunk

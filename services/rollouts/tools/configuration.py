@@ -19,6 +19,7 @@ class ToolKind(StrEnum):
     SEARCH = "search"  # searches passages
     HTTP = "http"  # posts them to a URL
     CALLABLE = "callable"  # passes them to a Python function
+    MCP = "mcp"  # calls a tool of an MCP server
 
 
 PUBLISHED = {
@@ -115,3 +116,18 @@ class CallableConfig(ToolConfig):
     )
     rate_limit: Slots = 64
     timeout: Seconds = 30
+
+
+class McpConfig(ToolConfig):
+    """A tool of an MCP server, over streamable HTTP. All calls of a job share one session."""
+
+    url: AnyHttpUrl = Field(description="Address of the server's MCP endpoint.")
+    tool: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="Name of the tool at the server; null: the schema's name."
+    )
+    num_workers: Slots = 32
+    rate_limit: Slots = 32
+    timeout: Seconds = 30
+    idempotent: StrictBool = Field(
+        default=False, description="A call may be retried when its outcome is unknown."
+    )

@@ -14,6 +14,7 @@ from services.contracts.rollouts.tool_files import LARGEST_FILE, parse_tool_file
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,
+    McpConfig,
     SandboxConfig,
     SearchConfig,
     ToolConfig,
@@ -29,6 +30,7 @@ CONFIGS: dict[ToolKind, type[ToolConfig]] = {
     ToolKind.SEARCH: SearchConfig,
     ToolKind.HTTP: HttpConfig,
     ToolKind.CALLABLE: CallableConfig,
+    ToolKind.MCP: McpConfig,
 }
 
 USED = {

@@ -13,6 +13,7 @@ from services.core.process.worker_pool import check_function_allowed
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,
+    McpConfig,
     SandboxConfig,
     SearchConfig,
 )
@@ -82,7 +83,7 @@ def _url(declaration: Declaration) -> tuple[str, AnyHttpUrl, str | None] | None:
         return "sandbox_fusion_url", config.sandbox_fusion_url, RUN_CODE
     if isinstance(config, SearchConfig) and config.retrieval_service_url is not None:
         return "retrieval_service_url", config.retrieval_service_url, RETRIEVE
-    if isinstance(config, HttpConfig):
+    if isinstance(config, HttpConfig | McpConfig):
         return "url", config.url, None
     return None
 

@@ -27,6 +27,7 @@ from services.rollouts.tools.base import (
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,
+    McpConfig,
     SandboxConfig,
     SearchConfig,
     ToolKind,
@@ -34,6 +35,7 @@ from services.rollouts.tools.configuration import (
 from services.rollouts.tools.declaration import Declaration, declarations
 from services.rollouts.tools.endpoints import plain_endpoint, sandbox_endpoint, search_endpoint
 from services.rollouts.tools.families import ToolFamily
+from services.rollouts.tools.mcp import McpServer, McpTool
 from services.rollouts.tools.retool import runnable
 from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
 from services.rollouts.tools.schema import argument_check
@@ -232,6 +234,11 @@ async def _backend(
             endpoint = http_service(plain_endpoint(config.url, environment), config)
             service = await stack.enter_async_context(endpoint)
             return HttpTool(service, idempotent=config.idempotent)
+        case McpConfig() as config:
+            server = McpServer(plain_endpoint(config.url, environment), config)
+            opened_server = await stack.enter_async_context(server)
+            name = config.tool or declaration.name
+            return McpTool(opened_server, name, idempotent=config.idempotent)
         case CallableConfig() as config:
             where = f"{declaration.param}.config.callable"
             check_function_allowed(config.callable, environment.allowed_callables, where)

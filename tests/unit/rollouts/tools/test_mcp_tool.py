@@ -1,0 +1,138 @@
+"""Tools of an MCP server: the protocol's own server, and one that misbehaves."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError as OwnError
+
+from services.contracts.errors import PermissionDenied
+from services.contracts.infrastructure import InfrastructureCause as Cause
+from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.trajectories import CallOutcome
+from services.core.operator_environment import OperatorEnvironment
+from services.core.web.serving import Address, bind
+from services.rollouts.tools import Toolbox, ToolReply, open_toolbox
+from services.rollouts.tools.endpoints import check_tools
+from tests.unit.inference.scripted_server import (
+    Behavior,
+    ScriptedServer,
+    answer,
+    break_off,
+    hang,
+    reset,
+)
+from tests.unit.rollouts.tools.toolboxes import call, function
+
+
+def mcp_tool(url: str, name: str = "add", **config: Any) -> Tool:
+    numbers = {"a": {"type": "integer"}, "b": {"type": "integer"}}
+    return Tool(
+        class_name="mcp", config={"url": url, **config}, tool_schema=function(name, **numbers)
+    )
+
+
+@asynccontextmanager
+async def adding_server(*, json_response: bool = False) -> AsyncIterator[tuple[str, MCPServer]]:
+    """The published server with tools of its own, at a free port."""
+    server = MCPServer("sums")
+
+    @server.tool()
+    def add(a: int, b: int) -> str:
+        if a < 0:
+            raise OwnError("a is negative")
+        return str(a + b)
+
+    app = server.streamable_http_app(json_response=json_response)
+    served = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on"))
+    sockets = bind(Address("127.0.0.1", 0))
+    for each in sockets:
+        each.listen()
+    task = asyncio.create_task(served.serve(sockets))
+    try:
+        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/mcp", server
+    finally:
+        served.should_exit = True
+        await task
+
+
+@pytest.mark.parametrize("json_response", [False, True], ids=["events", "json"])
+def test_a_tool_of_the_published_server_answers(json_response: bool) -> None:
+    async def work() -> tuple[list[ToolReply], str | None, str | None]:
+        async with adding_server(json_response=json_response) as (url, _):
+            tools = [mcp_tool(url), mcp_tool(url, "missing")]
+            async with open_toolbox(tools, OperatorEnvironment()) as toolbox:
+                found, missing = await toolbox.probe("add"), await toolbox.probe("missing")
+                return await asked(toolbox), found, missing
+
+    async def asked(toolbox: Toolbox) -> list[ToolReply]:
+        calls = [{"a": 2, "b": 3}, {"a": -1, "b": 3}, {"a": 1}, {"a": 20, "b": 3}]
+        return list(await asyncio.gather(*(toolbox.call("add", each) for each in calls)))
+
+    (right, own, wrong, again), found, missing = asyncio.run(work())
+
+    assert (right.text, right.outcome, again.text) == ("5", CallOutcome.ANSWERED, "23")
+    assert (own.outcome, own.cause) == (CallOutcome.FAILED, None)
+    assert "a is negative" in own.text
+    assert (wrong.outcome is CallOutcome.ANSWERED, wrong.cause) == (False, None)
+    assert found is None
+    assert missing is not None
+    assert "no tool 'missing'; it has add" in missing
+
+
+def test_a_session_ends_with_the_toolbox() -> None:
+    async def work() -> tuple[int, int]:
+        async with adding_server() as (url, server):
+            async with open_toolbox([mcp_tool(url)], OperatorEnvironment()) as toolbox:
+                await toolbox.call("add", {"a": 1, "b": 2})
+                during = len(server.session_manager._server_instances)
+            return during, len(server.session_manager._server_instances)
+
+    assert asyncio.run(work()) == (1, 0)
+
+
+def answered(**message: Any) -> Behavior:
+    return answer(200, json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+
+BEGUN = [answered(id=1, result={}), answer(202, b"")]
+
+
+@pytest.mark.parametrize(
+    ("behavior", "cause"),
+    [
+        (reset, Cause.RESET),
+        (break_off, Cause.RESET),
+        (hang, Cause.TIMED_OUT),
+        (answer(503, body=b"", retry_after="0"), Cause.OVERLOADED),
+        (answer(500), Cause.SERVER_ERROR),
+        (answer(404), Cause.MISCONFIGURED),
+        (answered(id=2, error={"code": -32603, "message": "internal"}), Cause.SERVICE_ERROR),
+        (answered(id=2, error={"code": -32601, "message": "no such"}), Cause.MISCONFIGURED),
+        (answered(id=2, error={"code": -32602, "message": "b is missing"}), None),
+        (answered(id=9, result={}), Cause.UNREADABLE),
+        (answered(id=2, result={"isError": True, "content": []}), None),
+        (answer(200, b"<html>"), Cause.UNREADABLE),
+    ],
+)
+def test_whose_failure_a_call_is(
+    server: ScriptedServer, behavior: Behavior, cause: Cause | None
+) -> None:
+    server.script = [*BEGUN, behavior]
+
+    reply = call(mcp_tool(server.url, timeout=0.3), {"a": 1, "b": 2}, name="add")
+
+    assert reply.outcome is not CallOutcome.ANSWERED
+    assert (reply.cause, reply.failures) == (cause, int(cause is not None))
+
+
+def test_only_servers_that_the_operator_allows_are_called() -> None:
+    with pytest.raises(PermissionDenied) as refused:
+        check_tools([mcp_tool("http://10.0.0.1/mcp")], (), ())
+
+    assert refused.value.param == "tools[0].config.url"
