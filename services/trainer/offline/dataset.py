@@ -46,7 +46,7 @@ class PreparedData(BaseModel):
     validation_rows: int
     last_response: str
     fidelity: dict[str, FidelityReport] = Field(default_factory=dict)
-    """What became of the rows of each file that the model's own template renders, by its name."""
+    """What became of the rows of each file, by its name."""
 
 
 def prepared_data(data_dir: Path, spec: TrainingSpec) -> PreparedData | None:
@@ -184,8 +184,8 @@ class _Preparer:
             check_fidelity(report, source.param, source.label)
 
     def _counter(self) -> FidelityCounter:
-        rendering = self._layout.rendering
-        special = frozenset() if rendering is None else rendering.encode.special
+        shown = self._layout.rendering or self._layout.shown
+        special = frozenset() if shown is None else shown.encode.special
         return FidelityCounter(special, self._spec.max_lossy_share)
 
 

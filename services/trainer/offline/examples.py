@@ -5,12 +5,12 @@ Where the model's own chat template is used, the turns already hold the text tha
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from services.contracts.training.rows import DataFormat, RowKind
-from services.datasets.conversation import Conversation, ConversationReader
-from services.datasets.record import JsonValue
+from services.datasets.conversation import Conversation, ConversationReader, ConversationRow
+from services.datasets.record import JsonValue, RowError
 from services.datasets.rendering.exchanges import TemplateRenderer, opened
 from services.datasets.rendering.rows import RenderedRow, RowRenderer, TrainingSequence
 from services.datasets.rendering.text_encoding import TextEncoder
@@ -25,16 +25,20 @@ LibraryRow = dict[str, Any]
 
 @dataclass(frozen=True)
 class Rendering:
-    """The model's own chat template and tokenizer, and the settings that determine tokens."""
+    """A chat template and tokenizer, and the settings that determine tokens. The template is None
+    for plain text, which ends with ``end_of_text`` and is split unless ``splits_text`` is false."""
 
-    chat_template: TemplateRenderer
+    chat_template: TemplateRenderer | None
     encode: TextEncoder
     tokens: TokenSettings
+    end_of_text: str = ""
+    splits_text: bool = True
 
 
 @dataclass(frozen=True)
 class ExampleLayout:
     """How conversations become text: by ``rendering``, or by a named template of the library.
+    ``shown`` renders what the library makes of rows that it renders itself, for a report alone.
 
     ``guard`` marks special tokens in plain text that are to be ordinary text.
     ``default_system`` is the system message of conversations without one. For a named template,
@@ -44,6 +48,7 @@ class ExampleLayout:
 
     name: str
     rendering: Rendering | None = None
+    shown: Rendering | None = None
     guard: Callable[[str], str] | None = None
     default_system: str | None = None
     between_results: str = "\n"
@@ -60,8 +65,8 @@ class ExampleLayout:
 class LibraryExamples:
     """A row for the library as one or more of its own; none if training cannot learn from it.
 
-    ``last_response`` is the final text that the model learns to write. ``rendered`` says what the
-    model's own template made of the row; None for other templates and for text.
+    ``last_response`` is the final text that the model learns to write. ``rendered`` says what
+    becomes of the row; None where a named template cannot show it.
     """
 
     rows: list[LibraryRow]
@@ -83,26 +88,42 @@ class ExampleReader:
         self._kind = kind
         self._layout = layout
         self._rows = ConversationReader(kind, data_format, joins_turns=joins_turns)
-        self._renderer = None
-        if kind is not RowKind.TEXT and (found := layout.rendering) is not None:
-            self._renderer = RowRenderer(
-                kind,
-                found.chat_template,
-                found.encode,
-                found.tokens,
-                default_system=layout.default_system,
-            )
+        self._renderer = self._row_renderer(layout.rendering)
+        self._shown = self._row_renderer(layout.shown)
 
     def read(self, row: JsonValue) -> LibraryExamples:
         """The examples of a row; more than one where a template rewrites earlier turns."""
         read = self._rows.read(row)
         if self._renderer is not None:
             return _rendered(self._renderer.render(row, read))
+        rendered = self._shown_row(row, read)
         if self._kind is RowKind.TEXT:
             guard = self._layout.guard
-            return LibraryExamples([{"text": guard(row["text"]) if guard else row["text"]}])
+            text = guard(row["text"]) if guard else row["text"]
+            return LibraryExamples([{"text": text}], rendered=rendered)
         conversations = [opened(each, self._layout.default_system) for each in read.conversations]
-        return _named(conversations, read.label, self._layout)
+        return replace(_named(conversations, read.label, self._layout), rendered=rendered)
+
+    def _row_renderer(self, found: Rendering | None) -> RowRenderer | None:
+        if found is None:
+            return None
+        return RowRenderer(
+            self._kind,
+            found.chat_template,
+            found.encode,
+            found.tokens,
+            default_system=self._layout.default_system,
+            end_of_text=found.end_of_text,
+            splits_text=found.splits_text,
+        )
+
+    def _shown_row(self, row: JsonValue, read: ConversationRow) -> RenderedRow | None:
+        if self._shown is None:
+            return None
+        try:
+            return self._shown.render(row, read)
+        except RowError:  # what the library trains is not cut where a chat template's text is
+            return None
 
 
 def described(kind: RowKind, file_name: str) -> dict[str, Any]:

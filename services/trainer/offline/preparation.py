@@ -4,6 +4,7 @@ chat template, the tokens that end a turn, and the prepared data."""
 import json
 import time
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from services.trainer.offline.encoding import encoder_of
 from services.trainer.offline.examples import RENDERED, ExampleLayout, Rendering
 from services.trainer.offline.job_dir import Context
 from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library_rendering import library_renderer
 from services.trainer.offline.spec import TrainingSpec
 from services.trainer.offline.tokenizer import load_tokenizer, training_tokenizer
 
@@ -94,10 +96,18 @@ def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> ExampleLay
             code="invalid_arguments",
         )
     if spec.rows is RowKind.TEXT:
-        special = encoder_of(tokenizer).special
-        return ExampleLayout(RENDERED, guard=guarding(special) if spec.neutralizes else None)
+        encode = encoder_of(tokenizer)
+        shown = Rendering(
+            None,
+            encode,
+            token_settings(spec),
+            end_of_text=str(tokenizer.eos_token or ""),
+            splits_text=bool(spec.arguments.get("packing", True)),
+        )
+        guard = guarding(encode.special) if spec.neutralizes else None
+        return ExampleLayout(RENDERED, shown=shown, guard=guard)
     if spec.template is not None:
-        return _named_layout(spec.template)
+        return _named_layout(spec, spec.template, tokenizer)
     if not tokenizer.chat_template:
         raise TrainingFailure(
             "the model has no chat template; name one of LLaMA-Factory's",
@@ -169,10 +179,20 @@ def stop_token_ids(
     return list(dict.fromkeys(int(token) for token in stops if token is not None))
 
 
-def _named_layout(name: str) -> ExampleLayout:
+def _named_layout(
+    spec: TrainingSpec, name: str, tokenizer: PreTrainedTokenizerBase
+) -> ExampleLayout:
     template = llamafactory_module("data.template").TEMPLATES[name]
     wraps_results = any(
         "<tool_response>" in str(slot) for slot in template.format_observation.slots
     )
     between = "\n</tool_response>\n<tool_response>\n" if wraps_results else "\n"
-    return ExampleLayout(name, between_results=between, stop_words=tuple(template.stop_words))
+    own = deepcopy(tokenizer)  # which the template's special tokens are added to
+    learns_turns = spec.rows is RowKind.DEMONSTRATION
+    renderer = library_renderer(name, own, spec.arguments, between, learns_turns=learns_turns)
+    return ExampleLayout(
+        name,
+        shown=Rendering(renderer, encoder_of(own), token_settings(spec)),
+        between_results=between,
+        stop_words=tuple(template.stop_words),
+    )

@@ -43,6 +43,7 @@ def test_a_variable_gives_the_same_tokens_in_training_rollouts_and_evaluations(
     asked = training_spec(folder, chat_template_kwargs=variables)
     rendering = layout(asked, tokenizer).rendering
     assert rendering is not None
+    assert rendering.chat_template is not None
     trained = list(rendering.encode(rendering.chat_template(QUESTION, [], prompt=True)).ids)
     # Online training opens the same chat tokens as rollouts.
     sampled = open_chat_tokens(folder, variables).prompt(QUESTION, ())
