@@ -163,7 +163,7 @@ def test_a_stop_request_ends_the_child_without_a_result(job: Job) -> None:
         ({"model": {"path": "/nowhere"}}, "model_load_failed", "/nowhere"),
         ({"arguments": {"lora_rnk": 3}}, "invalid_arguments", "lora_rank"),
         ({"template": "no_such"}, "invalid_arguments", "no_such"),
-        ({"arguments": {"learning_rate": 1e30}}, "diverged", "the loss is nan"),
+        ({"learning_rate": 1e30}, "diverged", "the loss is nan"),
     ],
 )
 def test_a_failure_is_explained_in_one_line(
