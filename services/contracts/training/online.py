@@ -454,3 +454,8 @@ class DistillationMethod(Request):
     """Distillation from a teacher's distribution."""
 
     hyperparameters: DistillationHyperparameters
+
+    @model_validator(mode="after")
+    def _playable(self) -> Self:
+        check_agent_fields(self.hyperparameters.agent, self.hyperparameters.tools, ())
+        return self

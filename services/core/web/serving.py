@@ -129,9 +129,19 @@ class _Server(uvicorn.Server):
         self._wake_up()
 
 
-def create_server(app: ASGIApp) -> uvicorn.Server:
-    """The uvicorn server of an application."""
-    return _Server(
+class _GuestServer(_Server):
+    """A server beside other work, which the process's signals are for."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the process."""
+        yield
+
+
+def create_server(app: ASGIApp, *, takes_signals: bool = True) -> uvicorn.Server:
+    """The uvicorn server of an application; it ends at a signal if it ``takes_signals``."""
+    server = _Server if takes_signals else _GuestServer
+    return server(
         uvicorn.Config(
             app,
             http=_Protocol,

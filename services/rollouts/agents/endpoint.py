@@ -28,12 +28,12 @@ from services.core.web.errors import error_answer
 from services.core.web.serving import Address, bind, create_server
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.agents.dialects import DIALECTS
+from services.rollouts.agents.dialects.messages import MESSAGES
 from services.rollouts.agents.exchange import Dialect, ModelAnswer, ModelRequest
 from services.rollouts.agents.session import AgentSession
 
 LARGEST_BODY = 32 << 20
 """Bytes of one request: a conversation as long as contexts are."""
-READY_SECONDS = 30.0
 
 
 class AgentEndpoint:
@@ -91,8 +91,7 @@ class AgentEndpoint:
     async def _count_tokens(self, request: Request) -> Response:
         """Answered, never recorded."""
         session = self._session(request)
-        dialect = next(each for each in DIALECTS if each.path == "/v1/messages")
-        return JSONResponse({"input_tokens": session.count(dialect.read(await _body(request)))})
+        return JSONResponse({"input_tokens": session.count(MESSAGES.read(await _body(request)))})
 
     async def _reward(self, request: Request) -> Response:
         session = self._session(request)
@@ -124,7 +123,7 @@ def reward_in(value: JsonObject) -> float | None:
 @asynccontextmanager
 async def serving(endpoint: AgentEndpoint, host: str) -> AsyncIterator[None]:
     """Serve on a free port of ``host`` for the duration of the block; raises TemperError."""
-    server = create_server(endpoint.app)
+    server = create_server(endpoint.app, takes_signals=False)
     sockets = bind(Address(host, 0))
     for each in sockets:
         each.listen(socket.SOMAXCONN)

@@ -41,8 +41,6 @@ _log = logging.getLogger(__name__)
 
 AGENT = "agent"
 """The source of an agent's failures."""
-SECONDS_OVER = 30.0
-"""How much longer than its own time limit a session is waited for."""
 
 
 class AgentRollouts:
@@ -85,9 +83,10 @@ class AgentRollouts:
             ending = await self._play_once(session, prompt)
             seconds = asyncio.get_running_loop().time() - begun
             lost = ending.left_out
+            failures[ENGINE] += session.engine_failures
             if lost is None:
                 break
-            failures[lost.source] += 1
+            failures[lost.source] += lost.source != ENGINE
             if not lost.cause.may_pass or plays == MAX_PLAYS:
                 break
         return _trajectory(
@@ -98,7 +97,7 @@ class AgentRollouts:
             created_at=created,
             seconds=seconds,
             plays=plays,
-            failures=dict(failures),
+            failures=dict(+failures),
         )
 
     async def _play_once(self, session: AgentSession, prompt: Prompt) -> RolloutEnd:
@@ -112,10 +111,8 @@ class AgentRollouts:
                 "extra": prompt.extra,
             }
             try:
-                async with asyncio.timeout(self._agent.timeout + SECONDS_OVER):
-                    said = await self._running.play(invitation)
-                given = reward_in(said)
-            except (AgentFailed, TimeoutError, InvalidRequest) as error:
+                given = reward_in(await self._running.play(invitation))
+            except (AgentFailed, InvalidRequest) as error:
                 return _failed(session, error)
             except Exception as error:
                 _log.exception("the session of prompt %d failed", prompt.index)

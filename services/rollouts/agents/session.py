@@ -71,12 +71,13 @@ class AgentSession:
         self.id = session_id
         self.tree = TurnTree()
         self.reward: float | None = None
-        self.failure: EngineFailed | None = None
+        self.engine_failures = 0
         self.is_full = False
         self.notes: dict[str, None] = {}
         self._policy = policy
         self._max_model_calls = max_model_calls
         self._seed = seed
+        self._unanswered: dict[str, EngineFailed] = {}
         self._asked = 0
         self._begun = time.monotonic()
         self._ended = False
@@ -84,6 +85,11 @@ class AgentSession:
     def end(self) -> None:
         """Take no more requests."""
         self._ended = True
+
+    @property
+    def failure(self) -> EngineFailed | None:
+        """The engine's failure of a request that was not answered later."""
+        return next(iter(self._unanswered.values()), None)
 
     async def answer(self, request: ModelRequest) -> ModelAnswer:
         """The policy's next turn, recorded.
@@ -104,8 +110,10 @@ class AgentSession:
         try:
             sampled = await self._sample(context, place, request, number)
         except EngineFailed as error:
-            self.failure = error
+            self.engine_failures += 1
+            self._unanswered[place.request] = error
             raise
+        self._unanswered.pop(place.request, None)  # clients ask again by themselves
         return self._recorded(place, request, context, inserted, sampled, started)
 
     def count(self, request: ModelRequest) -> int:
@@ -178,7 +186,6 @@ class AgentSession:
             inserted=inserted,
             sampled=sampled,
             text=text,
-            has_tools=bool(request.tools),
             messages=request.messages,
             tools=request.tools,
             calls=answer.calls,

@@ -29,7 +29,6 @@ class Node:
     inserted: list[int]
     sampled: SampledTokens
     text: str
-    has_tools: bool
     messages: tuple[JsonObject, ...]
     tools: tuple[JsonObject, ...]
     calls: tuple[Call, ...]
@@ -97,13 +96,13 @@ class TurnTree:
 
     def sequences(self) -> list["TurnSequence"]:
         """Every sequence, by the end of its last turn."""
-        with_tools = any(root.has_tools for root in self._roots)
+        with_tools = any(root.tools for root in self._roots)
         found = []
         for leaf in (node for node in self._nodes if not node.children):
             nodes = leaf.path()
             if any(map(self._is_discarded, nodes)):
                 role = SequenceRole.DISCARDED
-            elif with_tools and not nodes[0].has_tools:
+            elif with_tools and not nodes[0].tools:
                 role = SequenceRole.AUXILIARY
             else:
                 role = SequenceRole.AGENT

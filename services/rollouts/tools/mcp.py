@@ -6,8 +6,8 @@ The protocol: https://modelcontextprotocol.io/specification/2025-06-18/basic/tra
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.foreign_json import parse_foreign
@@ -63,15 +63,11 @@ class McpServer(JsonService):
         self._beginning = asyncio.Lock()
         self._numbers = itertools.count(1)
 
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         try:
             if self._session is not None:
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await self.end_session()
+                    await self.delete()
         except (TimeoutError, ServiceFailed):
             pass  # the server ends sessions that nobody uses
         finally:
@@ -92,18 +88,16 @@ class McpServer(JsonService):
         """The result of a request, and how many attempts it took; raises `ServiceFailed`, and
         `McpError` for an error that the server answers."""
         await self._begin()
+        session = self._session
         try:
             return await self._ask(method, params)
         except ServiceFailed as failed:
-            if failed.status != SESSION_GONE or self._session is None:
+            if failed.status != SESSION_GONE or session is None:
                 raise
-        self._is_begun, self._session = False, None
+        if self._session == session:  # another call may have begun one in the meantime
+            self._is_begun, self._session = False, None
         await self._begin()
         return await self._ask(method, params)
-
-    async def end_session(self) -> None:
-        """End the session; raises `ServiceFailed`."""
-        await self.delete()
 
     async def _begin(self) -> None:
         async with self._beginning:
@@ -174,7 +168,7 @@ class McpTool:
             cause = InfrastructureCause.MISCONFIGURED
             raise ToolError(CallOutcome.FAILED, "Error: no such tool.", message, 1, None, cause)
 
-    async def _names(self) -> Any:
+    async def _names(self) -> AsyncIterator[str]:
         cursor: Any = None
         while True:
             page, _ = await self._server.ask("tools/list", {"cursor": cursor} if cursor else {})

@@ -1,6 +1,7 @@
 """What a session records of any agent, and how it ends."""
 
 import asyncio
+import signal
 from typing import Any
 
 import httpx
@@ -197,6 +198,32 @@ def test_an_engine_that_fails_is_the_cause_whatever_the_agent_makes_of_it() -> N
     assert played.finish_reason is FinishReason.ENGINE_FAILED
     assert played.left_out is not None
     assert played.left_out.source == "engine"
+
+
+def test_a_failure_that_the_client_repairs_by_asking_again_loses_nothing() -> None:
+    script: list[str | EngineFailed] = [EngineFailed("gone"), "one<end>"]
+    answers = iter(script)
+
+    async def plays(session: JsonObject) -> JsonObject:
+        assert (await asked(session, [user("hi")])).status_code == 502
+        await said(session, [user("hi")])
+        return {"reward": 1}
+
+    played = play_by(plays, ScriptedEngine(lambda _: next(answers)))
+
+    assert (played.finish_reason, played.left_out) == (FinishReason.ANSWERED, None)
+    assert played.infrastructure_failures == {"engine": 1}
+
+
+def test_the_signals_of_the_process_stay_its_own() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def plays(session: JsonObject) -> JsonObject:
+        await said(session, [user("hi")])
+        assert signal.getsignal(signal.SIGTERM) is before
+        return {}
+
+    assert play_by(plays, saying("one<end>")).finish_reason is FinishReason.ANSWERED
 
 
 def test_limits_are_told_by_code_and_end_as_length() -> None:

@@ -131,6 +131,21 @@ def test_whose_failure_a_call_is(
     assert (reply.cause, reply.failures) == (cause, int(cause is not None))
 
 
+def test_a_session_that_the_server_forgot_is_begun_once_more(server: ScriptedServer) -> None:
+    def begun(number: int, session: str) -> list[Behavior]:
+        body = json.dumps({"jsonrpc": "2.0", "id": number, "result": {}}).encode()
+        return [answer(200, body, mcp_session_id=session), answer(202, b"")]
+
+    said = answered(id=4, result={"content": [{"type": "text", "text": "3"}]})
+    server.script = [*begun(1, "old"), answer(404), *begun(3, "new"), said]
+
+    reply = call(mcp_tool(server.url), {"a": 1, "b": 2}, name="add")
+
+    assert (reply.outcome, reply.text) == (CallOutcome.ANSWERED, "3")
+    sessions = [headers.get("mcp-session-id") for headers, _ in server.requests]
+    assert sessions == [None, "old", "old", None, "new", "new"]
+
+
 def test_only_servers_that_the_operator_allows_are_called() -> None:
     with pytest.raises(PermissionDenied) as refused:
         check_tools([mcp_tool("http://10.0.0.1/mcp")], (), ())
