@@ -106,12 +106,16 @@ def running_gateway(env: Mapping[str, str], log: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def running_service(
-    module: str, env: Mapping[str, str], log: Path, launcher: Sequence[str] = ()
+    module: str,
+    env: Mapping[str, str],
+    log: Path,
+    launcher: Sequence[str] = (),
+    arguments: Sequence[str] = (),
 ) -> Iterator[tuple[Process, str]]:
     """An HTTP service on a free port; yields its process and address once it is ready."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with running(module, ["--port", str(port)], env, log, launcher) as process:
+    with running(module, ["--port", str(port), *arguments], env, log, launcher) as process:
         wait_for(lambda: is_ready(process, url), f"{module} is ready")
         yield process, url
 

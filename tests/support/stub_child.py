@@ -1,7 +1,8 @@
 """The work of a stub job: a few reports, and the end that its script names.
 
-``forever`` also starts a daemon that leaves the process group and ignores SIGTERM, as a careless
-library might. Every attempt counts from the step that the one before it reached.
+``quiet`` runs without a report until it is ended. ``forever`` also starts a daemon that leaves the
+process group and ignores SIGTERM, as a careless library might. Every attempt counts from the step
+that the one before it reached.
 """
 
 import json
@@ -23,6 +24,8 @@ def main(job_dir: Path, script: str) -> int:
     position = job_dir / "position.json"
     step = json.loads(position.read_text())["step"] if position.exists() else 0
     (job_dir / "pid").write_text(str(os.getpid()))
+    while script == "quiet":
+        time.sleep(0.05)
     if script == "forever":
         _start_daemon(job_dir)
     while step < STEPS or script == "forever":

@@ -106,13 +106,14 @@ REINFORCEMENT = {
 def test_what_failed_and_the_audit_of_the_reward_are_on_the_page_of_a_training(
     page: Page, gateway: GatewayClient, database: Database
 ) -> None:
-    job_id = gateway.submit("succeed", method=REINFORCEMENT)
-    gateway.wait_until(job_id, "succeeded")
+    # The gateway resolves alerts of jobs that do not run, or whose metrics are fine.
+    job_id = gateway.submit("quiet", method=REINFORCEMENT)
+    gateway.wait_until(job_id, "running")
     with IndexedLog(gateway.home / "jobs" / job_id) as log:
         for prompt in range(40):
             one_answer = "again and again" if prompt >= 20 else f"answer {prompt}"
             log.append(answered(prompt, one_answer, reward=prompt / 40))
-    lost = {"samples_left_out": 2, "infrastructure_failures/search": 3}
+    lost = {"samples_left_out": 2, "batch_samples": 4, "infrastructure_failures/search": 3}
     with database.write() as session:
         append_event(session, job_id, "Step 6", type="metrics", data={"step": 6, **lost})
         append_event(session, job_id, "Step 7", type="metrics", data={"step": 7, **lost})
@@ -125,18 +126,11 @@ def test_what_failed_and_the_audit_of_the_reward_are_on_the_page_of_a_training(
     expect(failed.get_by_role("row").filter(has_text="search")).to_have_text("search67")
     alerts = page.get_by_role("region", name="Alerts")
     expect(alerts.get_by_role("row").last).to_contain_text("failure shareraised30%10%")
-    signs = page.get_by_role("region", name="Signs of a gamed reward").get_by_role("row")
-    expect(signs).to_have_count(7)
-    collapsed = signs.filter(has_text="groups collapsed")
-    expect(collapsed).to_contain_text("found0")
-    expect(collapsed).to_contain_text("at least 30% of the samples are one response")
-    expect(signs.filter(has_text="copied prompt")).to_contain_text("not found")
-    page.get_by_role("link", name="last 10").click()
-    expect(page.get_by_role("region", name="40 trajectories")).to_be_visible()
-
     page.get_by_role("link", name="Alerts").click()
     row_of_job = page.get_by_role("row").filter(has_text=job_id)
     expect(row_of_job).to_contain_text("30 % were lost")
+    gateway.cancel(job_id)
+    gateway.wait_until(job_id, "cancelled")
     with database.write() as session:
         session.execute(update(AlertRow).values(resolved_at=time.time()))
     page.get_by_label("Job", exact=True).fill(job_id)
@@ -145,6 +139,16 @@ def test_what_failed_and_the_audit_of_the_reward_are_on_the_page_of_a_training(
     page.get_by_label("Show").select_option("all")
     expect(row_of_job).to_contain_text("failure shareresolved30%10%")
     assert page.url.endswith(f"/ui/alerts?job={job_id}&resolved=true")
+
+    open_job(page, gateway, job_id)
+    signs = page.get_by_role("region", name="Signs of a gamed reward").get_by_role("row")
+    expect(signs).to_have_count(7)
+    collapsed = signs.filter(has_text="groups collapsed")
+    expect(collapsed).to_contain_text("found0")
+    expect(collapsed).to_contain_text("at least 30% of the samples are one response")
+    expect(signs.filter(has_text="copied prompt")).to_contain_text("not found")
+    page.get_by_role("link", name="last 10").click()
+    expect(page.get_by_role("region", name="40 trajectories")).to_be_visible()
 
 
 def answered(prompt: int, text: str, reward: float) -> Trajectory:

@@ -2,23 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-import uvicorn
-from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError as OwnError
 
 from services.contracts.errors import PermissionDenied
 from services.contracts.infrastructure import InfrastructureCause as Cause
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
-from services.core.web.serving import Address, bind
 from services.rollouts.tools import Toolbox, ToolReply, open_toolbox
 from services.rollouts.tools.endpoints import check_tools
+from tests.support.processes import running_service
 from tests.unit.inference.scripted_server import (
     Behavior,
     ScriptedServer,
@@ -37,44 +36,28 @@ def mcp_tool(url: str, name: str = "add", **config: Any) -> Tool:
     )
 
 
-@asynccontextmanager
-async def adding_server(*, json_response: bool = False) -> AsyncIterator[tuple[str, MCPServer]]:
-    """The published server with tools of its own, at a free port."""
-    server = MCPServer("sums")
-
-    @server.tool()
-    def add(a: int, b: int) -> str:
-        if a < 0:
-            raise OwnError("a is negative")
-        return str(a + b)
-
-    app = server.streamable_http_app(json_response=json_response)
-    served = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on"))
-    sockets = bind(Address("127.0.0.1", 0))
-    for each in sockets:
-        each.listen()
-    task = asyncio.create_task(served.serve(sockets))
-    try:
-        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/mcp", server
-    finally:
-        served.should_exit = True
-        await task
+@contextmanager
+def adding_server(folder: Path, *arguments: str) -> Iterator[str]:
+    """The published server with a tool of its own; yields its address."""
+    module = "tests.support.mcp_server"
+    with running_service(module, {}, folder / "mcp.log", arguments=arguments) as (_, url):
+        yield url
 
 
-@pytest.mark.parametrize("json_response", [False, True], ids=["events", "json"])
-def test_a_tool_of_the_published_server_answers(json_response: bool) -> None:
-    async def work() -> tuple[list[ToolReply], str | None, str | None]:
-        async with adding_server(json_response=json_response) as (url, _):
-            tools = [mcp_tool(url), mcp_tool(url, "missing")]
-            async with open_toolbox(tools, OperatorEnvironment()) as toolbox:
-                found, missing = await toolbox.probe("add"), await toolbox.probe("missing")
-                return await asked(toolbox), found, missing
+@pytest.mark.parametrize("arguments", [(), ("--json",)], ids=["events", "json"])
+def test_a_tool_of_the_published_server_answers(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    async def work(url: str) -> tuple[list[ToolReply], str | None, str | None]:
+        tools = [mcp_tool(url), mcp_tool(url, "missing")]
+        async with open_toolbox(tools, OperatorEnvironment()) as toolbox:
+            found, missing = await toolbox.probe("add"), await toolbox.probe("missing")
+            return await asked(toolbox), found, missing
 
     async def asked(toolbox: Toolbox) -> list[ToolReply]:
         calls = [{"a": 2, "b": 3}, {"a": -1, "b": 3}, {"a": 1}, {"a": 20, "b": 3}]
         return list(await asyncio.gather(*(toolbox.call("add", each) for each in calls)))
 
-    (right, own, wrong, again), found, missing = asyncio.run(work())
+    with adding_server(tmp_path, *arguments) as url:
+        (right, own, wrong, again), found, missing = asyncio.run(work(f"{url}/mcp"))
 
     assert (right.text, right.outcome, again.text) == ("5", CallOutcome.ANSWERED, "23")
     assert (own.outcome, own.cause) == (CallOutcome.FAILED, None)
@@ -85,15 +68,17 @@ def test_a_tool_of_the_published_server_answers(json_response: bool) -> None:
     assert "no tool 'missing'; it has add" in missing
 
 
-def test_a_session_ends_with_the_toolbox() -> None:
-    async def work() -> tuple[int, int]:
-        async with adding_server() as (url, server):
-            async with open_toolbox([mcp_tool(url)], OperatorEnvironment()) as toolbox:
-                await toolbox.call("add", {"a": 1, "b": 2})
-                during = len(server.session_manager._server_instances)
-            return during, len(server.session_manager._server_instances)
+def test_a_session_ends_with_the_toolbox(tmp_path: Path) -> None:
+    async def work(url: str) -> int:
+        async with open_toolbox([mcp_tool(f"{url}/mcp")], OperatorEnvironment()) as toolbox:
+            await toolbox.call("add", {"a": 1, "b": 2})
+            return sessions(url)
 
-    assert asyncio.run(work()) == (1, 0)
+    def sessions(url: str) -> int:
+        return int(httpx.get(f"{url}/sessions").json())
+
+    with adding_server(tmp_path) as url:
+        assert (asyncio.run(work(url)), sessions(url)) == (1, 0)
 
 
 def answered(**message: Any) -> Behavior:
