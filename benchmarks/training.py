@@ -42,7 +42,7 @@ BATCH = 8
 OPENMP = {"OMP_WAIT_POLICY": "PASSIVE"}
 """As in the platform's trainings: threads that spin cost a busy machine more than the platform."""
 BY_HAND = """
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 llamafactory_module("train.tuner").run_exp()
 """
 """What `llamafactory-cli train` runs, with a stand-in for torchaudio, which has no CPU wheel."""

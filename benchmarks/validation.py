@@ -27,7 +27,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
 from services.contracts.training.rows import DataFormat, RowKind
-from services.trainer.offline.lengths import row_lengths
+from services.trainer.offline.rows.lengths import row_lengths
 from services.trainer.offline.validation import scan_training_file
 
 ROWS = 100_000

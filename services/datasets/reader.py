@@ -5,11 +5,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from services.datasets.container import Container, detect_container
-from services.datasets.csv_table import CsvReader
-from services.datasets.gzip_jsonl import GzipJsonlReader
-from services.datasets.json_array import JsonArrayReader
-from services.datasets.jsonl import JsonlReader
+from services.datasets.containers.container import Container, detect_container
+from services.datasets.containers.csv_table import CsvReader
+from services.datasets.containers.gzip_jsonl import GzipJsonlReader
+from services.datasets.containers.json_array import JsonArrayReader
+from services.datasets.containers.jsonl import JsonlReader
 from services.datasets.record import MAX_ROW_BYTES, Problem, Record
 
 
@@ -49,6 +49,6 @@ def open_records(path: Path, *, max_row_bytes: int = MAX_ROW_BYTES) -> RecordRea
             return CsvReader(path, max_row_bytes)
         case Container.PARQUET:
             # Imported here: pyarrow takes as much memory as validating a JSONL file.
-            parquet = import_module("services.datasets.parquet")
+            parquet = import_module("services.datasets.containers.parquet")
             reader: RecordReader = parquet.ParquetReader(path, max_row_bytes)
             return reader

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from services.contracts.errors import InvalidRequest
-from services.datasets.container import Container, detect_container
-from services.datasets.jsonl import JsonlReader
+from services.datasets.containers.container import Container, detect_container
+from services.datasets.containers.jsonl import JsonlReader
 from services.datasets.reader import open_records
 from services.datasets.record import MAX_ROW_BYTES, Problem, Record
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from services.contracts.errors import InvalidRequest
 from services.core.process.reporter import Reporter
-from services.datasets.container import Container
+from services.datasets.containers.container import Container
 from services.datasets.reader import RecordReader, open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, counted
 

@@ -13,7 +13,7 @@ from services.contracts.data.datasets import (
     TokenStatistics,
 )
 from services.contracts.errors import InvalidRequest
-from services.datasets.container import Container
+from services.datasets.containers.container import Container
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem
 

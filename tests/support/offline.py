@@ -14,7 +14,7 @@ import torch
 from services.contracts.training.stages import Stage
 from services.core.process.reporter import METRICS, RESULT, Reporter
 from services.trainer.offline.job_dir import Context
-from services.trainer.offline.library import MODEL_CLASSES, llamafactory_module
+from services.trainer.offline.library.internals import MODEL_CLASSES, llamafactory_module
 from services.trainer.offline.preparation import prepare
 from services.trainer.offline.spec import SPEC, TrainingSpec
 from services.trainer.offline.training import train

@@ -1,7 +1,7 @@
 """LLaMA-Factory's own argument names in a request: which exist, which a client may set.
 
 The known arguments are listed in ``llamafactory_arguments.json`` beside this module, generated
-from the installed version by ``services.trainer.offline.catalogue``.
+from the installed version by ``services.trainer.offline.library.catalogue``.
 """
 
 import difflib

@@ -1,0 +1,1 @@
+"""The containers of rows: JSONL, plain or compressed, JSON, CSV and Parquet."""

@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.datasets.container import Container
-from services.datasets.jsonl import JOINED
+from services.datasets.containers.container import Container
+from services.datasets.containers.jsonl import JOINED
 from services.datasets.record import Problem, Record, UnreadableFile
 
 

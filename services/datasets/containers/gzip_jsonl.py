@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 
-from services.datasets.container import Container
-from services.datasets.jsonl import JsonlReader
+from services.datasets.containers.container import Container
+from services.datasets.containers.jsonl import JsonlReader
 from services.datasets.record import Problem, Record, UnreadableFile
 
 MAX_EXPANSION = 200

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from services.datasets.container import Container
+from services.datasets.containers.container import Container
 from services.datasets.decoding import Scanned, StrictDecoder, reason
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from services.datasets.container import Container
+from services.datasets.containers.container import Container
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import JsonValue, Problem, Record, RowError
 

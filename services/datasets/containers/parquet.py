@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from services.datasets.container import Container
+from services.datasets.containers.container import Container
+from services.datasets.containers.parquet_pages import ParquetPage, pages
 from services.datasets.padding import without_padding
-from services.datasets.parquet_pages import ParquetPage, pages
 from services.datasets.record import MAX_DEPTH, JsonValue, Problem, Record, UnreadableFile, shown
 
 _BATCH_ROWS = 16

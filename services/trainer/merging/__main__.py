@@ -81,7 +81,7 @@ def _make_classifier(spec: MergeSpec, checkpoint: Path, base: Path, target: Path
     model_files.copy_model(checkpoint, target)
     template = None
     if spec.template is not None:
-        named = import_module("services.trainer.offline.named_template")
+        named = import_module("services.trainer.offline.library.named_template")
         load = import_module("services.trainer.offline.tokenizer").load_tokenizer
         folder = spec.model.tokenizer or base
         template = named.chat_template_of(

@@ -19,7 +19,7 @@ from services.contracts.training.fine_tuning import TRAINING_DATASET
 from services.contracts.training.sharding import Sharding
 from services.contracts.training.stages import Stage
 from services.models.capacity.training import fitting_rows
-from services.trainer.offline.examples import RENDERED
+from services.trainer.offline.rows.examples import RENDERED
 from services.trainer.offline.spec import TrainingSpec
 
 _ROWS_PER_PREPROCESSING_WORKER = 10_000

@@ -15,7 +15,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from services.trainer.offline.grading import AnswerPair
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 
 IGNORED = -100
 """The label of a token without a loss."""

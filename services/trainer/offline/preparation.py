@@ -20,12 +20,12 @@ from services.datasets.rendering.training_tokens import TokenSettings
 from services.models.tokenizer_ids.files import read_end_tokens
 from services.rollouts.chat.template import ChatTemplate, check_variables
 from services.trainer.errors import TrainingFailure
-from services.trainer.offline.dataset import PreparedData, prepare_data, prepared_data
-from services.trainer.offline.encoding import encoder_of
-from services.trainer.offline.examples import RENDERED, ExampleLayout, Rendering
 from services.trainer.offline.job_dir import Context
-from services.trainer.offline.library import llamafactory_module
-from services.trainer.offline.library_rendering import library_renderer
+from services.trainer.offline.library.internals import llamafactory_module
+from services.trainer.offline.library.rendering import library_renderer
+from services.trainer.offline.rows.dataset import PreparedData, prepare_data, prepared_data
+from services.trainer.offline.rows.encoding import encoder_of
+from services.trainer.offline.rows.examples import RENDERED, ExampleLayout, Rendering
 from services.trainer.offline.spec import TrainingSpec
 from services.trainer.offline.tokenizer import load_tokenizer, training_tokenizer
 

@@ -22,7 +22,7 @@ from services.models.tokenizer_ids.prepared import (
 )
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.job_dir import Context
-from services.trainer.offline.named_template import chat_template_of, refusing_template
+from services.trainer.offline.library.named_template import chat_template_of, refusing_template
 from services.trainer.offline.spec import TrainingSpec
 
 

@@ -32,27 +32,27 @@ from services.trainer.offline.arguments import (
     is_sharded,
     left_out_without_gpu,
 )
-from services.trainer.offline.catalogue import installed_catalogue
-from services.trainer.offline.encoding import install_rendered_template
 from services.trainer.offline.generation import GenerationSetup, install_generation
 from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
-from services.trainer.offline.library import (
+from services.trainer.offline.library.catalogue import installed_catalogue
+from services.trainer.offline.library.internals import (
     llamafactory_module,
     load_in_float32,
     report_phases,
     take_tokenizer_from,
 )
-from services.trainer.offline.named_template import chat_template_of
-from services.trainer.offline.pissa import Pissa
-from services.trainer.offline.plain_text import install_plain_text
+from services.trainer.offline.library.named_template import chat_template_of
+from services.trainer.offline.library.pissa import Pissa
+from services.trainer.offline.library.plain_text import install_plain_text
+from services.trainer.offline.library.trainers import install_trainers
+from services.trainer.offline.library.untrained_rows import leave_out_untrained
 from services.trainer.offline.preparation import Preparation
 from services.trainer.offline.progress import Patience, ProgressCallback, TrainerOutcome
 from services.trainer.offline.reward_classifier import convert_to_classifier
+from services.trainer.offline.rows.encoding import install_rendered_template
 from services.trainer.offline.spec import GenerationSpec, TrainingSpec
 from services.trainer.offline.tokenizer import adds_tokens, load_tokenizer
-from services.trainer.offline.trainers import install_trainers
-from services.trainer.offline.untrained_rows import leave_out_untrained
 from services.trainer.step_metrics import write_step_metrics
 
 _LIBRARIES = ("llamafactory", "torch", "transformers", "peft", "trl", "accelerate", "datasets")

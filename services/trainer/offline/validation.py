@@ -21,7 +21,7 @@ from services.datasets.scan import InvalidFile, Scan, ScanReport
 from services.datasets.training_rows import TrainingRow, TrainingRowReader
 from services.datasets.validate import FileValidation, validate
 from services.rollouts.chat.examples import MAX_CHARACTERS, load_encoder, row_renderer
-from services.trainer.offline.lengths import LengthCounter, row_lengths
+from services.trainer.offline.rows.lengths import LengthCounter, row_lengths
 from services.trainer.offline.scripts import write_rows
 from services.trainer.offline.spec import TrainingFilesSpec
 

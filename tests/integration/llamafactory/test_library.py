@@ -107,7 +107,7 @@ def test_the_committed_catalog_matches_the_installed_version(python: str, tmp_pa
     target = tmp_path / "arguments.json"
 
     subprocess.run(
-        [python, "-m", "services.trainer.offline.catalogue", str(target)],
+        [python, "-m", "services.trainer.offline.library.catalogue", str(target)],
         env=runtime_environment(),
         check=True,
         capture_output=True,

@@ -16,11 +16,11 @@ from services.contracts.training.rows import RowKind
 from services.contracts.training.stages import Stage
 from services.trainer.hub import model_folder
 from services.trainer.offline.arguments import TrainingEnvironment, build_arguments
-from services.trainer.offline.dataset import prepare_data
-from services.trainer.offline.encoding import install_rendered_template
-from services.trainer.offline.library import llamafactory_module
-from services.trainer.offline.plain_text import install_plain_text
+from services.trainer.offline.library.internals import llamafactory_module
+from services.trainer.offline.library.plain_text import install_plain_text
 from services.trainer.offline.preparation import layout
+from services.trainer.offline.rows.dataset import prepare_data
+from services.trainer.offline.rows.encoding import install_rendered_template
 from services.trainer.offline.spec import SPEC, TrainingSpec
 from services.trainer.offline.tokenizer import load_tokenizer
 

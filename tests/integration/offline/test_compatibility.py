@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.training.stages import Stage
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 from tests.support.offline import OfflineJob
 
 

@@ -9,8 +9,8 @@ from torch.nn.functional import logsigmoid
 
 from services.contracts.training.stages import Stage
 from services.trainer.errors import TrainingFailure
-from services.trainer.offline.trainers import read_tokens
-from services.trainer.offline.untrained_rows import is_trained
+from services.trainer.offline.library.trainers import read_tokens
+from services.trainer.offline.library.untrained_rows import is_trained
 from tests.support.offline import OfflineJob, rows_of
 
 BETA = 0.1
@@ -173,7 +173,7 @@ def test_a_trained_reward_model_is_a_classifier_with_the_trainers_scores(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from services.rewards.reward_models.classifier import Classifier
-    from services.trainer.offline.trainers import load_value_head_model
+    from services.trainer.offline.library.trainers import load_value_head_model
 
     # The named templates train on the line breaks after the end of a turn.
     for method, template in (

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from services.contracts.training.fidelity import FidelityReport, FindingCode
-from services.trainer.offline.dataset import prepare_data
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 from services.trainer.offline.preparation import layout
+from services.trainer.offline.rows.dataset import prepare_data
 from services.trainer.offline.tokenizer import load_tokenizer
 from tests.integration.offline.test_template_variables import training_spec
 from tests.support.chat_templates.families import FAMILIES

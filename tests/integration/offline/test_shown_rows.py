@@ -13,8 +13,8 @@ from services.contracts.training.fine_tuning import Method
 from services.contracts.training.offline import OfflineHyperparameters
 from services.contracts.training.rows import DataFormat
 from services.rollouts.chat.examples import ExampleReader, load_encoder
-from services.trainer.offline.library import llamafactory_module
-from services.trainer.offline.plain_text import install_plain_text
+from services.trainer.offline.library.internals import llamafactory_module
+from services.trainer.offline.library.plain_text import install_plain_text
 from services.trainer.offline.spec import TrainingSpec
 from tests.integration.llamafactory.tokenized_rows import library_rows
 from tests.support.chat_templates.families import FAMILIES

@@ -9,8 +9,8 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.training.rows import DataFormat, RowKind
 from services.inference.clients.chat import ChatRequest
 from services.rollouts.chat import open_chat_tokens
-from services.trainer.offline.examples import ExampleReader
 from services.trainer.offline.preparation import layout
+from services.trainer.offline.rows.examples import ExampleReader
 from services.trainer.offline.spec import TrainingSpec
 from services.trainer.offline.tokenizer import load_tokenizer
 from tests.support.chat_templates.families import FAMILIES

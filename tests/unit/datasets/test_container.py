@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.datasets.container import Container, detect_container
+from services.datasets.containers.container import Container, detect_container
 from services.datasets.record import UnreadableFile
 
 

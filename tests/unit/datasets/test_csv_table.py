@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from services.datasets import gzip_jsonl
+from services.datasets.containers import gzip_jsonl
 from services.datasets.record import Problem, Record, UnreadableFile
 from tests.unit.datasets.conftest import Read
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.datasets.jsonl import JOINED
+from services.datasets.containers.jsonl import JOINED
 from services.datasets.record import Problem, Record
 from tests.unit.datasets.conftest import Read
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from services.datasets import parquet as reader
+from services.datasets.containers import parquet as reader
 from services.datasets.record import Problem, Record, UnreadableFile
 from tests.unit.datasets.conftest import Read
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.datasets.container import Container
+from services.datasets.containers.container import Container
 from services.datasets.record import JsonValue, Problem, RowError
 from services.datasets.scan import InvalidFile, Scan, ScanReport
 

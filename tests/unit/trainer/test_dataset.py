@@ -12,12 +12,12 @@ from services.contracts.training.mixing import MixStrategy
 from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
 from services.datasets.rendering.training_tokens import TokenSettings
-from services.trainer.offline.dataset import (
+from services.trainer.offline.rows.dataset import (
     PreparedData,
     prepare_data,
     prepared_data,
 )
-from services.trainer.offline.examples import RENDERED, ExampleLayout, Rendering
+from services.trainer.offline.rows.examples import RENDERED, ExampleLayout, Rendering
 from services.trainer.offline.spec import DataSource, Mixture, TrainingSpec
 
 from .chatml import Characters, chatml

@@ -6,7 +6,7 @@ import statistics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.offline.lengths import MAX_COUNTED, LengthHistogram
+from services.trainer.offline.rows.lengths import MAX_COUNTED, LengthHistogram
 
 
 @given(st.lists(st.integers(0, 300), min_size=1), st.integers(0, 300))

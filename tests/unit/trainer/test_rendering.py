@@ -7,7 +7,7 @@ from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import RowError
 from services.datasets.rendering.exchanges import Exchange, as_chat_message, render
-from services.trainer.offline.alternation import alternate
+from services.trainer.offline.rows.alternation import alternate
 
 from .chatml import Characters, chat_rows, chatml, forgetful
 

@@ -9,7 +9,7 @@ from tokenizers.pre_tokenizers import Split
 
 from services.contracts.errors import JobFailed
 from services.datasets.formats import Example
-from services.trainer.offline.lengths import row_lengths
+from services.trainer.offline.rows.lengths import row_lengths
 
 QUESTION = Example(turns=[("user", "abc"), ("assistant", "de")], answers=1)
 

@@ -12,10 +12,10 @@ from services.contracts.training.checks import RowCounts
 from services.contracts.training.rows import DataFormat, RowKind
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
-from services.datasets.container import Container
+from services.datasets.containers.container import Container
 from services.datasets.scan import InvalidFile
 from services.datasets.validate import FileValidation
-from services.trainer.offline.lengths import CharacterLengths
+from services.trainer.offline.rows.lengths import CharacterLengths
 from services.trainer.offline.spec import TrainingFilesSpec
 from services.trainer.offline.validation import (
     TrainingFileReport,

@@ -1,6 +1,6 @@
 """Lists every training argument of the installed LLaMA-Factory.
 
-    python -m services.trainer.offline.catalogue [FILE]
+    python -m services.trainer.offline.library.catalogue [FILE]
 
 run in the training runtime, writes the catalogue that services.contracts.llamafactory.arguments
 checks requests against (by default over the committed one). Run it after a version change.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from services.contracts.llamafactory import arguments as contract
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 
 _GROUPS = ("model", "data", "training", "finetuning", "generating")
 _RETIRED = {

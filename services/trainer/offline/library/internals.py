@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from services.contracts.training.stages import Stage
-from services.trainer.offline.compatibility import close_seams
+from services.trainer.offline.library.compatibility import close_seams
 
 _PHASES = {
     "load_tokenizer": "loading_model",

@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 
 from services.contracts.base import JsonObject
 from services.trainer.errors import TrainingFailure
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 
 _SETTINGS = ("default_system", "enable_thinking", "preserve_thinking", "tool_format")
 Probe = Sequence[JsonObject]

@@ -27,7 +27,7 @@ from services.contracts.training.stages import Stage
 from services.core.artifacts import ADAPTER_CONFIG
 from services.trainer.model_files import MODEL_FOLDER, copy_model
 from services.trainer.offline.job_dir import leads
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 
 ADAPTER = "default"
 """PEFT's name of the adapter that is trained."""

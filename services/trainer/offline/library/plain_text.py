@@ -13,9 +13,9 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from services.datasets.rendering.guarded import GUARD
-from services.trainer.offline.encoding import encoder_of
 from services.trainer.offline.generation import IGNORED
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
+from services.trainer.offline.rows.encoding import encoder_of
 
 
 def install_plain_text() -> None:

@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerBase
 from services.datasets.conversation import Conversation, Message, ToolCall
 from services.datasets.record import RowError
 from services.datasets.rendering.exchanges import ChatMessage, TemplateRenderer
-from services.trainer.offline.alternation import alternate
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
+from services.trainer.offline.rows.alternation import alternate
 
 _SETTINGS = ("default_system", "enable_thinking", "preserve_thinking", "tool_format")
 _ROLES = {

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from services.contracts.training.stages import Stage
 from services.core.artifacts import VALUE_HEAD
 from services.trainer.offline.generation import IGNORED
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 

@@ -8,7 +8,7 @@ from typing import Any
 from services.contracts.training.stages import Stage
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.generation import IGNORED
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
 
 
 def leave_out_untrained(stage: Stage, report: Callable[[str], None]) -> None:

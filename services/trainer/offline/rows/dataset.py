@@ -27,7 +27,7 @@ from services.datasets.rendering.fidelity import FidelityCounter, check_fidelity
 from services.mixing.line_file import LineFile
 from services.mixing.order import Mixing, drawn
 from services.trainer.hub import explained
-from services.trainer.offline.examples import ExampleLayout, ExampleReader, described
+from services.trainer.offline.rows.examples import ExampleLayout, ExampleReader, described
 from services.trainer.offline.spec import DataSource, TrainingSpec
 
 _PREPARED = "prepared.json"

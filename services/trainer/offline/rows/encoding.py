@@ -15,8 +15,8 @@ from services.datasets.rendering.text_encoding import (
     TextEncoder,
     TokenizerEncoder,
 )
-from services.trainer.offline.examples import RENDERED
-from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.library.internals import llamafactory_module
+from services.trainer.offline.rows.examples import RENDERED
 
 _encoders: WeakKeyDictionary[PreTrainedTokenizerBase, TextEncoder] = WeakKeyDictionary()
 

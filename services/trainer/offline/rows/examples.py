@@ -15,7 +15,7 @@ from services.datasets.rendering.exchanges import TemplateRenderer, opened
 from services.datasets.rendering.rows import RenderedRow, RowRenderer, TrainingSequence
 from services.datasets.rendering.text_encoding import TextEncoder
 from services.datasets.rendering.training_tokens import TokenSettings
-from services.trainer.offline.alternation import alternate
+from services.trainer.offline.rows.alternation import alternate
 
 RENDERED = "empty"
 """LLaMA-Factory's template that adds nothing to the texts it is given."""
