@@ -16,7 +16,7 @@ import psutil
 from sqlalchemy import select
 
 from services.campaigns.loop import advance
-from services.campaigns.signals import Waiting
+from services.campaigns.run.signals import Waiting
 from services.contracts.campaigns.loops import StepName
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate

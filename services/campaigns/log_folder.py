@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
-from services.campaigns.effects import Effect, Place
-from services.campaigns.records import Code
-from services.campaigns.training_settings import TRIAL_ARGUMENTS, trial_arguments
+from services.campaigns.data.training_settings import TRIAL_ARGUMENTS, trial_arguments
+from services.campaigns.run.effects import Effect, Place
+from services.campaigns.run.records import Code
 from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import StepName
 from services.contracts.training.offline import SupervisedHyperparameters

@@ -3,20 +3,20 @@
 Finished steps return their recorded output, so that it resumes where it left off.
 """
 
-from services.campaigns.benchmark import KnownItems, Parts
-from services.campaigns.branches import take_loops
-from services.campaigns.coding import write_code
-from services.campaigns.feedback import judge
+from services.campaigns.data.benchmark import KnownItems, Parts
 from services.campaigns.gateway import GatewayRefused
-from services.campaigns.history import best_loop, judged_loops, measurement_of, tried
-from services.campaigns.measurement import parts_of
-from services.campaigns.proposal import propose
-from services.campaigns.records import Attempt, Code, Feedback, Measurement, Proposal, Record
-from services.campaigns.run import CampaignRun
-from services.campaigns.running import run_experiment
-from services.campaigns.second_look import measure_noise
-from services.campaigns.seeds import FixedModel, measure_seeds
-from services.campaigns.signals import BudgetSpent, StepFailed
+from services.campaigns.run.branches import take_loops
+from services.campaigns.run.history import best_loop, judged_loops, measurement_of, tried
+from services.campaigns.run.records import Attempt, Code, Feedback, Measurement, Proposal, Record
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import BudgetSpent, StepFailed
+from services.campaigns.steps.coding import write_code
+from services.campaigns.steps.feedback import judge
+from services.campaigns.steps.measurement import parts_of
+from services.campaigns.steps.proposal import propose
+from services.campaigns.steps.running import run_experiment
+from services.campaigns.steps.second_look import measure_noise
+from services.campaigns.steps.seeds import FixedModel, measure_seeds
 from services.contracts.campaigns.campaigns import CampaignResult
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import StepName

@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from celery.signals import worker_ready, worker_shutting_down
 
-from services.campaigns.benchmark import divide, read_items
 from services.campaigns.claims import claim_step, next_due, release
+from services.campaigns.data.benchmark import divide, read_items
 from services.campaigns.gateway import GatewayAway
-from services.campaigns.llm_proxy import serving_proxy
 from services.campaigns.loop import advance
-from services.campaigns.run import CampaignRun
-from services.campaigns.script_offer import check_scripts
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import Cause, Interrupted, Waiting
+from services.campaigns.scripts.offer import check_scripts
+from services.campaigns.scripts.proxy import serving_proxy
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.signals import Cause, Interrupted, Waiting
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest, TemperError
 from services.contracts.jobs import JobError, JobStatus

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from infra.testing.compose import compose_command
-from services.campaigns.script_data import LISTED_AS
+from services.campaigns.scripts.data import LISTED_AS
 from services.campaigns.settings import CampaignSettings
 from services.core.settings import ProcessSettings
 from services.core.web.auth import hash_key, known_hash

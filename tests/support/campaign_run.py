@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import select
 
 from services.campaigns.claims import claim_step, release
-from services.campaigns.run import CampaignRun
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import Waiting
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.signals import Waiting
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus

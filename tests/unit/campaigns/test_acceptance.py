@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from services.campaigns.acceptance import compare
+from services.campaigns.steps.acceptance import compare
 from services.contracts.campaigns.acceptance import AcceptancePolicy, AcceptBy
 from services.contracts.campaigns.campaigns import CreateCampaign
 from tests.support.campaign_run import REQUEST

@@ -9,13 +9,13 @@ import pytest
 from pydantic import BaseModel
 
 from services.api.campaigns.history import rewind_campaign
-from services.campaigns.answer_cache import AnswerCache, CachedAnswer
-from services.campaigns.llm import Conversation
+from services.campaigns.llm.answer_cache import AnswerCache, CachedAnswer
+from services.campaigns.llm.conversation import Conversation
+from services.campaigns.llm.shared_answers import FILE
 from services.campaigns.log_folder import PAGE
-from services.campaigns.records import Proposal
-from services.campaigns.run import CampaignRun
+from services.campaigns.run.records import Proposal
+from services.campaigns.run.run import CampaignRun
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.shared_answers import FILE
 from services.contracts.campaigns.campaigns import RewindCampaign
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.campaigns.benchmark import divide, read_items
+from services.campaigns.data.benchmark import divide, read_items
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluation.benchmarks import BENCHMARKS, SplitName

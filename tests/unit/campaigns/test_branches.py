@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from services.campaigns.branches import take_loops
-from services.campaigns.history import best_loop
 from services.campaigns.loop import advance
-from services.campaigns.proposal import propose
-from services.campaigns.records import Feedback, Proposal, Record
-from services.campaigns.run import CampaignRun
-from services.campaigns.signals import BudgetSpent, Interrupted, Waiting
+from services.campaigns.run.branches import take_loops
+from services.campaigns.run.history import best_loop
+from services.campaigns.run.records import Feedback, Proposal, Record
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import BudgetSpent, Interrupted, Waiting
+from services.campaigns.steps.proposal import propose
 from services.contracts.base import Resource
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import StepName

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from services.campaigns.claims import FALLBACK_SECONDS, release
 from services.campaigns.loop import advance
-from services.campaigns.records import Feedback
-from services.campaigns.signals import Waiting
+from services.campaigns.run.records import Feedback
+from services.campaigns.run.signals import Waiting
 from services.campaigns.worker import CampaignWorker
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import StepName

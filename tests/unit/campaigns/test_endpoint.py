@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.campaigns.benchmark import KnownItems
-from services.campaigns.coding import write_code
-from services.campaigns.llm import MOST_IN_A_ROW, Conversation
-from services.campaigns.measurement import parts_of
-from services.campaigns.records import Code, Proposal
-from services.campaigns.run import CampaignRun
-from services.campaigns.signals import StepFailed
+from services.campaigns.data.benchmark import KnownItems
+from services.campaigns.llm.conversation import MOST_IN_A_ROW, Conversation
+from services.campaigns.run.records import Code, Proposal
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import StepFailed
+from services.campaigns.steps.coding import write_code
+from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName
 from services.contracts.errors import JobFailed
 from tests.support.campaign_run import StoredCampaign

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from services.campaigns.benchmark import KnownItems
-from services.campaigns.feedback import judge
-from services.campaigns.lengths import lengths_of_rows, made_text, rows_made
-from services.campaigns.measurement import parts_of
-from services.campaigns.prompts import datasets_text
-from services.campaigns.records import Attempt, Code, Feedback, Proposal
-from services.campaigns.run import CampaignRun
-from services.campaigns.script import Row, Rows, read_rows
+from services.campaigns.data.benchmark import KnownItems
+from services.campaigns.data.lengths import lengths_of_rows, made_text, rows_made
+from services.campaigns.llm.prompts import datasets_text
+from services.campaigns.run.records import Attempt, Code, Feedback, Proposal
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.scripts.script import Row, Rows, read_rows
+from services.campaigns.steps.feedback import judge
+from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName
 from services.contracts.data.datasets import TokenStatistics
 from services.core.db.tables import ModelRow

@@ -11,12 +11,12 @@ from unittest.mock import patch
 import pytest
 from pydantic import BaseModel
 
-from services.campaigns.kept_answer import KeptAnswer
-from services.campaigns.llm import REPAIRS, Conversation
-from services.campaigns.reasoning import without_reasoning
-from services.campaigns.records import Proposal
-from services.campaigns.run import CampaignRun
-from services.campaigns.signals import Interrupted, StepFailed
+from services.campaigns.llm.conversation import REPAIRS, Conversation
+from services.campaigns.llm.kept_answer import KeptAnswer
+from services.campaigns.llm.reasoning import without_reasoning
+from services.campaigns.run.records import Proposal
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import Interrupted, StepFailed
 from services.contracts.campaigns.loops import StepName
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignEffectRow, EventRow

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from services.campaigns.llm import Conversation
-from services.campaigns.records import Proposal
-from services.campaigns.run import CampaignRun
+from services.campaigns.llm.conversation import Conversation
+from services.campaigns.run.records import Proposal
+from services.campaigns.run.run import CampaignRun
 from services.contracts.campaigns.loops import StepName
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm

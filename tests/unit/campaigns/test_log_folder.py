@@ -4,8 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from services.campaigns.effects import Effect, Place
 from services.campaigns.log_folder import LogFolder
+from services.campaigns.run.effects import Effect, Place
 from services.contracts.campaigns.loops import StepName
 
 CODING = Place("campaign-1", 2, StepName.CODING)

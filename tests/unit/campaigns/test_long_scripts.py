@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from services.campaigns.records import Proposal
-from services.campaigns.run import CampaignRun
-from services.campaigns.script import run_script
+from services.campaigns.run.records import Proposal
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import BudgetSpent, StepFailed, Waiting
+from services.campaigns.scripts.script import run_script
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.signals import BudgetSpent, StepFailed, Waiting
 from services.contracts.campaigns.loops import Failure, StepName
 from services.contracts.errors import JobFailed
 from services.core.db.tables import EventRow
@@ -148,7 +148,7 @@ def test_a_worker_that_was_killed_before_it_recorded_the_start_starts_nothing_tw
 ) -> None:
     campaign.create()
     with monkeypatch.context() as patched:
-        patched.setattr("services.campaigns.run.record_effect", _killed)
+        patched.setattr("services.campaigns.run.run.record_effect", _killed)
         with pytest.raises(KeyboardInterrupt):
             made(campaign.run())
 

@@ -3,8 +3,8 @@
 import pytest
 
 from services.campaigns.loop import advance
-from services.campaigns.measurement import _ResultRow, item_scores
-from services.campaigns.signals import Waiting
+from services.campaigns.run.signals import Waiting
+from services.campaigns.steps.measurement import _ResultRow, item_scores
 from services.campaigns.worker import CampaignWorker
 from services.contracts.jobs import JobStatus
 from tests.support.campaign_run import StoredCampaign

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from services.campaigns.records import Proposal
-from services.campaigns.run import CampaignRun
-from services.campaigns.script import run_script
+from services.campaigns.run.records import Proposal
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import StepFailed
+from services.campaigns.scripts.script import run_script
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.signals import StepFailed
 from services.contracts.campaigns.loops import StepName
 from tests.support.campaign_run import StoredCampaign
 from tests.support.scripted_llm import ScriptedLlm

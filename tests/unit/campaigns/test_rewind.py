@@ -8,8 +8,8 @@ import pytest
 from services.api.campaigns.consequences import Cleared
 from services.api.campaigns.history import clear_log, fork_campaign, rewind_campaign
 from services.api.settings import ApiSettings
-from services.campaigns.history import best_loop
-from services.campaigns.records import Proposal
+from services.campaigns.run.history import best_loop
+from services.campaigns.run.records import Proposal
 from services.contracts.campaigns.campaigns import ForkCampaign, RewindCampaign
 from services.contracts.campaigns.limits import CampaignBudget
 from services.contracts.campaigns.loops import StepName

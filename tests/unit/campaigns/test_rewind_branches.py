@@ -8,10 +8,10 @@ from pydantic import Field
 from services.api.campaigns.consequences import Course
 from services.api.campaigns.history import fork_campaign, rewind_campaign
 from services.api.settings import ApiSettings
-from services.campaigns.branches import take_loops
-from services.campaigns.history import next_verdict
-from services.campaigns.records import Feedback, Proposal
-from services.campaigns.signals import Waiting
+from services.campaigns.run.branches import take_loops
+from services.campaigns.run.history import next_verdict
+from services.campaigns.run.records import Feedback, Proposal
+from services.campaigns.run.signals import Waiting
 from services.contracts.base import Resource
 from services.contracts.campaigns.campaigns import ForkCampaign, RewindCampaign
 from services.contracts.campaigns.limits import Limit

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from services.campaigns import running, seeds
-from services.campaigns.benchmark import KnownItems, Parts
-from services.campaigns.measurement import parts_of
-from services.campaigns.records import Attempt, Code, Measurement
-from services.campaigns.run import CampaignRun
+from services.campaigns.data.benchmark import KnownItems, Parts
+from services.campaigns.run.records import Attempt, Code, Measurement
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.steps import running, seeds
+from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName
 from tests.support.campaign_run import StoredCampaign, measured
 

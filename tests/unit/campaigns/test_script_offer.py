@@ -5,8 +5,8 @@ import os
 import pytest
 from pydantic import ValidationError
 
-from services.campaigns import prompts
-from services.campaigns.script_offer import MAX_SENT_BYTES, check_scripts
+from services.campaigns.llm import prompts
+from services.campaigns.scripts.offer import MAX_SENT_BYTES, check_scripts
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.worker import CampaignWorker
 from services.contracts.campaigns.campaigns import CreateCampaign

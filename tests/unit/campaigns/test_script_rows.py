@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from services.campaigns.benchmark import Item, KnownItems, Parts
-from services.campaigns.script import read_rows
-from services.campaigns.signals import StepFailed
+from services.campaigns.data.benchmark import Item, KnownItems, Parts
+from services.campaigns.run.signals import StepFailed
+from services.campaigns.scripts.script import read_rows
 
 QUESTION, HIDDEN = "What is 1 plus 2?", "What is 3 plus 4?"
 ITEMS = KnownItems(

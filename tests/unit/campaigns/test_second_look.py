@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.campaigns.acceptance import compare
-from services.campaigns.feedback import judge
 from services.campaigns.loop import advance
-from services.campaigns.measurement import parts_of
-from services.campaigns.records import Attempt, Code, Feedback, Proposal
-from services.campaigns.run import CampaignRun
-from services.campaigns.second_look import FALSE_CAMPAIGNS, _level, is_clear
-from services.campaigns.signals import Waiting
+from services.campaigns.run.records import Attempt, Code, Feedback, Proposal
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import Waiting
+from services.campaigns.steps.acceptance import compare
+from services.campaigns.steps.feedback import judge
+from services.campaigns.steps.measurement import parts_of
+from services.campaigns.steps.second_look import FALSE_CAMPAIGNS, _level, is_clear
 from services.contracts.campaigns.loops import StepName
 from tests.support.campaign_gateway import GatewayOfTest
 from tests.support.campaign_run import NOWHERE, StoredCampaign, measured

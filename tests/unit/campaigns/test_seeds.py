@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from services.campaigns.acceptance import compare_measurements
-from services.campaigns.benchmark import KnownItems
+from services.campaigns.data.benchmark import KnownItems
 from services.campaigns.loop import advance
-from services.campaigns.measurement import parts_of
-from services.campaigns.records import Attempt, Code, Measurement
-from services.campaigns.running import run_experiment
-from services.campaigns.signals import Waiting
+from services.campaigns.run.records import Attempt, Code, Measurement
+from services.campaigns.run.signals import Waiting
+from services.campaigns.steps.acceptance import compare_measurements
+from services.campaigns.steps.measurement import parts_of
+from services.campaigns.steps.running import run_experiment
 from services.contracts.campaigns.loops import Failure, StepName
 from tests.support.campaign_gateway import GatewayOfTest
 from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured

@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.campaigns.signals import StepFailed
-from services.campaigns.training_settings import read_settings
+from services.campaigns.data.training_settings import read_settings
+from services.campaigns.run.signals import StepFailed
 from services.contracts.campaigns.loops import Failure
 from services.contracts.training.adaptation import TrainingType
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from services.campaigns.benchmark import KnownItems
-from services.campaigns.coding import write_code
-from services.campaigns.effects import Effect
+from services.campaigns.data.benchmark import KnownItems
+from services.campaigns.data.training_settings import read_settings, trial_arguments
 from services.campaigns.gateway import GatewayRefused
-from services.campaigns.llm import Conversation
-from services.campaigns.measurement import parts_of
-from services.campaigns.prompts import code_text
-from services.campaigns.records import Code, Proposal
-from services.campaigns.run import CampaignRun
-from services.campaigns.signals import Waiting
-from services.campaigns.training_settings import read_settings, trial_arguments
+from services.campaigns.llm.conversation import Conversation
+from services.campaigns.llm.prompts import code_text
+from services.campaigns.run.effects import Effect
+from services.campaigns.run.records import Code, Proposal
+from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import Waiting
+from services.campaigns.steps.coding import write_code
+from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import Failure, StepName
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.tables import CampaignEffectRow

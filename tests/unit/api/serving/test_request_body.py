@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from services.api.serving.request_body import parse_request
-from services.campaigns.llm_proxy import ProxiedChat
+from services.campaigns.scripts.proxy import ProxiedChat
 from services.contracts.errors import InvalidRequest
 from services.contracts.inference_body import RENAMED
 from services.contracts.rollouts.multi_turn import RolloutSampling

@@ -1,0 +1,1 @@
+"""The benchmark and the training data of a campaign, and the settings of its trainings."""

@@ -1,0 +1,1 @@
+"""The LLM of a campaign: its prompts, its conversations, and answers kept for reuse."""
