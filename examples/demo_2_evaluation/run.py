@@ -17,10 +17,10 @@ from services.metrics.evaluation_report import (
     write_evaluation_report,
 )
 from services.metrics.leaderboard import leaderboard
-from temper.cli.evals import show_comparison
-from temper.cli.evaluation_report import load_report
+from temper.cli.evaluations.evals import show_comparison
+from temper.cli.evaluations.leaderboard import filenames, markdown_table, shown_table
+from temper.cli.evaluations.report import load_report
 from temper.cli.gateway import client_of
-from temper.cli.leaderboard import filenames, markdown_table, shown_table
 from temper.cli.output import Output
 from temper.client import Temper
 from temper.settings import ClientSettings

@@ -16,8 +16,8 @@ from examples.demo_common.report import interval, show_rewards, train_time
 from examples.demo_common.setup import local_stack, make_model, write_rows
 from examples.demo_common.steps import Demo
 from temper.cli.gateway import client_of
+from temper.cli.jobs.trajectory_text import render
 from temper.cli.output import Output
-from temper.cli.trajectory_text import render
 from temper.client import Temper
 from temper.settings import ClientSettings
 from temper.types import (

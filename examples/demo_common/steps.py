@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from temper.cli.follow import Follower
+from temper.cli.jobs.follow import Follower
 from temper.cli.output import Output, transfer_bar
 from temper.client import ClientError, Temper
 from temper.types import (

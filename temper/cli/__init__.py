@@ -1,1 +1,1 @@
-"""The ``temper`` command: one module per command group."""
+"""The ``temper`` command: a folder per subject."""

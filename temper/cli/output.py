@@ -8,14 +8,6 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.text import Text
 
 PIPE_WIDTH = 500
@@ -95,6 +87,15 @@ def transfer_bar(out: Output, label: str) -> Iterator[Callable[[int, int], None]
     if not out.notes.is_terminal:
         yield None
         return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -20,7 +20,7 @@ from services.contracts.batches.prompt_batches import PromptBatch, rows_folder
 from services.contracts.errors import Conflict, InvalidRequest, JobFailed
 from services.evaluator.prompts.identity import claimed
 from services.evaluator.prompts.run import answer
-from temper.cli.batch import app
+from temper.cli.data.prompt_batch import app
 from tests.support.waiting import wait_for
 from tests.unit.evaluator.chat_server import ChatServer, Reply, Script, add, error
 

@@ -1,0 +1,1 @@
+"""Commands for files, datasets and indexes, and for prompts over a file of records."""

@@ -1,0 +1,1 @@
+"""Commands for evaluations, and for the metrics of files."""

@@ -1,0 +1,1 @@
+"""Commands for jobs of every kind, and for what some kinds show."""

@@ -1,0 +1,1 @@
+"""Commands for models: the registry, their engines, and a chat."""

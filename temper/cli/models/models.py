@@ -1,0 +1,184 @@
+"""``temper models``: the model registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from temper.cli.gateway import connect
+from temper.cli.jobs.jobs import print_job
+from temper.cli.output import JsonOption, Output
+from temper.cli.units import age, size
+
+if TYPE_CHECKING:
+    from services.contracts.models.registered import Lineage, Model
+
+app = typer.Typer(help="The model registry.")
+
+ModelName = Annotated[str, typer.Argument(metavar="ID")]
+Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of models.")]
+
+
+@app.command("list")
+def list_models(most: Most = 20, as_json: JsonOption = False) -> None:
+    """List models."""
+    out = Output(as_json)
+    with connect() as client:
+        page = client.models.page(most=most)
+    if as_json:
+        out.document(page)
+        return
+    rows = [
+        (model.id, model.kind.value, model.base or "", _source(model), age(model.created))
+        for model in page.data
+    ]
+    out.table(("ID", "KIND", "BASE", "SOURCE", "AGE"), rows)
+
+
+@app.command()
+def folders(as_json: JsonOption = False) -> None:
+    """List folders below the model root, with their sizes and why one cannot be registered."""
+    out = Output(as_json)
+    with connect() as client:
+        page = client.models.folders()
+    if as_json:
+        out.document(page)
+        return
+    rows = [
+        (each.id, each.kind or "", size(each.bytes), ", ".join(each.models), each.problem or "")
+        for each in page.data
+    ]
+    out.table(("FOLDER", "KIND", "SIZE", "REGISTERED AS", "PROBLEM"), rows)
+    if page.has_more:
+        out.note("more folders exist than are listed")
+
+
+@app.command()
+def show(model_id: ModelName, as_json: JsonOption = False) -> None:
+    """Show a model and its lineage."""
+    out = Output(as_json)
+    with connect() as client:
+        _print(out, client.models.get(model_id))
+
+
+@app.command()
+def register(
+    model_id: ModelName,
+    folder: Annotated[
+        str | None, typer.Option(help="Folder below the operator's model root.")
+    ] = None,
+    hub: Annotated[str | None, typer.Option(help="Hub repository: owner/name.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Revision of the repository.")] = None,
+    base: Annotated[
+        str | None, typer.Option(help="The registered model that an adapter folder belongs to.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Register a model: a folder below the model root, or a hub repository."""
+    from services.contracts.models.registered import RegisterModel
+
+    out = Output(as_json)
+    try:
+        request = RegisterModel(
+            id=model_id, folder=folder, hub_id=hub, revision=revision, base=base
+        )
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in fault["loc"])
+        raise typer.BadParameter(f"{field}: {fault['msg']}".removeprefix(": ")) from error
+    with connect() as client:
+        _print(out, client.models.register(request))
+
+
+@app.command()
+def merge(
+    model_id: ModelName,
+    suffix: Annotated[str, typer.Option(help="Suffix of the merged model's name.")] = "merged",
+    as_json: JsonOption = False,
+) -> None:
+    """Merge an adapter into its base, or convert a GGUF file; a job registers the result."""
+    from services.contracts.models.merges import CreateMerge
+
+    out = Output(as_json)
+    try:
+        request = CreateMerge(model=model_id, suffix=suffix)
+    except ValidationError as error:
+        raise typer.BadParameter(f"{suffix!r} is not a suffix", param_hint="--suffix") from error
+    with connect() as client:
+        job = client.merges.create(request)
+    print_job(out, job)
+    out.note(f"follow with: temper logs -f {job.id}", "dim")
+
+
+@app.command()
+def export(
+    model_id: ModelName,
+    to: Annotated[
+        str, typer.Option("--to", help="Folder, hf://owner/name or URL of a store on the server.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Copy a model's files to a folder, a store or a hub that the operator allows."""
+    from services.contracts.models.exports import CreateExport
+
+    out = Output(as_json)
+    try:
+        request = CreateExport(model=model_id, destination=to)
+    except ValidationError as error:
+        reason = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise typer.BadParameter(f"{to!r} {reason}", param_hint="--to") from error
+    with connect() as client:
+        job = client.exports.create(request)
+    print_job(out, job)
+    out.note(f"follow with: temper logs -f {job.id}", "dim")
+
+
+@app.command()
+def delete(model_id: ModelName, as_json: JsonOption = False) -> None:
+    """Unregister a model; its files stay."""
+    out = Output(as_json)
+    with connect() as client:
+        deleted = client.models.delete(model_id)
+    if as_json:
+        out.document(deleted)
+    else:
+        out.line(f"deleted {deleted.id}")
+
+
+def _source(model: Model) -> str:
+    if model.lineage is not None:
+        return model.lineage.job_id
+    return model.folder or model.hub_id or ""
+
+
+def _data(lineage: Lineage) -> str | None:
+    """Return the training files; lineages from older versions name only the first."""
+    named = [file.file for param, file in lineage.files.items() if param.startswith("training")]
+    return ", ".join(named) or lineage.training_file
+
+
+def _print(out: Output, model: Model) -> None:
+    if out.as_json:
+        out.document(model)
+        return
+    lineage = model.lineage
+    out.fields(
+        {
+            "id": model.id,
+            "kind": model.kind.value,
+            "base": model.base,
+            "folder": model.folder,
+            "hub": model.hub_id,
+            "revision": model.revision,
+            "created": age(model.created),
+            "merged by" if lineage and lineage.merged else "trained by": lineage.job_id
+            if lineage
+            else None,
+            "from": lineage.parent if lineage else None,
+            "data": _data(lineage) if lineage else None,
+            "data sha256": lineage.training_file_sha256 if lineage else None,
+            "seed": str(lineage.seed) if lineage and lineage.seed is not None else None,
+        }
+    )

@@ -1,0 +1,1 @@
+"""Commands for the local stack, its keys and its demos."""
