@@ -55,7 +55,7 @@ def build_assets() -> Assets:
     sources["metric_terms.js"] = _metric_terms()
     script = bundle(sources, "main.js").encode()
     name = f"{SCRIPTS}dashboard-{_digest(script)}.js"
-    worker = bundle(sources, "event_worker.js").encode()
+    worker = bundle(sources, "core/event_worker.js").encode()
     worker_name = f"{SCRIPTS}events-{_digest(worker)}.js"
     style = "".join((STATIC / each).read_text() for each in ("vendor/uPlot.css", "style.css"))
     loader = sources["loader.js"]

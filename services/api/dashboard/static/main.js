@@ -1,29 +1,29 @@
 // Client-side routing and sign-in. Every view has its own URL.
 
-import { request, SIGNED_OUT, withQuery } from "./api.js";
-import { h } from "./dom.js";
-import { retryLive } from "./live.js";
+import { request, SIGNED_OUT, withQuery } from "./core/api.js";
+import { h } from "./core/dom.js";
+import { retryLive } from "./core/live.js";
 import { alertsView } from "./views/alerts.js";
 import { campaignLoopView } from "./views/campaign_loop.js";
 import { campaignView, campaignsView } from "./views/campaigns.js";
 import { chatView } from "./views/chat.js";
-import { cloneView } from "./views/clone.js";
-import { compareView } from "./views/compare.js";
-import { dataView } from "./views/data.js";
+import { cloneView } from "./views/jobs/clone.js";
+import { compareView } from "./views/jobs/compare.js";
+import { dataView } from "./views/data/data.js";
 import { evaluationsView } from "./views/evaluations.js";
-import { fileView } from "./views/file.js";
-import { jobView } from "./views/job.js";
-import { jobsView } from "./views/jobs.js";
+import { fileView } from "./views/data/file.js";
+import { jobView } from "./views/jobs/job.js";
+import { jobsView } from "./views/jobs/jobs.js";
 import { lineageView } from "./views/lineage.js";
 import { modelView } from "./views/model.js";
 import { modelsView } from "./views/models.js";
 import { passageView } from "./views/passage.js";
-import { resultsView } from "./views/results.js";
+import { resultsView } from "./views/jobs/results.js";
 import { searchView } from "./views/search.js";
 import { signInView } from "./views/sign_in.js";
 import { startView } from "./views/start.js";
-import { trajectoriesView } from "./views/trajectories.js";
-import { trajectoryView } from "./views/trajectory.js";
+import { trajectoriesView } from "./views/jobs/trajectories.js";
+import { trajectoryView } from "./views/jobs/trajectory.js";
 import { workersView } from "./views/workers.js";
 
 const VIEWS = [

@@ -1,9 +1,9 @@
 // What goes wrong in jobs and on the gateway's host, and what did.
 
-import { alertTable } from "../alerts.js";
-import { latestOf, poll, request, withQuery } from "../api.js";
-import { field, h, sameBy, select, show } from "../dom.js";
-import { shellQuoted } from "../format.js";
+import { alertTable } from "../job/alert_table.js";
+import { latestOf, poll, request, withQuery } from "../core/api.js";
+import { field, h, sameBy, select, show } from "../core/dom.js";
+import { shellQuoted } from "../core/format.js";
 
 const REFRESH_SECONDS = 10;
 const PAGE = 100;

@@ -1,10 +1,10 @@
 // One attempt of a campaign: its steps with their jobs, LLM calls and outputs.
 
-import { request } from "../api.js";
-import { facts, h, sameBy, whole } from "../dom.js";
-import { json, number, time } from "../format.js";
+import { request } from "../core/api.js";
+import { facts, h, sameBy, whole } from "../core/dom.js";
+import { json, number, time } from "../core/format.js";
 import { outcome, stepName } from "./campaigns.js";
-import { turn } from "./trajectory.js";
+import { turn } from "./jobs/trajectory.js";
 
 export async function campaignLoopView({ place, signal }, id, given) {
   const wanted = Number(given);

@@ -1,9 +1,9 @@
 // Campaigns, and the live tree of attempts of one.
 
-import { poll, request } from "../api.js";
-import { excerpt, facts, h, sameBy, show, table } from "../dom.js";
-import { isFinal, number, signed, time } from "../format.js";
-import { liveStatus, progress, status } from "./jobs.js";
+import { poll, request } from "../core/api.js";
+import { excerpt, facts, h, sameBy, show, table } from "../core/dom.js";
+import { isFinal, number, signed, time } from "../core/format.js";
+import { liveStatus, progress, status } from "./jobs/jobs.js";
 
 const REFRESH_SECONDS = 2;
 const PAGE = 100;

@@ -1,9 +1,9 @@
 // Chat with one model, or with two side by side.
 
-import { request, streamChat } from "../api.js";
-import { field, h, sameBy, show } from "../dom.js";
-import { replySlot } from "../live.js";
-import { tellWait } from "../serving_wait.js";
+import { request, streamChat } from "../core/api.js";
+import { field, h, sameBy, show } from "../core/dom.js";
+import { replySlot } from "../core/live.js";
+import { tellWait } from "../job/serving_wait.js";
 
 const SUGGESTED_MODELS = 100;
 const MAX_TOKENS = 1024;

@@ -1,12 +1,12 @@
 // Evaluations with confidence intervals, and the comparison of several with a baseline.
 
-import { latestOf, poll, request, withQuery } from "../api.js";
-import { h, inline, keyed, sameBy, show, table } from "../dom.js";
-import { isFinal, number, time } from "../format.js";
-import { jobName } from "../job_name.js";
-import { better, interval, isShare, signedValue, value } from "../metric_value.js";
-import { comparedToolCalls } from "../tool_call_scores.js";
-import { progress, status } from "./jobs.js";
+import { latestOf, poll, request, withQuery } from "../core/api.js";
+import { h, inline, keyed, sameBy, show, table } from "../core/dom.js";
+import { isFinal, number, time } from "../core/format.js";
+import { jobName } from "../job/name.js";
+import { better, interval, isShare, signedValue, value } from "../job/metric_value.js";
+import { comparedToolCalls } from "../trajectory/tool_call_scores.js";
+import { progress, status } from "./jobs/jobs.js";
 
 const REFRESH_SECONDS = 5;
 const PAGE = 100;

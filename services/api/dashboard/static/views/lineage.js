@@ -1,11 +1,11 @@
 // The lineage of a model: ancestors, descendants, data, jobs and library versions.
 
-import { ApiError, request, withQuery } from "../api.js";
-import { checkpointOf } from "../checkpoint_name.js";
-import { h, inline, sameBy, table } from "../dom.js";
-import { json, number } from "../format.js";
-import { trainingData, validationData } from "../job_lineage.js";
-import { lineageGraph } from "../lineage_graph.js";
+import { ApiError, request, withQuery } from "../core/api.js";
+import { checkpointOf } from "../job/checkpoint_name.js";
+import { h, inline, sameBy, table } from "../core/dom.js";
+import { json, number } from "../core/format.js";
+import { trainingData, validationData } from "../job/lineage.js";
+import { lineageGraph } from "../charts/lineage_graph.js";
 
 const PAGE = 1000;
 const MOST_PAGES = 10;

@@ -1,12 +1,12 @@
 // One model: where it comes from, its checkpoints and evaluations, and what one can do with it.
 
-import { request, withQuery } from "../api.js";
-import { facts, h, sameBy, show, table } from "../dom.js";
-import { json, number, time } from "../format.js";
-import { copyable, jobName } from "../job_name.js";
-import { evaluateForm } from "../job_next.js";
-import { mainNumber } from "../main_number.js";
-import { status } from "./jobs.js";
+import { request, withQuery } from "../core/api.js";
+import { facts, h, sameBy, show, table } from "../core/dom.js";
+import { json, number, time } from "../core/format.js";
+import { copyable, jobName } from "../job/name.js";
+import { evaluateForm } from "../job/next.js";
+import { mainNumber } from "../job/main_number.js";
+import { status } from "./jobs/jobs.js";
 
 const JOBS = 50;
 const CHECKPOINTS = 100;

@@ -1,9 +1,9 @@
 // The model registry, and a form that adds to it.
 
-import { latestOf, request, withQuery } from "../api.js";
-import { h, sameBy, table } from "../dom.js";
-import { time } from "../format.js";
-import { modelForm } from "../model_form.js";
+import { latestOf, request, withQuery } from "../core/api.js";
+import { h, sameBy, table } from "../core/dom.js";
+import { time } from "../core/format.js";
+import { modelForm } from "../forms/model_form.js";
 
 const PAGE = 100;
 

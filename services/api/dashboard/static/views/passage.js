@@ -1,8 +1,8 @@
 // The full passage of a tool call's search, as the index returns it now, and the index's source.
 
-import { request, withQuery } from "../api.js";
-import { facts, h, sameBy, whole } from "../dom.js";
-import { json, number } from "../format.js";
+import { request, withQuery } from "../core/api.js";
+import { facts, h, sameBy, whole } from "../core/dom.js";
+import { json, number } from "../core/format.js";
 
 const SEARCHED_JOBS = 100; // the most per request
 

@@ -1,10 +1,10 @@
 // Jobs, models and files that contain a text.
 
-import { request, withQuery } from "../api.js";
-import { h, table } from "../dom.js";
-import { bytes, time, words } from "../format.js";
-import { jobName } from "../job_name.js";
-import { status } from "./jobs.js";
+import { request, withQuery } from "../core/api.js";
+import { h, table } from "../core/dom.js";
+import { bytes, time, words } from "../core/format.js";
+import { jobName } from "../job/name.js";
+import { status } from "./jobs/jobs.js";
 
 const JOBS = 50;
 const MODELS = 1000;

@@ -1,7 +1,7 @@
 // Sign-in: the key is sent once and exchanged for an HttpOnly cookie.
 
-import { request } from "../api.js";
-import { field, h } from "../dom.js";
+import { request } from "../core/api.js";
+import { field, h } from "../core/dom.js";
 
 export function signInView(place, signedIn) {
   const key = h("input", { type: "password", name: "key", autocomplete: "current-password", required: true });

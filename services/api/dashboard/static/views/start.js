@@ -1,14 +1,14 @@
 // Forms for new jobs, generated from the gateway's OpenAPI description.
 
-import { request, withQuery } from "../api.js";
-import { field, h, select } from "../dom.js";
-import { pointOut } from "../field_problems.js";
-import { bytes, json, oneDirection, time } from "../format.js";
+import { request, withQuery } from "../core/api.js";
+import { field, h, select } from "../core/dom.js";
+import { pointOut } from "../forms/field_problems.js";
+import { bytes, json, oneDirection, time } from "../core/format.js";
 import { KINDS } from "../kinds.js";
-import { bodyOf } from "../schema.js";
-import { objectForm } from "../schema_form.js";
-import { simpleStart } from "../simple_start.js";
-import { USES } from "./data.js";
+import { bodyOf } from "../forms/schema.js";
+import { objectForm } from "../forms/schema_form.js";
+import { simpleStart } from "../forms/simple_start.js";
+import { USES } from "./data/data.js";
 
 const SUGGESTED = 100;
 const FORECAST = "/v1/fine_tuning/forecast";

@@ -1,8 +1,8 @@
 // Active workers and their devices, and services of the stack that do not run.
 
-import { poll, request } from "../api.js";
-import { h, sameBy, show, table } from "../dom.js";
-import { duration, time } from "../format.js";
+import { poll, request } from "../core/api.js";
+import { h, sameBy, show, table } from "../core/dom.js";
+import { duration, time } from "../core/format.js";
 
 const REFRESH_SECONDS = 5;
 

@@ -1,0 +1,30 @@
+// Why a model does not answer yet: the job of its engine, with what that waits for.
+
+import { poll, request, withQuery } from "../core/api.js";
+import { h, show } from "../core/dom.js";
+import { isFinal, words } from "../core/format.js";
+import { waitsFor } from "./name.js";
+
+const REFRESH_SECONDS = 2;
+const NEWEST = 20;
+
+/** Tell in `place` why the engine of a model is not ready, until `signal` is aborted. */
+export function tellWait(place, model, signal) {
+  const load = async () => {
+    const page = await request(withQuery("/v1/servings", { limit: NEWEST }), { signal });
+    const begun = page.data.filter((one) => !isFinal(one));
+    // An adapter is served by the engine of its base, which is likely the newest one that is not ready.
+    const job = begun.find((one) => one.model === model) ?? begun.find((one) => one.status !== "running");
+    if (signal.aborted) return;
+    if (!job) {
+      show(place, "waiting for the model");
+      return;
+    }
+    const why = job.queue_reason ?? (job.status === "running" ? `its engine is at: ${words(job.phase ?? "starting")}` : words(job.status));
+    const whole = job.queue_reason ? await request(`/v1/jobs/${job.id}`, { signal }) : job;
+    if (signal.aborted) return;
+    show(place, "waiting for the model: ", h("bdi", {}, why), whole.waits_for?.length ? [", ", waitsFor(whole)] : null, " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), ", ",
+      h("a", { href: "/ui/workers" }, "workers"), ")");
+  };
+  poll(REFRESH_SECONDS, load, () => {}, signal);
+}
