@@ -52,7 +52,7 @@ def main() -> int:
         if spec.template is not None:
             check_template(spec.template)
         # Imported late: it takes seconds, and the libraries read the environment on import.
-        import_module(f"{_PACKAGE}.dataset").check_hub_datasets(spec, context.data_dir)
+        import_module(f"{_PACKAGE}.rows.dataset").check_hub_datasets(spec, context.data_dir)
         hub = import_module("services.trainer.hub")
         model = hub.model_folder(spec.model, job_dir, enter)
         reference = spec.reference and hub.model_folder(spec.reference.model, job_dir, enter)
