@@ -1,5 +1,6 @@
 """Batches and settings for the learner of online training; free of torch."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,25 @@ def learner_spec(model: Path, method: str, folder: Path, **settings: Any) -> Lea
     )
 
 
+ARRAYS = ("token_ids", "mask", "sampler_log_probs", "policy_versions")
+
+
 def drawn_batch(seed: int = 0, sequences: int = 8, top_k: int | None = None) -> TrainingBatch:
     """Groups of four samples of different lengths, each with a tool's reply amid its tokens."""
     generator = np.random.default_rng(seed)
     return TrainingBatch(tuple(_drawn(generator, index, top_k) for index in range(sequences)))
+
+
+def in_branches(batch: TrainingBatch) -> TrainingBatch:
+    """The same tokens to train on: each sample in two sequences, split where the tool replied."""
+    sequences = []
+    for number, whole in enumerate(batch.sequences):
+        reply = 4 + int(np.argmin(whole.mask[4:]))
+        first = {name: getattr(whole, name)[:reply] for name in ARRAYS}
+        sequences.append(replace(whole, **first, sample=number))
+        later = whole.mask & (np.arange(len(whole.mask)) > reply)
+        sequences.append(replace(whole, mask=later, sample=number))
+    return TrainingBatch(tuple(sequences))
 
 
 def _drawn(generator: np.random.Generator, index: int, top_k: int | None) -> TrainingSequence:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class TrainingSequence:
     ``mask`` is true on the tokens to train on, written by the policy (or a teacher, or the data);
     never on the first. ``sampler_log_probs`` are 0 and ``policy_versions`` -1 where the policy
     sampled nothing. ``reward`` is the whole reward, penalties included. Samples of one prompt share
-    a ``group``.
+    a ``group``; sequences of one sample, as of a session of an agent that took up an earlier turn
+    again, its number ``sample``, its reward and its group. -1: a sample of its own.
     """
 
     token_ids: NDArray[np.int32]
@@ -37,6 +38,7 @@ class TrainingSequence:
     policy_versions: NDArray[np.int32]
     reward: float = 0.0
     group: int = 0
+    sample: int = -1
     teacher: TopK | None = None
 
 
@@ -57,6 +59,7 @@ class TrainingBatch:
             "policy_versions": _joined([s.policy_versions for s in self.sequences], np.int32),
             "rewards": np.array([s.reward for s in self.sequences], np.float64),
             "groups": np.array([s.group for s in self.sequences], np.int64),
+            "samples": np.array([s.sample for s in self.sequences], np.int64),
         }
         for index, sequence in enumerate(self.sequences):
             if sequence.teacher is not None:
@@ -82,6 +85,7 @@ class TrainingBatch:
                 np.split(arrays["policy_versions"], ends),
                 arrays["rewards"].tolist(),
                 arrays["groups"].tolist(),
+                arrays["samples"].tolist(),
                 [_teacher(arrays, index) for index in range(len(arrays["rewards"]))],
                 strict=True,
             )

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
+from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.contracts.training.online import (
     DistillationMethod,
@@ -173,15 +174,17 @@ class BatchBuilder:
     masks_truncated: bool = False
 
     async def of(self, groups: Sequence[Group]) -> TrainingBatch:
-        """A batch of all usable samples of the groups; raises what the teacher raises."""
+        """A batch of all usable samples of the groups; raises what the teacher raises.
+
+        The sequences of a session of an agent follow each other, the trajectory's own first.
+        """
         samples = [(group, sample) for group in groups for sample in group.usable]
         taught = await self._taught([sample for _, sample in samples])
-        return TrainingBatch(
-            tuple(
-                self._sequence(sample, group.number, teacher)
-                for (group, sample), teacher in zip(samples, taught, strict=True)
-            )
-        )
+        sequences: list[TrainingSequence] = []
+        for number, ((group, sample), teacher) in enumerate(zip(samples, taught, strict=True)):
+            own = self._sequence(sample, group.number, number, teacher)
+            sequences += [own, *(self._branch(sample, own, each) for each in branches(sample))]
+        return TrainingBatch(tuple(sequences))
 
     def penalty(self, sample: Trajectory) -> float:
         """The overlong penalty of a sample, 0 or negative."""
@@ -204,19 +207,52 @@ class BatchBuilder:
             asked = [tasks.create_task(ask(sample)) for sample in samples]
         return [task.result() for task in asked]
 
-    def _sequence(self, sample: Trajectory, group: int, teacher: TopK | None) -> TrainingSequence:
-        prompt, response = len(sample.prompt_token_ids), sample.response_mask
-        if self.masks_truncated and sample.finish_reason in TRUNCATED:
-            response = [0] * len(response)
+    def _sequence(
+        self, sample: Trajectory, group: int, number: int, teacher: TopK | None
+    ) -> TrainingSequence:
         return TrainingSequence(
-            token_ids=np.array(sample.prompt_token_ids + sample.response_token_ids, np.int32),
-            mask=np.array([0] * prompt + response, np.bool_),
-            sampler_log_probs=np.array([0.0] * prompt + sample.log_probs, np.float32),
-            policy_versions=np.array([-1] * prompt + sample.policy_versions, np.int32),
+            **self._tokens(sample, sample),
             reward=(sample.reward or 0.0) + self.penalty(sample),
             group=group,
+            sample=number,
             teacher=teacher,
         )
+
+    def _branch(
+        self, sample: Trajectory, own: TrainingSequence, branch: AgentSequence
+    ) -> TrainingSequence:
+        """Another sequence of a sample's session: it has the sample's reward."""
+        return replace(own, **self._tokens(sample, branch))
+
+    def _tokens(
+        self, sample: Trajectory, sequence: Trajectory | AgentSequence
+    ) -> dict[str, Any]:
+        """The arrays of a sequence of a sample."""
+        prompt, response = len(sequence.prompt_token_ids), sequence.response_mask
+        if self.masks_truncated and sample.finish_reason in TRUNCATED:
+            response = [0] * len(response)
+        ids = sequence.prompt_token_ids + sequence.response_token_ids
+        return {
+            "token_ids": np.array(ids, np.int32),
+            "mask": np.array([0] * prompt + response, np.bool_),
+            "sampler_log_probs": np.array([0.0] * prompt + sequence.log_probs, np.float32),
+            "policy_versions": np.array([-1] * prompt + sequence.policy_versions, np.int32),
+        }
+
+
+def branches(sample: Trajectory) -> list[AgentSequence]:
+    """The further sequences of a session whose agent took up an earlier turn again, or began anew.
+
+    They have a token to train on, and were neither discarded nor auxiliary.
+    """
+    others = sample.agent.other_sequences if sample.agent is not None else []
+    return [each for each in others if each.role is SequenceRole.AGENT and any(each.response_mask)]
+
+
+def sampled_versions(sample: Trajectory) -> list[int]:
+    """The policy versions of the sampled tokens that are trained on."""
+    sequences = [sample.policy_versions, *(each.policy_versions for each in branches(sample))]
+    return [version for versions in sequences for version in versions if version >= 0]
 
 
 def overlong_penalty(length: int, max_length: int, buffer: int, factor: float = 1.0) -> float:

@@ -22,7 +22,7 @@ from services.rollouts.activity import Activity
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from services.rollouts.outages import OutageWatch
-from services.trainer.rl.batch import TokenValues
+from services.trainer.rl.batch import TokenValues, TrainingBatch
 from services.trainer.rl.checkpoints import (
     Checkpoints,
     PendingGroup,
@@ -151,8 +151,7 @@ class Training:
         metrics = await clock.time("update", self.learner.update(position.step, path))
         path.unlink()
         values = TokenValues.take(path)
-        lengths = [int(each.mask.sum()) for each in batch.sequences]
-        logged = asyncio.to_thread(self._log_update, position.step + 1, groups, values, lengths)
+        logged = asyncio.to_thread(self._log_update, position.step + 1, groups, values, batch)
         await clock.time("update", logged)
         if self.sleeps:
             await clock.time("sync", self.engine.wake())
@@ -169,11 +168,16 @@ class Training:
         step: int,
         groups: Sequence[Group],
         values: TokenValues | None,
-        lengths: Sequence[int],
+        batch: TrainingBatch,
     ) -> None:
+        """Log what the update computed for the tokens of each trajectory, without its branches."""
         samples = [sample for group in groups for sample in group.usable]
-        split = None if values is None else values.split(lengths)
-        self.updates.append(step, [sample.id for sample in samples], split)
+        own = None
+        if values is not None:
+            split = values.split([int(each.mask.sum()) for each in batch.sequences])
+            numbers = [each.sample for each in batch.sequences]
+            own = [split[numbers.index(number)] for number in range(len(samples))]
+        self.updates.append(step, [sample.id for sample in samples], own)
 
     async def _skip_lost(self, step: int, skipped: int) -> None:
         """Repeat a step with new prompts, as too much of it was lost, for the ``skipped``-th time;

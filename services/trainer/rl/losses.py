@@ -238,25 +238,32 @@ def kl_estimates(
             return ratios * k3(log_probs, reference_log_probs)
 
 
-def token_weights(lengths: Tensor, aggregation: Aggregation, max_length: int) -> Tensor:
+def token_weights(
+    lengths: Tensor, aggregation: Aggregation, max_length: int, sample_of: Tensor | None = None
+) -> Tensor:
     """The weight of each trained token of a global batch in the loss.
 
     The loss is the weighted sum of token losses; as the weights cover the whole batch, it does not
     depend on how the batch is split into micro-batches and processes. token-mean: 1 / tokens
     (DAPO); seq-mean-token-mean: 1 / (length * sequences) (GRPO); seq-mean-token-sum-norm: 1 /
     (sequences * ``max_length``) (Dr. GRPO). ``lengths`` (s,) counts the trained tokens of the
-    sequences; empty ones are not counted. Returns (m,), float32.
+    sequences; empty ones are not counted. Those of one sample of ``sample_of`` (s,) count as one,
+    whose length is their sum. Returns (m,), float32.
     """
-    tokens = lengths.sum().clamp(min=1)
-    sequences = (lengths > 0).sum().clamp(min=1)
+    whole = lengths
+    if sample_of is not None:
+        whole = torch.zeros_like(lengths).index_add_(0, sample_of, lengths)
+    tokens = whole.sum().clamp(min=1)
+    samples = (whole > 0).sum().clamp(min=1)
     match aggregation:
         case Aggregation.MEAN_OF_TOKENS:
-            weights = torch.ones_like(lengths, dtype=torch.float64) / tokens
+            weights = torch.ones_like(whole, dtype=torch.float64) / tokens
         case Aggregation.MEAN_OF_SEQUENCE_MEANS:
-            weights = 1.0 / (lengths.clamp(min=1).double() * sequences)
+            weights = 1.0 / (whole.clamp(min=1).double() * samples)
         case Aggregation.MEAN_OF_SEQUENCE_SUMS:
-            weights = torch.ones_like(lengths, dtype=torch.float64) / (sequences * max_length)
-    return weights.repeat_interleave(lengths).float()
+            weights = torch.ones_like(whole, dtype=torch.float64) / (samples * max_length)
+    of_sequence = weights if sample_of is None else weights[sample_of]
+    return of_sequence.repeat_interleave(lengths).float()
 
 
 def generalized_jsd(teacher: Tensor, student: Tensor, beta: float) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.activity import Activity
-from services.trainer.rl.groups import TRUNCATED, BatchBuilder, Group
+from services.trainer.rl.groups import TRUNCATED, BatchBuilder, Group, sampled_versions
 from services.trainer.rl.scheduler import RolloutStats
 
 Result = TypeVar("Result")
@@ -147,11 +147,12 @@ def batch_metrics(
         return metrics
     if batches.overlong is not None:
         metrics["overlong_penalty"] = _mean(batches.penalty(sample) for sample in samples)
-    oldest = [min((v for v in s.policy_versions if v >= 0), default=version) for s in samples]
+    versions = [sampled_versions(sample) for sample in samples]
+    oldest = [min(each, default=version) for each in versions]
     return metrics | {
         "staleness": version - fmean(oldest),
         "staleness_max": version - min(oldest),
-        "versions_per_sample": _mean(len(set(s.policy_versions) - {-1}) for s in samples),
+        "versions_per_sample": _mean(len(set(each)) for each in versions),
     }
 
 

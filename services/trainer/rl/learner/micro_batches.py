@@ -48,8 +48,8 @@ class TrainedTokens:
     """The trained tokens of all sequences, concatenated: m tokens of s sequences.
 
     ``lengths`` (s,) and ``sequence_of`` (m,) say which belong to which sequence, ``starts`` (s,)
-    where each begins; ``positions`` are their positions in the sequences; ``sampler_log_probs``
-    (m,). All on the CPU.
+    where each begins; ``positions`` are their positions in the sequences; ``sample_of`` (s,) is the
+    sample of each sequence, from 0 by their first ones; ``sampler_log_probs`` (m,). All on the CPU.
     """
 
     sequences: tuple[TrainingSequence, ...]
@@ -57,6 +57,7 @@ class TrainedTokens:
     lengths: Tensor
     starts: Tensor
     sequence_of: Tensor
+    sample_of: Tensor
     sampler_log_probs: Tensor
 
     @classmethod
@@ -75,6 +76,7 @@ class TrainedTokens:
             lengths=lengths,
             starts=lengths.cumsum(0) - lengths,
             sequence_of=torch.arange(len(sequences)).repeat_interleave(lengths),
+            sample_of=_samples_of(sequences),
             sampler_log_probs=torch.cat([torch.zeros(0), *sampled]),
         )
 
@@ -83,10 +85,31 @@ class TrainedTokens:
         """The number of trained tokens, m."""
         return len(self.sequence_of)
 
+    @property
+    def first_sequences(self) -> list[int]:
+        """The first sequence of each sample."""
+        found: dict[int, int] = {}
+        for sequence, sample in enumerate(self.sample_of.tolist()):
+            found.setdefault(sample, sequence)
+        return list(found.values())
+
     def indices(self, sequence: int) -> Tensor:
         """The indices of the tokens of a sequence, in order."""
         start = int(self.starts[sequence])
         return torch.arange(start, start + int(self.lengths[sequence]))
+
+
+def _samples_of(sequences: Sequence[TrainingSequence]) -> Tensor:
+    """The sample of each sequence (s,), numbered by their first sequences."""
+    numbers: dict[tuple[bool, int], int] = {}
+    for place, each in enumerate(sequences):
+        numbers.setdefault(_sample_key(place, each), len(numbers))
+    keys = [_sample_key(place, each) for place, each in enumerate(sequences)]
+    return torch.tensor([numbers[key] for key in keys], dtype=torch.long)
+
+
+def _sample_key(place: int, sequence: TrainingSequence) -> tuple[bool, int]:
+    return (True, place) if sequence.sample < 0 else (False, sequence.sample)
 
 
 @dataclass(frozen=True)

@@ -89,15 +89,16 @@ def group_targets(
     old: Scores | None,
     reference: Tensor | None,
 ) -> TokenTargets:
-    """Each token gets its sequence's advantage within the group."""
+    """Each token gets its sample's advantage within the group."""
     device = sampler.device
-    sequence_of = tokens.sequence_of.to(device)
-    rewards = _rewards(tokens).to(device)
+    sample_of = tokens.sample_of[tokens.sequence_of].to(device)
+    firsts = tokens.first_sequences
+    rewards = _rewards(tokens)[firsts].to(device)
     penalties = _reward_penalties(settings.loss.kl, old, reference)
     if penalties is not None:
-        rewards = rewards.index_add(0, sequence_of, -penalties.to(rewards.dtype))
-    groups = torch.tensor([each.group for each in tokens.sequences], device=device)
-    advantages = group_advantages(rewards, groups, settings.advantage)[sequence_of]
+        rewards = rewards.index_add(0, sample_of, -penalties.to(rewards.dtype))
+    groups = torch.tensor([tokens.sequences[each].group for each in firsts], device=device)
+    advantages = group_advantages(rewards, groups, settings.advantage)[sample_of]
     old_log_probs = None if old is None else old.log_probs
     return TokenTargets(advantages.float(), sampler, old_log_probs, reference)
 

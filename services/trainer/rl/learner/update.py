@@ -189,14 +189,20 @@ class Updater:
 
     def _mini_batches(self, tokens: TrainedTokens, step: int) -> Iterator[list[int]]:
         """The sequences of each optimizer step, over all processes; only those with trained
-        tokens."""
-        trained = np.flatnonzero(tokens.lengths.numpy())
+        tokens. Those of one sample are in one step."""
+        samples = tokens.sample_of.numpy()
+        has_tokens = tokens.lengths.numpy() > 0
+        trained = np.unique(samples[has_tokens])
         passes = self.objective.passes
         for epoch in range(passes.epochs):
             shuffled = np.random.default_rng([self.seed, step, epoch]).permutation(trained)
             for part in np.array_split(shuffled, passes.mini_batches):
                 if len(part):
-                    yield part.tolist()
+                    yield [
+                        int(sequence)
+                        for sample in part
+                        for sequence in np.flatnonzero((samples == sample) & has_tokens)
+                    ]
 
     def _accumulate(
         self, tokens: TrainedTokens, chosen: list[int], loss: Loss, accumulator: MetricAccumulator
@@ -217,7 +223,7 @@ class Updater:
         weights = torch.zeros(tokens.count)
         inside = lengths[tokens.sequence_of] > 0
         weights[inside] = token_weights(
-            lengths, self.objective.aggregation, self.max_response_length
+            lengths, self.objective.aggregation, self.max_response_length, tokens.sample_of
         )
         return weights.to(self.processes.device)
 

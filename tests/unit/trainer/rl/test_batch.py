@@ -5,19 +5,19 @@ import pytest
 
 from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.groups import overlong_penalty
-from tests.support.learning import drawn_batch
+from tests.support.learning import drawn_batch, in_branches
 
 
 @pytest.mark.parametrize("top_k", [None, 3])
 def test_batch_round_trip(top_k: int | None, tmp_path: Path) -> None:
-    batch = drawn_batch(top_k=top_k)
+    batch = in_branches(drawn_batch(top_k=top_k)) if top_k is None else drawn_batch(top_k=top_k)
     batch.save(tmp_path / "batch.npz")
     read = TrainingBatch.load(tmp_path / "batch.npz")
     assert [path.name for path in tmp_path.iterdir()] == ["batch.npz"]
     for one, two in zip(batch.sequences, read.sequences, strict=True):
         for name in ("token_ids", "mask", "sampler_log_probs", "policy_versions"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-        assert (one.reward, one.group) == (two.reward, two.group)
+        assert (one.reward, one.group, one.sample) == (two.reward, two.group, two.sample)
         if one.teacher is not None:
             assert two.teacher is not None
             np.testing.assert_array_equal(one.teacher.ids, two.teacher.ids)

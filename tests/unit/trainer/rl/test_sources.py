@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from services.contracts.base import JsonObject
+from services.contracts.rollouts.agent_sessions import AgentRecord, AgentSequence, SequenceRole
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.contracts.training.online import OverlongPenalty
 from services.core.process.outages import Outage
@@ -16,6 +17,7 @@ from services.inference.token_engine.base import EngineFailed, PromptLogProbs
 from services.rollouts.chat.conversations import DemonstrationTokens
 from services.trainer.rl.batch import TopK
 from services.trainer.rl.groups import MAX_TEACHER_REQUESTS, BatchBuilder, Group
+from services.trainer.rl.metrics import batch_metrics
 from services.trainer.rl.prompts import SampledPrompt, read_row
 from services.trainer.rl.sources import (
     DemonstrationSource,
@@ -163,6 +165,40 @@ def test_trajectory_becomes_an_aligned_sequence() -> None:
     assert (sequence.reward, sequence.group) == (1.0, 5)
     assert sequence.teacher is not None
     assert sequence.teacher.ids.shape == (4, 2)
+
+
+def branch(role: SequenceRole, mask: list[int], version: int) -> AgentSequence:
+    return AgentSequence(
+        role=role,
+        turns=1,
+        prompt_token_ids=[9],
+        response_token_ids=[4] * len(mask),
+        response_mask=mask,
+        log_probs=[-1.0 * each for each in mask],
+        policy_versions=[version if each else -1 for each in mask],
+    )
+
+
+def test_every_sequence_of_an_agent_is_trained_on_with_the_reward_of_its_session() -> None:
+    others = [
+        branch(SequenceRole.AGENT, [1, 0, 1], version=2),
+        branch(SequenceRole.AGENT, [0, 0], version=2),  # all its turns are in another sequence
+        branch(SequenceRole.AUXILIARY, [1], version=1),
+        branch(SequenceRole.DISCARDED, [1], version=1),
+    ]
+    session = trajectory(agent=AgentRecord(model_calls=5, other_sequences=others))
+    group = group_of(trajectory(reward=0.0), session)
+    batches = BatchBuilder(8)
+
+    plain, own, other = asyncio.run(batches.of([group])).sequences
+
+    assert [each.sample for each in (plain, own, other)] == [0, 1, 1]
+    assert (own.reward, other.reward, other.group) == (1.0, 1.0, 5)
+    assert other.token_ids.tolist() == [9, 4, 4, 4]
+    assert other.mask.tolist() == [False, True, False, True]
+    assert other.policy_versions.tolist() == [-1, 2, -1, 2]
+    metrics = batch_metrics([group], 4, batches, None)
+    assert (metrics["batch_samples"], metrics["staleness_max"]) == (2, 2)
 
 
 def test_batch_holds_only_usable_samples() -> None:

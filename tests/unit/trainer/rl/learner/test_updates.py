@@ -15,7 +15,7 @@ from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import Done, Export, MeasureBatch, Probe, Update
-from tests.support.learning import drawn_batch, learner_spec
+from tests.support.learning import drawn_batch, in_branches, learner_spec
 
 
 @pytest.fixture
@@ -111,6 +111,23 @@ def test_step_does_not_depend_on_micro_batches(
         if not name.endswith("seconds"):
             assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
     torch.testing.assert_close(weights(whole), weights(pack), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"loss": {"aggregation": "seq-mean-token-mean"}},
+        {"mini_batches": 2, "loss": {"aggregation": "seq-mean-token-sum-norm"}},
+        {"loss": {"kl": {"coefficient": 0.1, "to": "reward"}}},
+    ],
+)
+def test_a_sample_in_several_sequences_counts_as_one(settings: dict[str, Any], learn: Any) -> None:
+    whole, at_once = learn("reinforcement", drawn_batch(), **settings)
+    branched, in_parts = learn("reinforcement", in_branches(drawn_batch()), **settings)
+    for name in ("loss", "advantage_mean", "grad_norm", "trained_tokens"):
+        assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
+    torch.testing.assert_close(weights(whole), weights(branched), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(
