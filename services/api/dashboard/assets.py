@@ -80,10 +80,14 @@ def build_assets() -> Assets:
 
 
 def _kinds_module() -> str:
-    """The kinds of job for the dashboard's modules: the path of each, and whether its jobs have
-    trajectories."""
+    """The kinds of job for the dashboard's modules: the path and the queue of each, and whether
+    its jobs have trajectories."""
     kinds = {
-        kind.name: {"path": kind.path, "hasTrajectories": kind.has_trajectories}
+        kind.name: {
+            "path": kind.path,
+            "queue": kind.queue,
+            "hasTrajectories": kind.has_trajectories,
+        }
         for kind in KINDS.values()
     }
     return f"export const KINDS = {json.dumps(kinds)};\n"

@@ -2,8 +2,8 @@
 
 import { poll, request, withQuery } from "../core/api.js";
 import { h, show } from "../core/dom.js";
-import { isFinal, words } from "../core/format.js";
-import { waitsFor } from "./name.js";
+import { isFinal } from "../core/format.js";
+import { engineWaiting } from "./waiting.js";
 
 const REFRESH_SECONDS = 2;
 const NEWEST = 20;
@@ -20,10 +20,9 @@ export function tellWait(place, model, signal) {
       show(place, "waiting for the model");
       return;
     }
-    const why = job.queue_reason ?? (job.status === "running" ? `its engine is at: ${words(job.phase ?? "starting")}` : words(job.status));
     const whole = job.queue_reason ? await request(`/v1/jobs/${job.id}`, { signal }) : job;
     if (signal.aborted) return;
-    show(place, "waiting for the model: ", h("bdi", {}, why), whole.waits_for?.length ? [", ", waitsFor(whole)] : null, " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), ", ",
+    show(place, "waiting for the model: ", engineWaiting(whole), " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), ", ",
       h("a", { href: "/ui/workers" }, "workers"), ")");
   };
   poll(REFRESH_SECONDS, load, () => {}, signal);

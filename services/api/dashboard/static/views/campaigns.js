@@ -3,6 +3,7 @@
 import { poll, request } from "../core/api.js";
 import { excerpt, facts, h, sameBy, show, table } from "../core/dom.js";
 import { isFinal, number, signed, time } from "../core/format.js";
+import { waiting } from "../job/waiting.js";
 import { liveStatus, progress, status } from "./jobs/jobs.js";
 
 const REFRESH_SECONDS = 2;
@@ -48,6 +49,7 @@ const CAMPAIGNS = {
   Campaign: (one) => h("a", { href: `/ui/campaigns/${one.id}` }, one.id),
   Status: (one) => status(one),
   Progress: (one) => progress(one),
+  "Why it waits": (one) => waiting(one) && h("span", { class: "long" }, waiting(one)),
   "Base model": (one) => one.base_model,
   "Best model": (one) => one.result?.best_model,
   Created: (one) => time(one.created_at),
@@ -64,7 +66,7 @@ function summary(campaign, attempted) {
   return facts({
     Status: liveStatus(campaign),
     Progress: progress(campaign),
-    "Waiting for": campaign.queue_reason,
+    "Why it waits": waiting(campaign),
     Scenario: campaign.scenario,
     "Base model": campaign.base_model,
     Budget: [`${loops} loops`, steps && `${number(steps)} steps`, hours && `${number(hours)} hours`, tokens && `${number(tokens)} LLM tokens`, gpuHours && `${number(gpuHours)} GPU hours`, cost && `cost ${number(cost)}`].filter(Boolean).join(", "),

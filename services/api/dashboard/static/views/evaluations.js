@@ -5,6 +5,7 @@ import { h, inline, keyed, sameBy, show, table } from "../core/dom.js";
 import { isFinal, number, time } from "../core/format.js";
 import { jobName } from "../job/name.js";
 import { better, interval, isShare, signedValue, value } from "../job/metric_value.js";
+import { waiting } from "../job/waiting.js";
 import { comparedToolCalls } from "../trajectory/tool_call_scores.js";
 import { progress, status } from "./jobs/jobs.js";
 
@@ -63,7 +64,7 @@ async function haveEnded(ids, place, signal) {
     const failed = jobs.filter((job) => isFinal(job) && job.status !== "succeeded");
     const open = jobs.filter((job) => !isFinal(job));
     if (!failed.length && !open.length) return true;
-    const line = (job) => h("li", {}, jobName(job), status(job), " ", progress(job), " ", job.error?.message ?? job.queue_reason);
+    const line = (job) => h("li", {}, jobName(job), status(job), " ", progress(job), " ", job.error?.message ?? waiting(job));
     show(place, h("p", {}, failed.length ? "There is no comparison, as not all of these have succeeded:" : "The comparison appears here once these have ended:"),
       h("ul", {}, (failed.length ? failed : open).map((job) => keyed(job.id, line(job)))));
     if (failed.length) return false;

@@ -6,6 +6,7 @@ import { json, number, time } from "../core/format.js";
 import { copyable, jobName } from "../job/name.js";
 import { evaluateForm } from "../job/next.js";
 import { mainNumber } from "../job/main_number.js";
+import { waiting } from "../job/waiting.js";
 import { status } from "./jobs/jobs.js";
 
 const JOBS = 50;
@@ -47,7 +48,7 @@ export async function modelView({ place, signal, query, go }) {
   show(checkpoints, table(`${saved.data.length} checkpoints, newest first`, CHECKPOINT_COLUMNS, saved.data, "None is kept."));
 }
 
-const JOB_COLUMNS = { Job: jobName, Kind: (job) => job.kind.replaceAll("_", " "), Status: (job) => status(job), Result: mainNumber, Created: (job) => time(job.created_at) };
+const JOB_COLUMNS = { Job: jobName, Kind: (job) => job.kind.replaceAll("_", " "), Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))], Result: mainNumber, Created: (job) => time(job.created_at) };
 
 const CHECKPOINT_COLUMNS = {
   Step: (one) => number(one.step_number),

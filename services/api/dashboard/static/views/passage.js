@@ -1,10 +1,13 @@
 // The full passage of a tool call's search, as the index returns it now, and the index's source.
 
 import { request, withQuery } from "../core/api.js";
-import { facts, h, sameBy, whole } from "../core/dom.js";
-import { json, number } from "../core/format.js";
+import { facts, h, sameBy, show, whole } from "../core/dom.js";
+import { isFinal, json, number } from "../core/format.js";
+import { waiting } from "../job/waiting.js";
+import { progress, status } from "./jobs/jobs.js";
 
 const SEARCHED_JOBS = 100; // the most per request
+const ASK_AGAIN_MS = 2000;
 
 /** The URL of a passage's view. */
 export function passageAddress(run, query, passage) {
@@ -16,7 +19,7 @@ export async function passageView({ place, signal, query }) {
   const [topk, index] = [Number(query.get("topk") || 1), query.get("index")];
   const body = { query: query.get("query") ?? "", topk, ...(index ? { index } : {}) };
   place.append(h("h1", {}, "Passage"));
-  const found = await request("/v1/search", { method: "POST", body, signal });
+  const found = await searchWhenBuilt(body, place, signal);
   const hit = found.results[0].find((each) => String(each.document.id) === id);
   place.append(
     facts({ Id: h("bdi", {}, id), Index: h("bdi", {}, found.index), Query: h("bdi", {}, body.query), "Current score": hit && number(hit.score) }),
@@ -25,6 +28,27 @@ export async function passageView({ place, signal, query }) {
     await origin(found.index, signal),
     sameBy("/v1/search", "", json(body, 2)),
   );
+}
+
+/** Search an index, if need be once it has been built; `place` says meanwhile how far that is. */
+async function searchWhenBuilt(body, place, signal) {
+  const state = h("p", { role: "status" });
+  for (;;) {
+    try {
+      const found = await request("/v1/search", { method: "POST", body, signal });
+      state.remove();
+      return found;
+    } catch (error) {
+      if (error.code !== "index_being_built") throw error;
+      if (!state.isConnected) place.append(state);
+      const { data } = await request("/v1/indexing/jobs?limit=1", { signal });
+      const [job] = data.filter((one) => !isFinal(one));
+      show(state, error.message, ": the passage appears here once that is done",
+        job ? [" (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), " ", progress(job) ?? status(job), " ", waiting(job), ")"] : ", in the retrieval service");
+    }
+    await new Promise((resolve) => { setTimeout(resolve, ASK_AGAIN_MS); });
+    signal.throwIfAborted();
+  }
 }
 
 function content({ id: _id, contents: _contents, title, text, ...others }) {

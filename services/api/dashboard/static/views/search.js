@@ -4,6 +4,7 @@ import { request, withQuery } from "../core/api.js";
 import { h, table } from "../core/dom.js";
 import { bytes, time, words } from "../core/format.js";
 import { jobName } from "../job/name.js";
+import { waiting } from "../job/waiting.js";
 import { status } from "./jobs/jobs.js";
 
 const JOBS = 50;
@@ -31,7 +32,7 @@ export async function searchView({ place, signal, query }) {
   );
 }
 
-const JOB_COLUMNS = { Job: jobName, Kind: (job) => words(job.kind), Status: (job) => status(job), Created: (job) => time(job.created_at) };
+const JOB_COLUMNS = { Job: jobName, Kind: (job) => words(job.kind), Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))], Created: (job) => time(job.created_at) };
 
 const MODEL_COLUMNS = {
   Model: (one) => h("a", { href: withQuery("/ui/model", { id: one.id }) }, h("bdi", {}, one.id)),

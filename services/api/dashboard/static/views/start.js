@@ -97,6 +97,7 @@ export async function startView({ place, signal, query, go }, name) {
   const beginnings = { "": "an empty request", ...Object.fromEntries(examples.map(({ summary }) => [summary, summary])) };
   place.append(
     h("h1", {}, start.title),
+    workerNote(KINDS[start.kind].queue, signal),
     suggestions("/v1/models", {}, ["model", "tokenizer"], () => "", context, signal),
     suggestions("/v1/files", { purpose: purposeOf(name) }, ["file", "training_file", "validation_file", "validation_files", "files", "input_file_id"], aboutFile, context, signal),
     ...(simple ? [simple.element] : [field("Start from", select(beginnings, "", beginWith))]),
@@ -106,6 +107,16 @@ export async function startView({ place, signal, query, go }, name) {
     h("h2", {}, "Equivalent commands"), curl, command,
   );
   fill({ ...start.begin, ...given(query, start) }, true);
+}
+
+/** Says so where no worker would run the job, before it is started. */
+function workerNote(queue, signal) {
+  const note = h("p", { class: "warning", role: "status", hidden: true });
+  request("/v1/workers", { signal }).then(({ data }) => {
+    note.hidden = data.some((worker) => worker.queues.includes(queue));
+    note.append(`No ${queue} worker is running, so the job will wait until one is: temper up starts the workers. `, h("a", { href: "/ui/workers" }, "Workers"));
+  }).catch(() => {}); // the job itself says why it waits
+  return note;
 }
 
 /** The model and file from the URL. */

@@ -7,6 +7,7 @@ import { bytes, time } from "../../core/format.js";
 import { checkSection } from "./file_check.js";
 import { rowsSection } from "./file_rows.js";
 import { useLinks } from "./data.js";
+import { waiting } from "../../job/waiting.js";
 import { status } from "../jobs/jobs.js";
 
 const JOBS = 50;
@@ -65,6 +66,6 @@ async function kindOfFile(id, signal) {
 const COLUMNS = {
   Job: (job) => h("a", { href: `/ui/jobs/${job.id}` }, job.id),
   Kind: (job) => job.kind.replaceAll("_", " "),
-  Status: (job) => status(job),
+  Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))],
   Created: (job) => time(job.created_at),
 };

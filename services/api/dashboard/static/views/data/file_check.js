@@ -3,6 +3,7 @@
 import { poll, request, withQuery } from "../../core/api.js";
 import { facts, field, h, inline, sameBy, select, show, table } from "../../core/dom.js";
 import { isFinal, json, number } from "../../core/format.js";
+import { waiting } from "../../job/waiting.js";
 import { liveStatus, progress } from "../jobs/jobs.js";
 
 const REFRESH_SECONDS = 0.5;
@@ -100,7 +101,7 @@ function summary(check) {
     Check: h("a", { href: `/ui/jobs/${check.id}` }, check.id),
     Status: liveStatus(check),
     Progress: isFinal(check) ? null : progress(check),
-    "Waiting for": check.queue_reason,
+    "Why it waits": waiting(check),
     Rows: report ? `${number(report.rows)}, all valid` : null,
     Format: report?.layout,
     Lengths: report?.lengths ? lengths(report.lengths) : null,

@@ -11,7 +11,7 @@ import { JobActions } from "../../job/actions.js";
 import { jobAlerts } from "../../job/alerts.js";
 import { JobDetails } from "../../job/details.js";
 import { jobLineage } from "../../job/lineage.js";
-import { copyButton, waitsFor } from "../../job/name.js";
+import { copyButton } from "../../job/name.js";
 import { KINDS } from "../../kinds.js";
 import { NextSteps } from "../../job/next.js";
 import { followEvents } from "../../core/live.js";
@@ -22,6 +22,7 @@ import { notesSection } from "../../job/notes.js";
 import { eventNumber, Phases } from "../../job/phases.js";
 import { RewardAudit } from "../../job/reward_audit.js";
 import { StepTimes } from "../../charts/step_times.js";
+import { waiting } from "../../job/waiting.js";
 import { liveStatus, progress } from "./jobs.js";
 
 const REFRESH_SECONDS = 1;
@@ -180,13 +181,12 @@ async function showAttempts(parts, job, signal) {
 
 /** What stays in view: status, progress, main number and why it waits. */
 function summary(job) {
-  const why = job.queue_reason && [h("bdi", {}, job.queue_reason), job.queue_reason.startsWith("no ") ? [" (", h("a", { href: "/ui/workers" }, "workers"), ")"] : null];
   return facts({
     Status: liveStatus(job),
     Result: mainNumber(job),
     Progress: progress(job),
     Requested: requested(job),
-    "Waiting for": why && [why, job.waits_for.length ? [", ", waitsFor(job)] : null],
+    "Why it waits": waiting(job),
     Duration: duration(took(job)),
   });
 }

@@ -5,8 +5,9 @@ import { excerpt, field, h, inline, sameBy, select, setInvalid, show, table } fr
 import { duration, shellQuoted, time, took, words } from "../../core/format.js";
 import { KINDS } from "../../kinds.js";
 import { firstSteps } from "../../job/first_steps.js";
-import { jobName, waitsFor } from "../../job/name.js";
+import { jobName } from "../../job/name.js";
 import { mainNumber } from "../../job/main_number.js";
+import { waiting } from "../../job/waiting.js";
 import { startLinks } from "../start.js";
 
 const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
@@ -81,7 +82,7 @@ const COLUMNS = {
   Status: (job) => status(job),
   Result: mainNumber,
   Progress: (job) => progress(job),
-  Reason: (job) => [excerpt(job.error?.message ?? job.queue_reason), waitsFor(job)],
+  Reason: (job) => (job.error ? excerpt(job.error.message) : waiting(job) && h("span", { class: "long" }, waiting(job))),
   Kind: (job) => words(job.kind),
   Method: (job) => job.method && h("bdi", {}, words(job.method)),
   Model: (job) => job.model && h("bdi", { class: "long" }, job.model),
