@@ -452,21 +452,31 @@ def test_live_views_keep_the_focus(page: Page, gateway: GatewayClient) -> None:
             ],
         ),
         ({"loss": None, "grad_norm": 0.1}, ["NaN or infinite at some steps: loss."]),
+        (None, ["30% of the requests failed."]),
     ],
 )
 def test_a_job_shows_its_health(
-    page: Page, gateway: GatewayClient, metrics: dict[str, Any], findings: list[str]
+    page: Page, gateway: GatewayClient, metrics: dict[str, Any] | None, findings: list[str]
 ) -> None:
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
-    lines = [json.dumps({"step": step, **metrics}) for step in range(1, 7)]
+    steps = range(1, 7) if metrics is not None else ()
+    lines = [json.dumps({"step": step, **(metrics or {})}) for step in steps]
     path = gateway.home / "jobs" / job_id / "metrics.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))
     page.route(f"**/v1/jobs/{job_id}/events?*", lambda route: route.fulfill(json={"data": []}))
+    if metrics is None:  # a kind of job that counts
+        counts = {"request_counts": {"total": 10, "completed": 7, "failed": 3}}
+        whole = gateway.http.get(f"/v1/fine_tuning/jobs/{job_id}").json() | counts
+        page.route(f"**/v1/fine_tuning/jobs/{job_id}", lambda route: route.fulfill(json=whole))
     open_view(page, gateway, f"/ui/jobs/{job_id}")
 
     health = page.get_by_role("region", name="Health")
     expect(health.locator(".findings li")).to_have_text([re.compile(each) for each in findings])
+    summary = page.get_by_role("region", name="Summary")  # it stays in view
+    expect(summary).to_contain_text(f"Health: {findings[0]}")
+    level = "good" if findings[0].startswith("Healthy") else "bad"
+    expect(summary).to_have_attribute("data-health", level)
     health.get_by_text("How health is judged").click()
     expect(health).to_contain_text("cut_off_rate: a share of the answers were cut off")
 

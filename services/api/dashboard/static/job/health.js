@@ -1,7 +1,7 @@
-// The health of a job: whether its latest metrics look as if the work made sense, whatever its status.
+// The health of a job: whether its metrics and counts look as if the work made sense, whatever its status.
 
 import { h, show } from "../core/dom.js";
-import { duration, number } from "../core/format.js";
+import { duration, isFinal, number } from "../core/format.js";
 
 const WINDOW = 20; // steps
 const STALL_STEPS = 10;
@@ -24,30 +24,57 @@ const ZEROS = [
   { metric: "advantage_std", text: "every group had equal rewards, so no sample was better than another" },
   { metric: "grad_norm", text: "the gradient was zero, so no weight changed" },
 ];
+
+/** Shares of what a job counted, as its kind's own route returns it: `of` gives the part and the whole. */
+const COUNTS = [
+  { name: "request_counts.failed", warn: 0.01, bad: 0.2, text: "of the requests failed", of: ({ request_counts: counts }) => counts && [counts.failed, counts.total] },
+  { name: "metrics.errors", warn: 0.02, bad: 0.2, text: "of the samples have no answer or no grade", of: ({ metrics }) => metrics?.samples && [metrics.errors, metrics.samples] },
+  { name: "metrics.unparsable", warn: 0.2, bad: 0.6, text: "of the answers have nothing that could be graded: look at some of them", of: ({ metrics }) => metrics?.samples && [metrics.unparsable, metrics.samples] },
+  { name: "statistics.failed", warn: 0.05, bad: 0.3, text: "of the rollouts failed", of: ({ statistics }) => statistics && [statistics.failed, statistics.trajectories] },
+  { name: "statistics.finish_reasons.length", warn: 0.1, bad: 0.3, text: "of the rollouts were cut off at the length limit", of: ({ statistics }) => statistics && [statistics.finish_reasons?.length ?? 0, statistics.trajectories] },
+  { name: "statistics.uniform_prompts", warn: 0.5, bad: 0.9, text: "of the prompts had samples of equal reward only, from which nothing can be learned", of: ({ statistics }) => statistics && [statistics.uniform_prompts, statistics.prompts] },
+  { name: "statistics.reward_errors", warn: 0.02, bad: 0.2, text: "of the rollouts have no reward", of: ({ statistics }) => statistics && [statistics.reward_errors, statistics.trajectories] },
+  { name: "statistics.failed_calls", warn: 0.2, bad: 0.5, text: "of the tool calls failed", of: ({ statistics }) => statistics && [statistics.failed_calls, statistics.calls] },
+];
 const ZERO_WARN = 0.1;
 const ZERO_BAD = 0.5;
 
 export class Health {
-  constructor() {
+  /** The health of a job by its Metrics; `update` it when these, the `job` or the `whole` job change. */
+  constructor(job, metrics) {
+    this.metrics = metrics;
     this.findings = h("ul", { class: "findings" });
+    this.line = h("p", { class: "findings" }); // for the summary, which stays in view
+    this.summary = h("section", { class: "summary", "aria-label": "Summary" }); // tells by an attribute that a success is none
+    this.job = job;
+    this.whole = {}; // the job as its kind's own route returns it
     const rules = [
       ...SHARES.map(({ metric, warn, bad, text }) => [metric, `a share ${text}: noted from ${percent(warn)}, red from ${percent(bad)}`]),
       ...ZEROS.map(({ metric, text }) => [metric, `zero where ${text}: noted from ${percent(ZERO_WARN)} of the steps, red from ${percent(ZERO_BAD)}`]),
+      ...COUNTS.map(({ name, warn, bad, text }) => [name, `a share ${text}: noted from ${percent(warn)}, red from ${percent(bad)}`]),
       ["any metric", "NaN or infinite at a step: red for loss and grad_norm, else noted"],
       ["time", `no new step for ${STALL_STEPS} times the usual time of one, and ${duration(MIN_STALL_SECONDS)}: noted while the job runs`],
     ];
-    this.element = h("section", { "aria-label": "Health", hidden: true }, this.findings,
+    this.element = h("section", { "aria-label": "Health", class: "health" }, this.findings,
       h("details", {}, h("summary", {}, "How health is judged"),
-        h("p", { class: "quiet" }, `Means over the latest ${WINDOW} steps that have the metric.`),
+        h("p", { class: "quiet" }, `Metrics by their means over the latest ${WINDOW} steps that have them; counts of the whole job.`),
         h("ul", {}, rules.map(([metric, text]) => h("li", {}, h("code", {}, metric), `: ${text}`)))));
   }
 
-  /** Judge a job by its Metrics. */
-  update(job, metrics) {
-    this.element.hidden = metrics.series.size === 0;
-    const found = [...zeros(metrics), ...shares(metrics), ...gaps(metrics), ...stall(job, metrics)];
-    const shown = found.length ? found : [{ level: "good", text: "Healthy: no rule below has a finding." }];
+  update() {
+    const { job, metrics, whole } = this;
+    const counted = COUNTS.map((rule) => ({ ...rule, pair: rule.of(whole) })).filter(({ pair }) => pair?.[1] > 0);
+    const found = [...zeros(metrics), ...shares(metrics), ...counts(counted), ...gaps(metrics), ...stall(job, metrics)];
+    const isJudged = metrics.series.size > 0 || counted.length > 0;
+    const nothing = isJudged ? { level: "good", text: "Healthy: no rule below has a finding." }
+      : { level: "unknown", text: isFinal(job) ? "Nothing to judge: the job reported neither metrics nor counts." : "Nothing to judge yet: no metrics so far." };
+    const shown = found.length ? found : [nothing];
+    const worst = ["bad", "warn"].find((level) => found.some((one) => one.level === level)) ?? nothing.level;
+    this.summary.dataset.health = worst;
     show(this.findings, shown.map(({ level, text }) => h("li", { class: level }, text)));
+    const first = shown.find(({ level }) => level === worst);
+    const more = found.length > 1 ? ` (and ${number(found.length - 1)} more)` : "";
+    show(this.line, h("span", { class: worst }, h("strong", {}, "Health: "), first.text, more));
   }
 }
 
@@ -62,6 +89,13 @@ function shares(metrics) {
     const values = latest(metrics, metric);
     const mean = values.reduce((sum, value) => sum + value, 0) / (values.length || 1);
     return mean >= warn ? [{ level: mean >= bad ? "bad" : "warn", text: `${percent(mean)} ${text}.` }] : [];
+  });
+}
+
+function counts(counted) {
+  return counted.flatMap(({ pair: [part, whole], warn, bad, text }) => {
+    const share = part / whole;
+    return share >= warn ? [{ level: share >= bad ? "bad" : "warn", text: `${percent(share)} ${text}.` }] : [];
   });
 }
 

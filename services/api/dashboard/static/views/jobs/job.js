@@ -37,7 +37,6 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
   const failed = h("div", { "aria-live": "polite" });
   const actions = new JobActions(id, () => watch());
   const details = new JobDetails();
-  const health = new Health();
   const infrastructure = new Infrastructure(job);
   const audit = new RewardAudit(id, signal);
   const links = h("div");
@@ -50,14 +49,17 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
   const phases = new Phases(id);
   const charts = new Charts(query, setQuery, signal);
   const metrics = new Metrics();
+  const health = new Health(job, metrics);
   const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
   charts.runs.set(id, metrics);
 
+  health.summary.append(
+    h("div", { class: "row" }, h("h1", {}, h("bdi", {}, job.name || id), job.name ? [" ", h("span", { class: "id" }, id)] : null), copyButton(id)),
+    actions.element, // above the state: nothing that grows may move a button under the pointer
+    state,
+    health.line);
   place.append(
-    h("section", { class: "summary", "aria-label": "Summary" },
-      h("div", { class: "row" }, h("h1", {}, h("bdi", {}, job.name || id), job.name ? [" ", h("span", { class: "id" }, id)] : null), copyButton(id)),
-      actions.element, // above the state: nothing that grows may move a button under the pointer
-      state),
+    health.summary,
     failed,
     next.element,
     details.main,
@@ -106,7 +108,7 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
     await loadPhases(phases, id, latest, ends);
     await metrics.load(id, ends);
     latest.toReversed().forEach((event) => metrics.add(event));
-    health.update(job, metrics); // a job that has ended is not refreshed again
+    health.update(); // a job that has ended is not refreshed again
     draw();
     followEvents(id, latest.length ? eventNumber(latest[0]) : 0, onEvent, tell, ends);
   }
@@ -138,15 +140,16 @@ function write(event, lines) {
 async function refresh(id, parts, kind, signal) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   parts.metrics.startedAt = job.started_at;
-  show(parts.state, summary(job));
   show(parts.about, properties(job));
   show(parts.failed, failure(job));
   parts.actions.update(job);
-  parts.health.update(job, parts.metrics);
   await showAttempts(parts, job, signal);
   parts.phases.job = job;
   parts.phases.draw();
   const whole = kind in KINDS ? await request(`${KINDS[kind].path}/${id}`, { signal }) : job;
+  Object.assign(parts.health, { job, whole });
+  parts.health.update();
+  show(parts.state, summary(job));
   const origins = jobLineage(whole);
   parts.lineage.hidden = origins === null;
   show(parts.lineage, ...(origins ? [h("h2", {}, "Lineage"), origins] : []));
