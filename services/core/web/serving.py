@@ -7,9 +7,10 @@ import logging
 import resource
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType
+from email.utils import formatdate
 from typing import TypeVar
 
 import uvicorn
@@ -29,7 +30,6 @@ SHUTDOWN_SECONDS = 5
 KEEP_ALIVE_SECONDS = 75
 STALLED_READER_SECONDS = 60
 HEAD_SECONDS = 60.0
-TICK_SECONDS = 1.0
 
 ServiceSettings = TypeVar("ServiceSettings", bound=AccessSettings)
 
@@ -74,9 +74,13 @@ def _allow_many_descriptors() -> None:
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP with a time limit for request heads, which uvicorn lacks (slowloris)."""
+    """HTTP with a time limit for request heads, which uvicorn lacks (slowloris).
+
+    Dates responses by the time of their request.
+    """
 
     _head_timer: asyncio.TimerHandle | None = None
+    _dated = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -88,11 +92,23 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
+        self._set_date()
         super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._set_date()
+        super().send_400_response(msg)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
+
+    def _set_date(self) -> None:
+        second = int(time.time())
+        if second != self._dated:
+            self._dated = second
+            date = (b"date", formatdate(second, usegmt=True).encode())
+            self.server_state.default_headers = [date, *self.config.encoded_headers]
 
     def _start_timer(self) -> None:
         self._stop_timer()
@@ -105,28 +121,34 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Looks once a second for what it must do, which its date header needs.
+    """Sleeps until it shall exit.
 
-    Ten times, as uvicorn does, would be most of the processor time of an idle service. A signal is
-    followed at once.
+    uvicorn looks ten times a second whether it shall, and what the date for its responses is: most
+    of the processor time of an idle service. Here `_Protocol` sets the date, at a request.
     """
 
+    _exits = False
     _wake_up: Callable[[], object] = staticmethod(lambda: None)
+
+    @property
+    def should_exit(self) -> bool:
+        """Whether the server ends; any thread and any signal handler may set it."""
+        return self._exits
+
+    @should_exit.setter
+    def should_exit(self, exits: bool) -> None:
+        self._exits = exits
+        with contextlib.suppress(RuntimeError):  # its loop has ended
+            self._wake_up()
 
     async def main_loop(self) -> None:
         """Serve until the server shall exit."""
-        signaled = asyncio.Event()
+        awakened = asyncio.Event()
         wake_up = asyncio.get_running_loop().call_soon_threadsafe
-        self._wake_up = lambda: wake_up(signaled.set)
+        self._wake_up = lambda: wake_up(awakened.set)
         while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TICK_SECONDS):
-                    await signaled.wait()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Handle a signal that ends the server."""
-        super().handle_exit(sig, frame)
-        self._wake_up()
+            await awakened.wait()
+            awakened.clear()
 
 
 class _GuestServer(_Server):
