@@ -20,7 +20,8 @@ from services.contracts.evaluation.results import EvaluationMetrics, SampleResul
 from services.contracts.jobs import JobStatus
 from services.contracts.rewards.graders import ExactGrader
 from services.contracts.sampling import Sampling
-from services.metrics.evaluation_report import WRITERS, EvaluationReport, write_evaluation_report
+from services.metrics.evaluation_report import FORMATS, EvaluationReport
+from services.metrics.reports.writers import write_document
 
 REPOSITORY = Path(__file__).parents[1]
 NAME = "eval-1"
@@ -35,7 +36,7 @@ def measure(suffix: str, rows: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"report{suffix}"
         begun = time.perf_counter()
-        write_evaluation_report(report, path)
+        write_document(report.document(), path)
         seconds = time.perf_counter() - begun
         size = path.stat().st_size / 2**20
     return {"seconds": seconds, "file": size, "before": before, "peak": _peak()}
@@ -44,7 +45,7 @@ def measure(suffix: str, rows: int) -> dict[str, float]:
 def compare(rows: int) -> None:
     """Print one line per format."""
     print(f"{'format':>6} {'seconds':>8} {'file MiB':>9} {'rows MiB':>9} {'peak MiB':>9}")
-    for suffix in WRITERS:
+    for suffix in FORMATS:
         module = "benchmarks.evaluation_report"
         command = [sys.executable, "-m", module, "--rows", str(rows), "--format", suffix]
         done = subprocess.run(
@@ -107,7 +108,7 @@ def _peak() -> float:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--format", choices=[*WRITERS], help=argparse.SUPPRESS)
+    parser.add_argument("--format", choices=FORMATS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.format is not None:
         print(json.dumps(measure(arguments.format, arguments.rows)))

@@ -11,12 +11,9 @@ from examples.demo_1_addition.run import BASE, training_request
 from examples.demo_2_evaluation.data import BENCHMARK, ITEMS, EvaluationData, write_data
 from examples.demo_common.setup import local_stack, make_model
 from examples.demo_common.steps import Demo
-from services.metrics.evaluation_report import (
-    WRITERS,
-    EvaluationReport,
-    write_evaluation_report,
-)
+from services.metrics.evaluation_report import FORMATS, EvaluationReport
 from services.metrics.leaderboard import leaderboard
+from services.metrics.reports.writers import write_document
 from temper.cli.evaluations.evals import show_comparison
 from temper.cli.evaluations.leaderboard import filenames, markdown_table, shown_table
 from temper.cli.evaluations.report import load_report
@@ -85,9 +82,9 @@ def show_table(client: Temper, evaluations: list[Evaluation], path: Path, out: O
 
 def write_reports(report: EvaluationReport, folder: Path, out: Output) -> None:
     """Write the page, the workbook, the Markdown and the JSON."""
-    for suffix in WRITERS:
+    for suffix in FORMATS:
         path = folder / f"report{suffix}"
-        write_evaluation_report(report, path)
+        write_document(report.document(), path)
         out.note(f"  wrote {path}")
 
 

@@ -1,6 +1,5 @@
-"""Conversations of answers with tools, as collapsible HTML and as table rows."""
+"""Conversations of answers with tools, as folds and as table rows."""
 
-import html
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 from services.contracts.base import JsonObject
 from services.contracts.evaluation.results import SampleResult
 from services.contracts.rollouts.trajectories import CallOutcome, ToolCallRecord, Trajectory, Turn
-from services.metrics.tables import Cell
+from services.metrics.reports.document import Cell, Fold
 
 MAX_TEXT = 10_000
 """Maximum characters shown of a message, an argument or a reply."""
@@ -64,16 +63,15 @@ def conversation_rows(conversations: Iterable[Conversation]) -> Iterator[Sequenc
             yield (*place, step.turn, step.title, step.text)
 
 
-def conversation_blocks(conversations: Iterable[Conversation]) -> Iterator[str]:
-    """Collapsible HTML: a block per conversation, with one for its prompt and one per turn."""
+def conversation_folds(conversations: Iterable[Conversation]) -> Iterator[Fold]:
+    """A fold for each conversation, with one for its prompt and one for each turn."""
     for each in conversations:
-        yield f"<details><summary>{html.escape(_heading(each))}</summary>\n"
-        for turn, said in groupby(steps(each.trajectory), key=lambda step: step.turn):
-            yield f"<details><summary>{html.escape(_turn_heading(turn, each))}</summary>\n"
-            for step in said:
-                yield f"<h4>{html.escape(step.title)}</h4><pre>{html.escape(step.text)}</pre>\n"
-            yield "</details>\n"
-        yield "</details>\n"
+        yield Fold(_heading(each), _turn_folds(each))
+
+
+def _turn_folds(each: Conversation) -> Iterator[Fold]:
+    for turn, said in groupby(steps(each.trajectory), key=lambda step: step.turn):
+        yield Fold(_turn_heading(turn, each), ((step.title, step.text) for step in said))
 
 
 def _of_turn(number: int, turn: Turn) -> Iterator[Step]:

@@ -1,11 +1,9 @@
-"""The report on evaluations: an HTML page with plots, an Excel workbook, Markdown or JSON."""
+"""The report on evaluations: its tables, plots and conversations."""
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from pathlib import Path
 from typing import Any
 
 from services.contracts.evaluation.comparisons import EvaluationComparison
@@ -15,13 +13,13 @@ from services.contracts.evaluation.results import DISPUTED, EvaluationMetrics, S
 from services.metrics.conversations import (
     CONVERSATION_COLUMNS,
     Conversation,
-    conversation_blocks,
+    conversation_folds,
     conversation_rows,
 )
-from services.metrics.evaluation_plots import Interval, intervals, lengths
 from services.metrics.leaderboard import with_tools
 from services.metrics.main_metric import main_metric
-from services.metrics.tables import LONE_SURROGATES, Cell, Sheet, write_html, write_markdown
+from services.metrics.reports.document import Block, Cell, Document, Plot, Section, Table
+from services.metrics.reports.plots import Interval, IntervalPlot, LengthPlot
 
 SUMMARY_COLUMNS = (
     *("evaluation", "model", "benchmark", "file", "split", "graded by"),
@@ -55,6 +53,8 @@ ROW_COLUMNS = (
     *("gold", "compared", "answer", "error"),
     *("seconds", "completion tokens", "tags", "prompt"),
 )
+FORMATS = (".html", ".xlsx", ".md", ".json")
+"""The file suffixes that a report can have."""
 CONVERSATION_FIELDS = {"id", "messages", "tools", "turns", "finish_reason", "error"}
 """What the JSON report contains of a trajectory: all but its tokens and the fields of its row."""
 
@@ -98,30 +98,42 @@ class EvaluationReport:
             text += f" {len(self.conversations):,} of {asked:,} conversations are shown."
         return text
 
-    def sheets(self) -> Iterator[Sheet]:
-        """The name, columns and rows of each table."""
-        yield "Summary", SUMMARY_COLUMNS, starmap(_summary, self._outcomes())
+    def document(self) -> Document:
+        """The report, for a writer."""
+        opening: list[Block] = [self.summary, *self._plots()]
+        return Document(self.title, opening, self._sections(), self.as_json)
+
+    def _sections(self) -> Iterator[Section]:
+        for name, table in self._tables():
+            yield Section(name, [table])
+
+    def _tables(self) -> Iterator[tuple[str, Table]]:
+        yield "Summary", Table(SUMMARY_COLUMNS, starmap(_summary, self._outcomes()))
         if any(each.macro_average for each in self.evaluations):
-            yield "Means", MEAN_COLUMNS, self._means()
+            yield "Means", Table(MEAN_COLUMNS, self._means())
         if any(each.metrics and each.metrics.measured for _, each in self._outcomes()):
-            yield "Measures", MEASURE_COLUMNS, self._measures()
+            yield "Measures", Table(MEASURE_COLUMNS, self._measures())
         if self.comparison is not None:
-            yield "Comparison", COMPARISON_COLUMNS, _compared(self.comparison)
-            yield "Changes", CHANGE_COLUMNS, self._changes(self.comparison)
+            yield "Comparison", Table(COMPARISON_COLUMNS, _compared(self.comparison))
+            yield "Changes", Table(CHANGE_COLUMNS, self._changes(self.comparison))
         disputed = list(self._rows(DISPUTED))
         if disputed:
-            yield "Disputed", ROW_COLUMNS, disputed
-        yield "Rows", ROW_COLUMNS, self._rows()
+            yield "Disputed", Table(ROW_COLUMNS, disputed)
+        yield "Rows", Table(ROW_COLUMNS, self._rows())
+        if self.conversations:
+            rows = conversation_rows(self.conversations)
+            folds = conversation_folds(self.conversations)
+            yield "Conversations", Table(CONVERSATION_COLUMNS, rows, folds)
 
     def _outcomes(self) -> Iterator[tuple[Evaluation, BenchmarkOutcome]]:
         return ((each, outcome) for each in self.evaluations for outcome in each.outcomes())
 
-    def plots(self) -> Iterator[str]:
-        """SVG: the accuracies with their intervals, and the lengths of the answers by outcome."""
-        yield intervals("Accuracy, 95 % interval", list(self._intervals()))
+    def _plots(self) -> Iterator[Plot]:
+        """The accuracies with their intervals, and the lengths of the answers by outcome."""
+        yield IntervalPlot("Accuracy, 95 % interval", list(self._intervals()))
         for each in self.evaluations:
             rows = self.rows[each.id]
-            yield lengths(f"Completion tokens of {each.id}", list(map(_length, rows)))
+            yield LengthPlot(f"Completion tokens of {each.id}", list(map(_length, rows)))
 
     def _intervals(self) -> Iterator[Interval]:
         for each, outcome in self._outcomes():
@@ -270,48 +282,3 @@ def _answers(samples: Sequence[SampleResult]) -> str:
 
 def _length(row: SampleResult) -> tuple[str, int]:
     return row.outcome, row.completion_tokens or 0
-
-
-def write_evaluation_report(report: EvaluationReport, path: Path) -> None:
-    """Write a report in the format of the path's suffix, which is one of `WRITERS`."""
-    WRITERS[path.suffix](report, path)
-
-
-def _html(report: EvaluationReport, path: Path) -> None:
-    sections = {}
-    if report.conversations:
-        sections["Conversations"] = conversation_blocks(report.conversations)
-    write_html(path, report.title, report.summary, report.sheets(), report.plots(), sections)
-
-
-def _workbook(report: EvaluationReport, path: Path) -> None:
-    # openpyxl takes longer to import than the rest of a command.
-    from services.metrics.workbook import write_workbook  # noqa: PLC0415
-
-    write_workbook(path, _with_conversations(report))
-
-
-def _markdown(report: EvaluationReport, path: Path) -> None:
-    write_markdown(path, report.title, report.summary, _with_conversations(report))
-
-
-def _with_conversations(report: EvaluationReport) -> Iterator[Sheet]:
-    """The tables, for formats without collapsible sections."""
-    yield from report.sheets()
-    if report.conversations:
-        rows = conversation_rows(report.conversations)
-        yield "Conversations", CONVERSATION_COLUMNS, rows
-
-
-def _json(report: EvaluationReport, path: Path) -> None:
-    text = json.dumps(report.as_json(), ensure_ascii=False, indent=2)
-    path.write_text(f"{text}\n", encoding="utf-8", errors=LONE_SURROGATES)
-
-
-WRITERS: Mapping[str, Callable[[EvaluationReport, Path], None]] = {
-    ".html": _html,
-    ".xlsx": _workbook,
-    ".md": _markdown,
-    ".json": _json,
-}
-"""The writer of a report, by file suffix."""

@@ -1,20 +1,16 @@
-"""The report on tool calls: an Excel workbook, JSON, CSV or one HTML page."""
+"""The report on tool calls: metrics by tool and by parameter, and the rows that are wrong."""
 
-import csv
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
-from services.metrics.tables import LONE_SURROGATES, Cell, Sheet, write_html
+from services.metrics.reports.document import Cell, Document, Section, Table
 from services.metrics.tool_call_rows import Row, outcomes
 from services.metrics.tool_calls import (
     Counts,
     Score,
     Strict,
-    Table,
     ToolCallMetrics,
     as_text,
     important,
@@ -23,11 +19,13 @@ from services.metrics.tool_calls import (
 )
 
 METRIC_COLUMNS = ("工具名", "P", "R", "F1", "label_count", "pred_count", "hit_count")
+FORMATS = (".xlsx", ".json", ".csv", ".html", ".md")
+"""The file suffixes that a report can have."""
 BAD_CASE_COLUMNS = ("url", "历史对话", "query", "label", "pred")
 
 
 @dataclass(frozen=True)
-class Report:
+class ToolCallReport:
     """The metrics of rows; ``important`` names tools whose averages are repeated.
 
     The list of bad cases has the rows whose calls differ, or ``all_rows``.
@@ -57,13 +55,28 @@ class Report:
             }
         return document
 
-    def sheets(self) -> Iterator[Sheet]:
-        """The name, columns and rows of each table."""
-        yield "工具指标", METRIC_COLUMNS, self._metric_rows(self.metrics.tools)
-        yield "参数指标", METRIC_COLUMNS, self._metric_rows(self.metrics.parameters)
-        yield "badcase", BAD_CASE_COLUMNS, self._bad_cases()
+    def document(self) -> Document:
+        """The report, for a writer."""
+        return Document("Tool calls", [self._summary()], self._sections(), self.as_json)
 
-    def _metric_rows(self, table: Table) -> Iterator[Sequence[Cell]]:
+    def metric_tables(self) -> Iterator[tuple[str, Table]]:
+        """The metrics of tools and of parameters, with their names."""
+        yield "工具指标", Table(METRIC_COLUMNS, self._metric_rows(self.metrics.tools))
+        yield "参数指标", Table(METRIC_COLUMNS, self._metric_rows(self.metrics.parameters))
+
+    def _summary(self) -> str:
+        single, multi = self.metrics.single, self.metrics.multi
+        return (
+            f"{len(self.rows)} samples. Equal calls: {single.hits} of {single.total} with one "
+            f"call, {multi.hits} of {multi.total} with several."
+        )
+
+    def _sections(self) -> Iterator[Section]:
+        for name, table in self.metric_tables():
+            yield Section(name, [table])
+        yield Section("badcase", [Table(BAD_CASE_COLUMNS, self._bad_cases())])
+
+    def _metric_rows(self, table: Mapping[str, Counts]) -> Iterator[Sequence[Cell]]:
         for name, each in _sorted(table):
             counts = (each.label_count, each.pred_count, each.hit_count)
             yield (name, *_rounded(each.score), *counts)
@@ -87,56 +100,7 @@ class Report:
             )
 
 
-def write_report(report: Report, path: Path) -> None:
-    """Write a report in the format of the path's suffix; raises `ValueError` for another one."""
-    if path.suffix not in WRITERS:
-        raise ValueError(f"{path.name}: a report is one of {', '.join(WRITERS)}")
-    WRITERS[path.suffix](report, path)
-
-
-def _write_workbook(report: Report, path: Path) -> None:
-    # openpyxl takes longer to import than the rest of a command.
-    from services.metrics.workbook import write_workbook  # noqa: PLC0415
-
-    write_workbook(path, report.sheets())
-
-
-def _write_json(report: Report, path: Path) -> None:
-    text = json.dumps(report.as_json(), ensure_ascii=False, indent=2)
-    path.write_text(f"{text}\n", encoding="utf-8", errors=LONE_SURROGATES)
-
-
-def _write_csv(report: Report, path: Path) -> None:
-    """Both metric tables in one, distinguished by the first column."""
-    text = StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(("sheet", *METRIC_COLUMNS))
-    for name, columns, rows in report.sheets():
-        if columns == METRIC_COLUMNS:
-            writer.writerows((name, *row) for row in rows)
-    # Excel takes it for UTF-8 by the mark.
-    path.write_text(text.getvalue(), encoding="utf-8-sig", errors=LONE_SURROGATES)
-
-
-def _write_html(report: Report, path: Path) -> None:
-    single, multi = report.metrics.single, report.metrics.multi
-    summary = (
-        f"{len(report.rows)} samples. Equal calls: {single.hits} of {single.total} with one call, "
-        f"{multi.hits} of {multi.total} with several."
-    )
-    write_html(path, "Tool calls", summary, report.sheets())
-
-
-WRITERS: Mapping[str, Callable[[Report, Path], None]] = {
-    ".xlsx": _write_workbook,
-    ".json": _write_json,
-    ".csv": _write_csv,
-    ".html": _write_html,
-}
-"""The writer of a report, by file suffix."""
-
-
-def _sorted(table: Table) -> list[tuple[str, Counts]]:
+def _sorted(table: Mapping[str, Counts]) -> list[tuple[str, Counts]]:
     return sorted(table.items())
 
 
@@ -150,7 +114,7 @@ def _entry(counts: Counts) -> dict[str, float | int]:
     }
 
 
-def _averages(table: Table) -> dict[str, dict[str, float]]:
+def _averages(table: Mapping[str, Counts]) -> dict[str, dict[str, float]]:
     return {
         "micro_avg": asdict(micro_average(table.values())),
         "macro_avg": asdict(macro_average(table.values())),

@@ -1,5 +1,6 @@
 """/v1/campaigns."""
 
+from io import StringIO
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Request, Response
@@ -8,7 +9,7 @@ from sqlalchemy.orm import Session
 from services.api.campaigns.history import clear_log, fork_campaign, rewind_campaign
 from services.api.campaigns.report.collect import collect_report
 from services.api.campaigns.report.commands import Curl
-from services.api.campaigns.report.render import render_html, render_markdown
+from services.api.campaigns.report.sections import campaign_document
 from services.api.campaigns.service import (
     best_loop,
     campaign_view,
@@ -34,6 +35,8 @@ from services.contracts.jobs import JobKind
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.jobs.store import get_job
+from services.metrics.reports.html_page import write_html
+from services.metrics.reports.markdown import write_markdown
 
 router = kind_router(JobKind.CAMPAIGN)
 
@@ -131,6 +134,7 @@ PAGES: dict[int | str, dict[str, Any]] = {
         }
     }
 }
+_WRITERS = {"html": write_html, "markdown": write_markdown}
 PAGE_HEADERS = {
     # The report's own style sheet and nothing else.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
@@ -160,11 +164,9 @@ def report(
         collected = collect_report(session, get_job(session, job_id, JobKind.CAMPAIGN), curl)
     if format == "json":
         return collected
-    if format == "markdown":
-        page, media_type = render_markdown(collected), "text/markdown"
-    else:
-        page, media_type = render_html(collected), "text/html"
-    return Response(page, media_type=media_type, headers=PAGE_HEADERS)
+    page = StringIO()
+    _WRITERS[format](page, campaign_document(collected))
+    return Response(page.getvalue(), media_type=f"text/{format}", headers=PAGE_HEADERS)
 
 
 KindRoutes.of(JobKind.CAMPAIGN, campaign_view).add_to(router)

@@ -14,7 +14,8 @@ from pydantic_core import to_json
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.foreign_json import escape_line_ends
-from services.metrics.workbook import write_workbook
+from services.metrics.reports.document import Section, Table
+from services.metrics.reports.workbook import write_workbook
 
 EXCEL_ROWS = 1_048_575
 _PARQUET_ROWS = 8192
@@ -87,7 +88,7 @@ def _csv(rows: Iterable[Row], path: Path, columns: dict[str, str]) -> None:
 
 def _excel(rows: Iterable[Row], path: Path, columns: dict[str, str]) -> None:
     cells = (_cells(row, columns) for row in rows)
-    write_workbook(path, [("rows", list(columns), _at_most(cells, EXCEL_ROWS))])
+    write_workbook(path, [Section("rows", [Table(list(columns), _at_most(cells, EXCEL_ROWS))])])
 
 
 def _at_most(rows: Iterator[list[Any]], most: int) -> Iterator[list[Any]]:

@@ -16,7 +16,7 @@ from temper.cli.evaluations.contamination import contamination
 from temper.cli.output import Output
 
 if TYPE_CHECKING:
-    from services.metrics.tool_call_report import Report
+    from services.metrics.tool_call_report import ToolCallReport
     from services.metrics.tool_calls import CompositeKey, Strict
 
 app = typer.Typer(help="Metrics of files with labels and predictions, computed here.")
@@ -36,7 +36,7 @@ Predictions = Annotated[
 Target = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--output", dir_okay=False, help="Write a report: .xlsx, .json, .csv, .html."
+        "-o", "--output", dir_okay=False, help="Write a report: .xlsx, .json, .csv, .html, .md."
     ),
 ]
 Negative = Annotated[
@@ -90,12 +90,13 @@ def tool_calls(
     as_json: AsJson = False,
 ) -> None:
     """Compute precision, recall and F1 of tool calls, by tool and by parameter."""
-    from services.metrics.tool_call_report import WRITERS, Report, write_report
+    from services.metrics.reports.writers import write_document
+    from services.metrics.tool_call_report import FORMATS, ToolCallReport
     from services.metrics.tool_call_rows import pair_rows
     from services.metrics.tool_calls import Comparison, InvalidCalls, measure
 
-    if target is not None and target.suffix not in WRITERS:
-        raise typer.BadParameter(f"-o: a report is one of {', '.join(WRITERS)}")
+    if target is not None and target.suffix not in FORMATS:
+        raise typer.BadParameter(f"-o: a report is one of {', '.join(FORMATS)}")
     try:
         rows = pair_rows(list(read_values(labels)), list(read_values(predictions)), path)
     except InvalidCalls as error:
@@ -108,21 +109,22 @@ def tool_calls(
     if unknown:
         known = ", ".join(sorted(metrics.tools)) or "none"
         raise InvalidInput(f"--important: no tool {unknown[0]!r}; the tools are {known}")
-    report = Report(metrics, rows, names, all_rows)
+    report = ToolCallReport(metrics, rows, names, all_rows)
     if target is not None:
-        write_report(report, target)
+        write_document(report.document(), target)
     if as_json:
         sys.stdout.write(json.dumps(report.as_json(), ensure_ascii=False, indent=2) + "\n")
     else:
         _print(report, target)
 
 
-def _print(report: Report, target: Path | None) -> None:
+def _print(report: ToolCallReport, target: Path | None) -> None:
+    from services.metrics.reports.document import cell_text
     from services.metrics.tool_call_rows import outcomes
 
     out = Output(as_json=False)
-    for _, columns, rows in list(report.sheets())[:2]:
-        out.table(columns, [[_cell(value) for value in row] for row in rows])
+    for _, table in report.metric_tables():
+        out.table(table.columns, [list(map(cell_text, row)) for row in table.rows])
         out.line("")
     metrics, found = report.metrics, outcomes(report.rows)
     out.line(f"exact matches with one call: {_share(metrics.single)}")
@@ -130,12 +132,6 @@ def _print(report: Report, target: Path | None) -> None:
     out.line(f"no JSON: {found['no_json']}; invalid JSON: {found['invalid_json']}")
     if target is not None:
         out.note(f"wrote {target}")
-
-
-def _cell(value: str | float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def _share(strict: Strict) -> str:

@@ -44,17 +44,18 @@ def report(
     evaluations: Evaluations, output: Target, rows: Rows = 1000, conversations: Conversations = 100
 ) -> None:
     """Write a report: accuracies, comparison with the first, changed rows, and all rows."""
-    from services.metrics.evaluation_report import WRITERS, write_evaluation_report
+    from services.metrics.evaluation_report import FORMATS
+    from services.metrics.reports.writers import write_document
 
-    if output.suffix not in WRITERS:
+    if output.suffix not in FORMATS:
         raise typer.BadParameter(
-            f"{output.name} is not one of {', '.join(WRITERS)}", param_hint="--output"
+            f"{output.name} is not one of {', '.join(FORMATS)}", param_hint="--output"
         )
     if len(set(evaluations)) < len(evaluations):
         raise typer.BadParameter("an evaluation is named twice")
     with connect() as client:
         found = load_report(client, evaluations, rows, conversations)
-    write_evaluation_report(found, output)
+    write_document(found.document(), output)
     Output(as_json=False).note(f"wrote {output}")
 
 

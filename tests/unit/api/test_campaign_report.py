@@ -3,13 +3,14 @@
 import json
 import shlex
 import time
+from io import StringIO
 from typing import Any
 
 import pytest
 
 from services.api.campaigns.report.collect import collect_report
 from services.api.campaigns.report.commands import Curl
-from services.api.campaigns.report.render import render_html, render_markdown
+from services.api.campaigns.report.sections import campaign_document
 from services.contracts.campaigns.llms import LlmRole
 from services.contracts.campaigns.reports import CampaignReport
 from services.core.db.engine import Database
@@ -17,6 +18,8 @@ from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
 from services.jobs.job import NewJob
 from services.jobs.queues import CAMPAIGN, TRAINING
 from services.jobs.store import create_job, get_job
+from services.metrics.reports.html_page import write_html
+from services.metrics.reports.markdown import write_markdown
 
 ID = "campaign-1"
 CURL = Curl("http://127.0.0.1:8080/", needs_key=False)
@@ -29,6 +32,18 @@ REQUEST: dict[str, Any] = {
     "llm": {"base_url": "http://127.0.0.1:4000/v1", "model": "strong", "temperature": None},
 }
 HOSTILE = "<script>alert(1)</script> | `x` [a](javascript:b)\n# Title"
+
+
+def render_html(report: CampaignReport) -> str:
+    page = StringIO()
+    write_html(page, campaign_document(report))
+    return page.getvalue()
+
+
+def render_markdown(report: CampaignReport) -> str:
+    page = StringIO()
+    write_markdown(page, campaign_document(report))
+    return page.getvalue()
 
 
 def scores(right: int, of: int = 20) -> dict[str, float]:
@@ -296,7 +311,9 @@ def test_texts_of_the_llm_are_escaped(records: Records) -> None:
     assert "<script" not in html
     assert "&lt;script&gt;alert(1)" in html
     assert "\n# Title" not in markdown
-    assert r"\<script\>alert(1)\</script\> \| \`x\` \[a\](javascript:b) \# Title" in markdown
+    assert (
+        r"&lt;script&gt;alert(1)&lt;/script&gt; \| \`x\` \[a\](javascript:b) \# Title" in markdown
+    )
     assert "failed: DATA" in html
 
 

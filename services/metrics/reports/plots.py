@@ -1,4 +1,4 @@
-"""Plots of evaluations as SVG: accuracies with their intervals, and lengths of answers."""
+"""Plots of reports: shares with their intervals, and lengths of answers by outcome."""
 
 import html
 from collections import Counter
@@ -23,8 +23,31 @@ class Interval:
     ci95: tuple[float, float]
 
 
-def intervals(title: str, shown: Sequence[Interval]) -> str:
+@dataclass(frozen=True)
+class IntervalPlot:
     """A line for each interval on a common axis from 0 to 1, with a dot at the mean."""
+
+    title: str
+    shown: Sequence[Interval]
+
+    def svg(self) -> str:
+        """The plot as SVG; its description has the values."""
+        return _intervals(self.title, self.shown)
+
+
+@dataclass(frozen=True)
+class LengthPlot:
+    """A histogram of answers by their number of tokens, each with its outcome."""
+
+    title: str
+    answers: Sequence[tuple[str, int]]
+
+    def svg(self) -> str:
+        """The plot as SVG; its description has the number of answers by outcome."""
+        return _lengths(self.title, self.answers)
+
+
+def _intervals(title: str, shown: Sequence[Interval]) -> str:
     height = LINE * (len(shown) + 1)
     pieces = [_text(0, LINE - 8, title)]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
@@ -44,8 +67,7 @@ def intervals(title: str, shown: Sequence[Interval]) -> str:
     return _svg(height, f"{title}. {values}", pieces)
 
 
-def lengths(title: str, answers: Sequence[tuple[str, int]]) -> str:
-    """A histogram of answers by their number of tokens, each with its outcome."""
+def _lengths(title: str, answers: Sequence[tuple[str, int]]) -> str:
     width = max(1, -(-(max((tokens for _, tokens in answers), default=0) + 1) // BINS))
     counts = Counter((tokens // width, outcome) for outcome, tokens in answers)
     bins = 1 + max((place for place, _ in counts), default=0)

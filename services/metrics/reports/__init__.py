@@ -1,0 +1,1 @@
+"""Reports: one model of their sections, tables and plots, and a writer for each format."""
