@@ -13,9 +13,13 @@ DEMO_RUNTIMES := training vllm
 unexport PYTHONDONTWRITEBYTECODE
 export TEMPER_HOME ?= $(CURDIR)/.temper
 
-.PHONY: demo fast test test-rest test-full test-long core dev languages runtimes lint format lock docs
-# What one target installs the next one uses.
+.PHONY: demo fast test test-rest test-full test-long core environment dev languages runtimes lint format lock docs
+# What one target installs the next one uses. Within `make test` two chains go side by side.
+ifdef CHAINS
+runtimes: dev
+else
 .NOTPARALLEL:
+endif
 
 demo:
 	@$(PYTHON) infra/environment.py --announce $(DEMO_RUNTIMES)
@@ -23,12 +27,13 @@ demo:
 	@$(PY) -m temper demo addition
 
 # While writing: the unit tests, in two minutes on two idle cores and without the runtimes.
-fast:
-	@$(PYTHON) infra/environment.py --dev
+fast: environment
 	@$(PYTEST) $(LIGHT) -m "fast and not drill"
 
 # Every change: linters, types, all services on SQLite and files, one whole path through the runtimes.
-test: dev runtimes lint
+# One core checks types while the runtimes are downloaded.
+test: environment
+	@$(MAKE) --no-print-directory --jobs=2 CHAINS=2 runtimes lint
 	@$(PYTEST) $(LIGHT) -m "$(TEST)"
 
 # What `make test` leaves out of `make test-full`.
@@ -45,8 +50,10 @@ test-long: dev languages runtimes
 core:
 	@$(PYTHON) infra/environment.py
 
-dev:
+environment:
 	@$(PYTHON) infra/environment.py --dev
+
+dev: environment
 	@$(PY) infra/testing/install.py
 
 # The compilers and interpreters that the sandbox can use, as far as the distribution has them.
@@ -57,7 +64,7 @@ runtimes: core
 	@$(PY) infra/runtimes/install.py training vllm sandbox encoder tracking grading
 	@$(PY) -m services.sandbox.languages.preparation "$(TEMPER_HOME)/sandbox/prepared"
 
-lint: dev
+lint: environment
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/mypy services temper infra tests benchmarks examples
@@ -68,10 +75,10 @@ lint: dev
 docs: core
 	@$(PY) infra/docs/build.py
 
-format: dev
+format: environment
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
 # make lock UPGRADE=1 moves every pin; LOCKS="core training/cpu" compiles only these.
-lock: dev
+lock: environment
 	@$(PY) infra/lock.py $(if $(UPGRADE),--upgrade) $(LOCKS)
