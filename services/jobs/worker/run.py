@@ -45,6 +45,7 @@ from services.jobs.worker.reports import ReportFollower, bound_log, log_tail
 from services.jobs.worker.settings import WorkerSettings
 from services.jobs.worker.stalls import LOG, STACKS, ProgressWatch, Stall, StallLimits, look_into
 from services.jobs.worker.trackers import JobTrackers
+from services.jobs.worker.utilization import UtilizationLog
 
 logger = logging.getLogger(__name__)
 
@@ -214,6 +215,7 @@ class ClaimRun:
         """
         checked = time.monotonic()
         pause = POLL_SECONDS
+        utilization = self._utilization()
         while not process.wait(pause):
             try:
                 if self._renew_lease():
@@ -230,6 +232,8 @@ class ClaimRun:
                     if not launch.idles:
                         self._look_for_stall()
                     bound_log(self._dir / LOG)
+                    if utilization is not None:
+                        utilization.sample_if_due()
                     self._trackers.check()
                     self._record_tracker_warnings()
                 pause = POLL_SECONDS
@@ -240,6 +244,13 @@ class ClaimRun:
             hangs = self._stall is not None
             if self._cancelled or self._paused or late or hangs or self._stopping.is_set():
                 process.end()
+
+    def _utilization(self) -> UtilizationLog | None:
+        """The log of what the work uses; a validation holds no device."""
+        if self._claim.stage is ClaimStage.VALIDATION:
+            return None
+        tree = tree_name(self._claim.job.id, self._claim.job.epoch)
+        return UtilizationLog(self._dir, tree, self._claim.gpus)
 
     def _look_for_stall(self) -> None:
         """Record where the child hangs, once it has made no progress for too long."""

@@ -20,6 +20,7 @@ from services.jobs.worker.reports import (
     Report,
 )
 from services.jobs.worker.stacks import ProcessStack, read_stacks
+from services.jobs.worker.utilization import UTILIZATION
 
 LOG = "log.txt"
 STACKS = ".stacks.txt"
@@ -161,7 +162,7 @@ def _files(folder: Path, logs: bool) -> Iterator[os.stat_result]:
             except OSError:
                 continue
             is_log = entry.name.endswith(".log") or entry.name == LOG
-            ignored = entry.name in (REPORTS, METRICS, STACKS) or (is_log and not logs)
+            ignored = entry.name in (REPORTS, METRICS, STACKS, UTILIZATION) or (is_log and not logs)
             if stat.S_ISREG(status.st_mode) and not ignored:
                 yield status
 

@@ -224,6 +224,33 @@ def test_the_timeline_marks_policy_versions_and_links_to_steps(
     expect(page).to_have_url(re.compile(rf"/ui/jobs/{job_id}/trajectories\?step=6$"))
 
 
+@pytest.mark.drill
+def test_the_use_of_devices_is_under_the_timeline(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("succeed")
+    gateway.wait_until(job_id, "succeeded")
+    folder = gateway.home / "jobs" / job_id
+    parts = {"step_seconds": 10, "generate_seconds": 6, "update_seconds": 4, "waiting_seconds": 0}
+    steps = [{"step": step, "time": 10.0 * step, **parts} for step in (11, 12)]
+    card = {"id": "GPU-a", "percent": 80, "used": 20 << 30, "total": 80 << 30}
+    samples = [
+        {"time": 95.0 + 5 * number, "cores": 1.5, "usable_cores": 2, "memory_bytes": 3 << 30}
+        | {"busiest": "learner", "gpus": [card]}
+        for number in range(7)
+    ]
+    for name, rows in (("metrics", steps), ("utilization", samples)):
+        text = "".join(f"{json.dumps(each)}\n" for each in rows)
+        (folder / f"{name}.jsonl").write_text(text)
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    lanes = page.get_by_role("region", name="Devices").get_by_role("listitem")
+    expect(lanes.first).to_contain_text("Processor 1.5 of 2 cores on average, at most 3.0 GiB")
+    expect(lanes.first).to_contain_text("mostly learner")
+    expect(lanes.last).to_contain_text("GPU-a computing 80 % of the time, at most 20 GiB of 80 GiB")
+    drawn = lanes.first.locator("polyline").get_attribute("points")
+    assert drawn is not None
+    assert len(drawn.split()) == 5  # the samples of the steps' 20 seconds
+
+
 def test_a_job_without_step_times_shows_none(page: Page, gateway: GatewayClient) -> None:
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")

@@ -3,6 +3,7 @@
 import { request, SIGNED_OUT, withQuery } from "./core/api.js";
 import { h } from "./core/dom.js";
 import { retryLive } from "./core/live.js";
+import { savedViews } from "./core/saved_views.js";
 import { alertsView } from "./views/alerts.js";
 import { campaignLoopView } from "./views/campaign_loop.js";
 import { campaignView, campaignsView } from "./views/campaigns.js";
@@ -12,6 +13,7 @@ import { compareView } from "./views/jobs/compare.js";
 import { dataView } from "./views/data/data.js";
 import { evaluationsView } from "./views/evaluations.js";
 import { fileView } from "./views/data/file.js";
+import { groupView } from "./views/jobs/group.js";
 import { jobView } from "./views/jobs/job.js";
 import { jobsView } from "./views/jobs/jobs.js";
 import { lineageView } from "./views/lineage.js";
@@ -22,6 +24,7 @@ import { resultsView } from "./views/jobs/results.js";
 import { searchView } from "./views/search.js";
 import { signInView } from "./views/sign_in.js";
 import { startView } from "./views/start.js";
+import { sweepView } from "./views/jobs/sweep.js";
 import { trajectoriesView } from "./views/jobs/trajectories.js";
 import { trajectoryView } from "./views/jobs/trajectory.js";
 import { workersView } from "./views/workers.js";
@@ -33,6 +36,8 @@ const VIEWS = [
   [/^\/ui\/jobs\/([\w-]+)\/trajectories\/([\w:-]+)$/, trajectoryView],
   [/^\/ui\/jobs\/([\w-]+)\/results$/, resultsView],
   [/^\/ui\/jobs\/([\w-]+)\/clone$/, cloneView],
+  [/^\/ui\/jobs\/([\w-]+)\/sweep$/, sweepView],
+  [/^\/ui\/group$/, groupView],
   [/^\/ui\/compare$/, compareView],
   [/^\/ui\/evaluations$/, evaluationsView],
   [/^\/ui\/campaigns$/, campaignsView],
@@ -179,6 +184,7 @@ document.getElementById("search").addEventListener("submit", (event) => {
   const text = new FormData(event.target).get("text").trim();
   if (text) go(withQuery("/ui/search", { text }));
 });
+savedViews(document.getElementById("saved-views"));
 window.addEventListener(SIGNED_OUT, askForKey);
 window.addEventListener("popstate", () => route());
 window.addEventListener("pageshow", (event) => { if (event.persisted) route(); });

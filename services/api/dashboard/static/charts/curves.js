@@ -7,7 +7,7 @@ import { field, h, select } from "../core/dom.js";
 import { duration, number } from "../core/format.js";
 import { decisive, groupOf, meaningOf } from "./metric_groups.js";
 import { plot, tickLabels } from "./plot.js";
-import { saveButtons } from "./plot_export.js";
+import { pictureOf, saveButtons } from "./plot_export.js";
 
 const COLORS = ["#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be123c", "#4d7c0f"];
 const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]]; // one after the other when all colors are used
@@ -218,17 +218,25 @@ export class Charts {
     if (this.zoom !== null) this.put(chart, data);
   }
 
+  columnsOf(name) {
+    return [AXES[this.axis], ...this.charts.get(name).series.slice(1).map((series) => series.label)];
+  }
+
+  /** The plots as drawn, as texts of SVG pictures. */
+  pictures() {
+    return [...this.charts].map(([name, chart]) => pictureOf(chart, this.columnsOf(name), name));
+  }
+
   /** The box of a metric: its name, meaning and latest value around its chart. */
   boxOf(name) {
     if (!this.boxes.has(name)) {
       const meaning = meaningOf(name);
-      const columns = () => [AXES[this.axis], ...this.charts.get(name).series.slice(1).map((series) => series.label)];
       this.boxes.set(name, h("section", { class: "chart", "data-name": name, "aria-label": name },
         h("h3", {}, h("bdi", {}, name), h("span", { class: "latest quiet" })),
         meaning ? h("p", { class: "quiet meaning" }, meaning) : null,
         h("p", { class: "error", hidden: true }),
         h("div", { role: "group", tabindex: "0", onkeydown: (event) => this.move(event, name) }),
-        saveButtons(name, () => ({ chart: this.charts.get(name), columns: columns() }))));
+        saveButtons(name, () => ({ chart: this.charts.get(name), columns: this.columnsOf(name) }))));
     }
     return this.boxes.get(name);
   }

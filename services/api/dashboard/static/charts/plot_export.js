@@ -17,7 +17,8 @@ export function saveButtons(name, read) {
     h("div", { class: "row" }, save("PNG", png), save("SVG", svg), save("CSV", csv)));
 }
 
-function download(name, blob) {
+/** Have the browser save a file. */
+export function download(name, blob) {
   const address = URL.createObjectURL(blob);
   h("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address));
@@ -44,8 +45,12 @@ function quoted(text) {
   return `"${shown.replaceAll('"', '""')}"`;
 }
 
-/** The lines of a plot with the ends of its axes, as a picture that stands alone. */
 function svg(chart, columns, name) {
+  return new Blob([pictureOf(chart, columns, name)], { type: "image/svg+xml" });
+}
+
+/** The lines of a plot with the ends of its axes, as the text of a picture that stands alone. */
+export function pictureOf(chart, columns, name) {
   const { x, y } = chart.scales;
   const down = (value) => (y.distr === 3 ? Math.log10(value) : value);
   const [low, high] = [down(y.min), down(y.max)];
@@ -68,8 +73,7 @@ function svg(chart, columns, name) {
     text(MARGIN - 4, HEIGHT - MARGIN, "end", String(Number(y.min.toPrecision(3)))), text(MARGIN - 4, MARGIN + 4, "end", String(Number(y.max.toPrecision(3)))),
     text(WIDTH / 2, HEIGHT - 12, "middle", columns[0]), text(WIDTH / 2, 24, "middle", name, "#000"),
   ].join("");
-  const picture = `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>${axes}${lines.join("")}${ends}</svg>\n`;
-  return new Blob([picture], { type: "image/svg+xml" });
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img" aria-label="${escaped(name).replaceAll('"', "&quot;")}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>${axes}${lines.join("")}${ends}</svg>\n`;
 }
 
 function escaped(text) {

@@ -82,6 +82,13 @@ export class StepTimes {
     });
   }
 
+  /** The first and the last Unix time of the timeline; null where there is none. */
+  range() {
+    const steps = this.latest().slice(-ON_TIMELINE);
+    const [from, to] = [steps[0], steps.at(-1)].map((one) => this.metrics.times.get(one?.step));
+    return from === undefined || to === undefined ? null : [from - steps[0].total, to];
+  }
+
   bar(one, longest) {
     const stack = h("a", { class: "stack", href: this.addressOf(one.step), title: description(one), "aria-label": description(one) });
     for (const [part, seconds] of spentOf(one)) {

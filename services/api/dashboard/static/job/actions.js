@@ -18,7 +18,7 @@ export class JobActions {
       [action, h("button", { type: "button", hidden: true, onclick: () => this.act(jobId, action, done) }, action)]));
     this.compare = h("a", { href: `/ui/compare?jobs=${jobId}` }, "compare");
     this.element = h("div", { class: "row" }, [...this.buttons.values()], this.compare,
-      h("a", { href: `/ui/jobs/${jobId}/clone` }, "clone"), this.problem);
+      h("a", { href: `/ui/jobs/${jobId}/clone` }, "clone"), h("a", { href: `/ui/jobs/${jobId}/sweep` }, "sweep"), this.problem);
     this.isActing = false;
   }
 

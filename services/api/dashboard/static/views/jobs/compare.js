@@ -5,6 +5,7 @@ import { Charts } from "../../charts/curves.js";
 import { field, h, sameBy } from "../../core/dom.js";
 import { followEvents } from "../../core/live.js";
 import { Metrics, metricsPath } from "../../charts/metrics.js";
+import { reportButton } from "../../job/report.js";
 import { eventNumber } from "../../job/phases.js";
 
 export function compareView({ place, signal, query, setQuery, go }) {
@@ -20,11 +21,13 @@ export function compareView({ place, signal, query, setQuery, go }) {
     go(`/ui/compare?${kept}`);
   }
 
+  const heading = h("h1", {}, "Compare");
   place.append(
-    h("h1", {}, "Compare"),
+    heading,
     h("form", { class: "row", onsubmit: submit }, field("Jobs, separated by commas", wanted), h("button", {}, "Compare")),
     problems,
     h("h2", {}, "Curves"),
+    h("div", { class: "row" }, reportButton(() => ({ title: `Comparison of ${ids.length} jobs`, sections: [heading, charts.element], pictures: charts.pictures() }))),
     charts.element,
     ...[...new Set(ids)].map((id) => sameBy(metricsPath(id), `temper logs ${id}`)),
   );

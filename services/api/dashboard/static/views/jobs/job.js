@@ -3,6 +3,7 @@
 import { firstEvents, latestEvents, poll, request, withQuery } from "../../core/api.js";
 import { configurationSection } from "../../job/configuration.js";
 import { Charts } from "../../charts/curves.js";
+import { DeviceLanes, UTILIZATION } from "../../charts/device_lanes.js";
 import { excerpt, facts, followEnd, h, inline, sameBy, show, table } from "../../core/dom.js";
 import { duration, isFinal, json, number, time, took } from "../../core/format.js";
 import { Health } from "../../job/health.js";
@@ -20,6 +21,7 @@ import { mainNumber } from "../../job/main_number.js";
 import { Metrics, metricsPath } from "../../charts/metrics.js";
 import { notesSection } from "../../job/notes.js";
 import { eventNumber, Phases } from "../../job/phases.js";
+import { reportButton } from "../../job/report.js";
 import { RewardAudit } from "../../job/reward_audit.js";
 import { StepTimes } from "../../charts/step_times.js";
 import { waiting } from "../../job/waiting.js";
@@ -51,6 +53,7 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
   const metrics = new Metrics();
   const health = new Health(job, metrics);
   const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
+  const lanes = new DeviceLanes(id, () => times.range());
   charts.runs.set(id, metrics);
 
   health.summary.append(
@@ -68,8 +71,9 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
     jobAlerts(id, signal),
     infrastructure.element,
     about,
-    h("section", {}, h("h2", {}, "Curves"), charts.element, sameBy(metricsPath(id), `temper logs ${id}`)),
+    h("section", {}, h("h2", {}, "Curves"), h("div", { class: "row" }, reportButton(report)), charts.element, sameBy(metricsPath(id), `temper logs ${id}`)),
     times.element,
+    lanes.element,
     audit.element,
     notesSection(id, null, signal),
     phases.element,
@@ -84,6 +88,12 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
   );
   let watching = new AbortController();
 
+  /** What a report of the job has. */
+  function report() {
+    const sections = [health.summary, failed, details.main, health.element, about, times.element, lanes.element, audit.element, phases.element, attempts, lineage, details.element];
+    return { title: `${job.name || id} ${id}`, sections, pictures: charts.pictures() };
+  }
+
   /** Follow the job to its end; restarted after an action, which may resume an ended job. */
   async function watch() {
     watching.abort();
@@ -94,13 +104,14 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
       charts.update();
       infrastructure.update(metrics);
       times.update();
+      lanes.draw();
     };
     const onEvent = (event) => {
       phases.add(event);
       take(event, metrics, draw, lines);
     };
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, about, failed, next, actions, health, audit, attempts, details, links, lineage, files, log, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, about, failed, next, actions, health, audit, attempts, details, links, lineage, files, log, lanes, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
     // Events before curves, so that no metric falls between them; the curves of a long job also take
     // longest to load.
     const latest = await latestEvents(id, LATEST, ends);
@@ -160,16 +171,17 @@ async function refresh(id, parts, kind, signal) {
   const path = `/v1/jobs/${id}/artifacts`;
   const artifacts = await request(withQuery(path, { limit: FILES_SHOWN }), { signal });
   show(parts.files, table("Files in the job's folder", FILES(id), artifacts.data, "No files yet."));
-  await parts.log.update(await logSize(path, artifacts, signal), signal);
+  await parts.log.update(await sizeOf(LOG, path, artifacts, signal), signal);
+  await parts.lanes.update(await sizeOf(UTILIZATION, path, artifacts, signal), signal);
   return !isFinal(job);
 }
 
-/** The size of the log, which may be beyond the first page of files. */
-async function logSize(path, shown, signal) {
-  const isLog = (file) => file.id === LOG;
-  if (!shown.has_more || shown.data.some(isLog)) return shown.data.find(isLog)?.bytes ?? 0;
-  const rest = await request(withQuery(path, { after: LOG.slice(0, -1), limit: 1 }), { signal });
-  return rest.data.find(isLog)?.bytes ?? 0;
+/** The size of a file, which may be beyond the first page of files; 0 if there is none. */
+async function sizeOf(name, path, shown, signal) {
+  const isWanted = (file) => file.id === name;
+  if (!shown.has_more || shown.data.some(isWanted)) return shown.data.find(isWanted)?.bytes ?? 0;
+  const rest = await request(withQuery(path, { after: name.slice(0, -1), limit: 1 }), { signal });
+  return rest.data.find(isWanted)?.bytes ?? 0;
 }
 
 /** Load the attempts, which change only with the status. */

@@ -1,0 +1,51 @@
+// Views that a person keeps: addresses with a name, in this browser. An address reproduces its view.
+
+import { h } from "./dom.js";
+
+const KEY = "temper-views";
+const MOST = 50;
+
+function read() {
+  try {
+    const found = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    return Array.isArray(found) ? found.filter(({ name, address }) => typeof name === "string" && /^\/ui(\/|\?|$)/.test(address)) : [];
+  } catch {
+    return []; // a browser that keeps nothing, or what another page wrote
+  }
+}
+
+/** Fill the menu of saved views. */
+export function savedViews(menu) {
+  const list = h("ul", { class: "saved" });
+  const problem = h("p", { class: "error", role: "alert" });
+  const name = h("input", { type: "text", maxlength: "100", required: true, "aria-label": "Name of this view" });
+
+  function write(views) {
+    problem.textContent = "";
+    try {
+      localStorage.setItem(KEY, JSON.stringify(views.slice(-MOST)));
+    } catch {
+      problem.textContent = "This browser keeps nothing; bookmark the address instead.";
+    }
+    draw();
+  }
+
+  function draw() {
+    const views = read();
+    list.replaceChildren(...views.map((view) => h("li", { class: "row" }, h("a", { href: view.address }, h("bdi", {}, view.name)),
+      h("button", { type: "button", "aria-label": `Remove ${view.name}`, onclick: () => write(read().filter((one) => one.address !== view.address || one.name !== view.name)) }, "remove"))));
+  }
+
+  const save = (event) => {
+    event.preventDefault();
+    const address = location.pathname + location.search;
+    write([...read().filter((one) => one.address !== address), { name: name.value.trim() || address, address }]);
+  };
+  menu.append(h("div", { class: "popup" }, h("form", { class: "row", onsubmit: save }, name, h("button", {}, "Save this view")), problem, list));
+  menu.addEventListener("toggle", () => {
+    if (!menu.open) return;
+    name.value = document.title.replace(/ · Temper$/, "");
+    draw();
+  });
+  list.addEventListener("click", (event) => { if (event.target.closest("a")) menu.open = false; });
+}
