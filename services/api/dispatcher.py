@@ -33,9 +33,6 @@ from services.jobs.workers import SILENCE_SECONDS, remove_dead_workers
 
 logger = logging.getLogger(__name__)
 
-OUTBOX_SECONDS = 0.1
-"""How often it looks whether other processes have changed the database."""
-
 CLOCK_JUMP_SECONDS = 5.0
 """A larger difference between the database's clock and the monotonic one is a clock jump."""
 
@@ -71,7 +68,7 @@ class _Interruptions:
 
 
 class Dispatcher:
-    """Publishes the outbox immediately when nudged, and reconciles every few seconds.
+    """Publishes the outbox as soon as it hears of it, and reconciles every few seconds.
 
     ``sweeps`` delete what has expired; they run after each reconciliation.
     """
@@ -97,7 +94,6 @@ class Dispatcher:
         )
         self._changes = Changes(database)
         self._housekeeping_due = 0.0
-        self._nudged = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
@@ -108,12 +104,12 @@ class Dispatcher:
     def stop(self, timeout: float = 10.0) -> None:
         """Stop after the current step."""
         self._stopping.set()
-        self._nudged.set()
+        self._changes.interrupt()
         self._thread.join(timeout)
 
     def nudge(self) -> None:
         """Signal a new outbox entry."""
-        self._nudged.set()
+        self._changes.interrupt()
 
     def check(self) -> None:
         """Raise when the thread has died."""
@@ -183,25 +179,26 @@ class Dispatcher:
         wake_waiting_queues(session, older_than_seconds=self._reconcile_seconds)
 
     def _run(self) -> None:
-        due = time.monotonic()
+        due, look = time.monotonic(), False
         while not self._stopping.is_set():
-            nudged = self._nudged.wait(OUTBOX_SECONDS)
-            self._nudged.clear()
-            is_due = time.monotonic() >= due
-            if is_due:
+            if time.monotonic() >= due:
                 self.reconcile()
                 due = time.monotonic() + self._reconcile_seconds
-            if self._changes.seen() or nudged or is_due:
-                self._attempt(self.publish)
+                look = True
+            if look and not self._attempt(self.publish):
+                continue
+            look = self._changes.wait(due - time.monotonic())
         self._changes.close()
 
-    def _attempt(self, step: Callable[[], object]) -> None:
+    def _attempt(self, step: Callable[[], object]) -> bool:
         """Run one step; an unreachable broker or database is retried, never fatal."""
         try:
             step()
         except Exception:
             logger.exception("dispatcher step failed; retrying")
             self._stopping.wait(1.0)
+            return False
+        return True
 
 
 def _delete_stored_responses(session: Session) -> None:

@@ -30,7 +30,7 @@ from services.core.db.migrate import migrate
 from services.core.logging import configure_logging
 from services.core.process.supervised import lease_clock
 from services.core.settings import make_private
-from services.jobs.broker import WAKE_UP, create_celery_app
+from services.jobs.broker import WAKE_UP, create_celery_app, ring_workers
 from services.jobs.campaign_steps import cancel_orphans
 from services.jobs.claims import Claim, Claimant, check_claim, claim_validation
 from services.jobs.deadline import deadline_error
@@ -43,8 +43,8 @@ from services.jobs.workers import heartbeat, remove_worker
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.5
-"""How often it looks whether other processes have changed the database."""
+RETRY_SECONDS = 0.5
+"""How often it looks for a campaign that is due and that it has not claimed."""
 HEARTBEAT_SECONDS = 5.0
 
 
@@ -58,29 +58,33 @@ class CampaignWorker:
         self._devices = HostDevices(host, (), 0, ())
         self._id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self._claimant = Claimant(self._id, self._devices, settings.lease_seconds)
-        self._woken = threading.Event()
+        self._changes = Changes(database)
         self._due: float | None = 0.0
         self.stopping = threading.Event()
 
     def wake(self, queue: str) -> None:  # noqa: ARG002 - every wake-up means: look
         """Check for work immediately."""
-        self._woken.set()
+        self._changes.interrupt()
+
+    def stop(self) -> None:
+        """Have `serve` return once its steps have stopped."""
+        self.stopping.set()
+        self._changes.interrupt()
 
     def serve(self) -> None:
-        """Run steps until `stopping` is set."""
+        """Run steps until `stop` is called."""
         slots = threading.BoundedSemaphore(self._settings.campaign_slots)
-        changes = Changes(self._database)
         beat, look = 0.0, True
 
         def leave_slot(_: object) -> None:
             slots.release()
-            self._woken.set()
+            self._changes.interrupt()
 
         with ThreadPoolExecutor(self._settings.campaign_slots) as threads:
             while not self.stopping.is_set():
                 try:
                     if lease_clock() - beat >= HEARTBEAT_SECONDS:
-                        beat = lease_clock()
+                        beat, look = lease_clock(), True
                         self._beat()
                     while look and not self.stopping.is_set() and slots.acquire(blocking=False):
                         before = lease_clock()
@@ -93,11 +97,12 @@ class CampaignWorker:
                 except DATABASE_AWAY as error:
                     logger.warning("the database is away: %s", error)
                     self._due = 0.0
-                woken = self._woken.wait(POLL_SECONDS)
-                self._woken.clear()
-                is_due = self._due is not None and time.time() >= self._due
-                look = changes.seen() or woken or is_due
-        changes.close()
+                rest = beat + HEARTBEAT_SECONDS - lease_clock()
+                if self._due is not None:
+                    rest = min(rest, max(RETRY_SECONDS, self._due - time.time()))
+                heard = self._changes.wait(rest)
+                look = heard or (self._due is not None and time.time() >= self._due)
+        self._changes.close()
 
     def leave(self) -> None:
         """Deregister."""
@@ -248,7 +253,8 @@ def serve_campaigns(settings: CampaignSettings) -> None:
         serving.start()
 
     def shutting_down(**_: object) -> None:
-        worker.stopping.set()
+        worker.stop()
+        ring_workers(app)
 
     worker_ready.connect(ready, weak=False)
     worker_shutting_down.connect(shutting_down, weak=False)
@@ -268,7 +274,7 @@ def serve_campaigns(settings: CampaignSettings) -> None:
                 ]
             )
     finally:
-        worker.stopping.set()
+        worker.stop()
         if serving.is_alive():
             serving.join()
         worker.leave()

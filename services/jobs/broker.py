@@ -14,8 +14,8 @@ from kombu import Queue
 from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps, loads
 
+from services.core.doorbell import Doorbell, ring
 from services.core.settings import Settings
-from services.jobs.doorbell import Doorbell, ring
 from services.jobs.queues import all_queues
 
 logger = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ WAKE_UP = "temper.wake_up"
 """The one task: look in the database for work in the queue that the message came through."""
 
 SCHEME = "temper-files"
-LOOK_UP_SECONDS = 0.5
-"""How often a worker looks for messages that it was not told of, and whether it shall stop."""
+LOOK_UP_SECONDS = 2.0
+"""How often a worker looks for messages that it was not told of; what Celery asks for."""
 ABANDONED_SECONDS = 60.0
 """A message still incomplete after this time was abandoned by a killed writer."""
 FILE_POLLING_SECONDS = 0.05
@@ -65,6 +65,13 @@ def create_celery_app(settings: Settings) -> Celery:
 def send_wake_up(app: Celery, queue: str) -> None:
     """Wake one worker of ``queue``; raises kombu's OperationalError when the broker is down."""
     app.send_task(WAKE_UP, kwargs={"queue": queue}, queue=queue, retry=False)
+
+
+def ring_workers(app: Celery) -> None:
+    """Have the workers of a file broker look for messages, and whether they shall stop."""
+    folder = app.conf.broker_transport_options.get("data_folder_in")
+    if folder is not None:
+        ring(Path(folder).with_name(BELLS))
 
 
 def ping_broker(app: Celery) -> None:
@@ -173,19 +180,16 @@ class FileTransport(filesystem.Transport):
         connection: Any,  # noqa: ARG002 - kombu's
         timeout: float | None = None,
     ) -> None:
-        """Wait for a message, briefly: a worker checks for shutdown between waits.
+        """Wait for a message, or until the bell rings without one.
 
-        Raises TimeoutError without one.
+        Raises TimeoutError without one: between waits, a worker acknowledges what it has taken,
+        without which it may take no more, and ends if it shall.
         """
-        most = min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
         if self._deliver_next():
             return
-        deadline = time.monotonic() + most
-        while (left := deadline - time.monotonic()) > 0:
-            self._pause(left)
-            if self._deliver_next():
-                return
-        raise TimeoutError
+        self._pause(min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS))
+        if not self._deliver_next():
+            raise TimeoutError
 
     def close_connection(self, connection: Any) -> None:
         """Close the connection and remove its bell."""
@@ -195,6 +199,8 @@ class FileTransport(filesystem.Transport):
             self._bell = None
 
     def _deliver_next(self) -> bool:
+        if self._is_empty():  # once for all queues
+            return False
         cycle: Any = self.cycle
         try:
             cycle.get(self._deliver)
@@ -202,12 +208,20 @@ class FileTransport(filesystem.Transport):
             return False
         return True
 
+    def _is_empty(self) -> bool:
+        try:
+            with os.scandir(self._messages) as found:
+                return next(found, None) is None
+        except FileNotFoundError:
+            return True  # the dispatcher creates the folder again
+
     def _pause(self, seconds: float) -> None:
         """Wait until something may have arrived, for so many seconds at most."""
         try:
             if self._bell is None:
                 self._bell = Doorbell(self._messages.with_name(BELLS))
-            self._bell.wait(seconds)
+            if self._is_empty():  # nothing came before there was a bell
+                self._bell.wait(seconds)
         except OSError:
             time.sleep(min(FILE_POLLING_SECONDS, seconds))
 

@@ -1,105 +1,121 @@
-"""Notices that other connections have changed a database, without a query where possible."""
+"""Waits for changes that other connections make to a database, without asking it."""
 
 import logging
 import select
-import sqlite3
-import time
+import socket
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import text
+from sqlalchemy import URL, event, text
 from sqlalchemy.orm import Session
 
 from services.core.db.engine import Database
+from services.core.doorbell import Doorbell, ring
 
 logger = logging.getLogger(__name__)
 
 CHANNEL = "temper_changes"
-FALLBACK_SECONDS = 5.0
-"""A change counts as possible again after this time, whatever the database says."""
+BELLS = "bells"
+"""Folder of doorbells, beside a database of SQLite."""
+BLIND_SECONDS = 0.5
+"""How often there may be a change, while none can be heard."""
+
+_ANNOUNCED = "temper_announced"
 
 
 def announce_change(session: Session) -> None:
-    """Tell every `Changes` when this transaction is committed; SQLite does so by itself."""
-    if session.get_bind().dialect.name == "postgresql":
+    """Tell every `Changes` when this transaction is committed."""
+    engine = session.get_bind().engine
+    if engine.dialect.name == "postgresql":
         session.execute(text(f"NOTIFY {CHANNEL}"))
+    elif (bells := _bells(engine.url)) is not None and _ANNOUNCED not in session.info:
+
+        def committed(session: Session) -> None:
+            del session.info[_ANNOUNCED]
+            with suppress(OSError):  # those who wait look again after a while
+                ring(bells)
+
+        session.info[_ANNOUNCED] = True
+        event.listen(session, "after_commit", committed, once=True)
 
 
 class Changes:
-    """Whether there may be something new in a database; for one thread.
-
-    On SQLite every commit of another connection counts, on PostgreSQL those that called
-    `announce_change`, elsewhere everything. Looking costs some microseconds, so that it can be
-    done often.
-    """
+    """Hears of announced changes; for one thread, which others may interrupt."""
 
     def __init__(self, database: Database) -> None:
         self._url = database.engine.url
         self._source: _Source | None = None
-        self._possible_at = 0.0
+        self._interruption, self._interrupting = socket.socketpair()
+        for end in (self._interruption, self._interrupting):
+            end.setblocking(False)
 
-    def seen(self) -> bool:
-        """Whether something may have changed since the last call; True at first."""
-        changed = True
-        try:
-            if self._source is None:
-                self._source = self._open()
-            else:
-                changed = self._source.has_changed()
-        except Exception as error:
-            logger.debug("the database's changes cannot be followed: %s", error)
-            self.close()
-        now = time.monotonic()
-        if changed or now >= self._possible_at:
-            self._possible_at = now + FALLBACK_SECONDS
-            return True
-        return False
+    def wait(self, seconds: float) -> bool:
+        """Wait for a change or an `interrupt`, for so many seconds at most; whether there was one.
+
+        What came before the first call counts as a change, and so does what cannot be heard.
+        """
+        if self._source is None:
+            self._source = self._try_to_open()
+            if self._source is not None:
+                return True  # it hears what comes from now on
+        waited: list[_Source | socket.socket] = [self._interruption]
+        if self._source is None:
+            seconds = min(seconds, BLIND_SECONDS)
+        else:
+            waited.append(self._source)
+        ready, _, _ = select.select(waited, [], [], max(0.0, seconds))
+        interrupted = self._interruption in ready
+        if interrupted:
+            self._interruption.recv(1 << 12)
+        heard = self._source is None or (self._source in ready and self._has_heard(self._source))
+        return heard or interrupted
+
+    def interrupt(self) -> None:
+        """End the present or the next wait; for other threads and for signal handlers."""
+        with suppress(OSError):  # one is pending, or nobody waits any more
+            self._interrupting.send(b"!")
 
     def close(self) -> None:
-        """Close the connection; the next call opens another."""
+        """Stop hearing; no thread waits then."""
+        self._close_source()
+        self._interruption.close()
+        self._interrupting.close()
+
+    def _try_to_open(self) -> "_Source | None":
+        try:
+            return self._open()
+        except Exception as error:
+            logger.debug("the database's changes cannot be followed: %s", error)
+            return None
+
+    def _open(self) -> "_Source | None":
+        if self._url.get_backend_name() == "postgresql":
+            plain = self._url.set(drivername="postgresql")
+            return _Notifications(plain.render_as_string(hide_password=False))
+        bells = _bells(self._url)
+        return None if bells is None else Doorbell(bells)
+
+    def _has_heard(self, source: "_Source") -> bool:
+        try:
+            return source.heard()
+        except Exception as error:
+            logger.debug("the database's changes cannot be followed any more: %s", error)
+            self._close_source()
+            return True
+
+    def _close_source(self) -> None:
         if self._source is not None:
             self._source.close()
             self._source = None
 
-    def _open(self) -> "_Source":
-        kind, path = self._url.get_backend_name(), self._url.database
-        if kind == "sqlite" and path and path != ":memory:":
-            return _SqliteFile(path)
-        if kind == "postgresql":
-            plain = self._url.set(drivername="postgresql")
-            return _Notifications(plain.render_as_string(hide_password=False))
-        return _Unknown()
-
 
 class _Source(Protocol):
-    def has_changed(self) -> bool: ...
+    def fileno(self) -> int: ...
+
+    def heard(self) -> bool: ...
 
     def close(self) -> None: ...
-
-
-class _Unknown:
-    def has_changed(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        pass
-
-
-class _SqliteFile:
-    def __init__(self, path: str) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._version = self._current()
-
-    def has_changed(self) -> bool:
-        before, self._version = self._version, self._current()
-        return self._version != before
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _current(self) -> int:
-        """A number that changes with every commit of another connection."""
-        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return int(version)
 
 
 class _Notifications:
@@ -111,10 +127,18 @@ class _Notifications:
         )
         self._connection.execute(f"LISTEN {CHANNEL}")
 
-    def has_changed(self) -> bool:
-        if not select.select([self._connection.fileno()], [], [], 0)[0]:
-            return False  # to ask the driver costs twenty times as much
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def heard(self) -> bool:
         return bool(list(self._connection.notifies(timeout=0)))
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _bells(url: URL) -> Path | None:
+    """The folder of the doorbells of a database that is a file."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    return Path(url.database).with_name(BELLS)

@@ -18,7 +18,7 @@ from services.core.db.migrate import migrate
 from services.core.logging import configure_logging
 from services.core.process.supervised import lease_clock
 from services.core.settings import make_private
-from services.jobs.broker import WAKE_UP, create_celery_app
+from services.jobs.broker import WAKE_UP, create_celery_app, ring_workers
 from services.jobs.claims import Claim, Claimant, ClaimStage, claim_validation, claim_work
 from services.jobs.devices import (
     HostDevices,
@@ -164,7 +164,7 @@ def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
     executor.presence.enter()
     app = create_celery_app(settings)
     app.task(name=WAKE_UP)(executor.work)
-    _connect_signals(executor)
+    _connect_signals(executor, app)
     try:
         app.worker_main(_arguments(app, executor, settings))
     finally:
@@ -194,7 +194,7 @@ def _arguments(app: Celery, executor: Executor, settings: WorkerSettings) -> lis
     ]
 
 
-def _connect_signals(executor: Executor) -> None:
+def _connect_signals(executor: Executor, app: Celery) -> None:
     """Send heartbeats while the worker runs, and stop its jobs when it shuts down."""
 
     def ready(**_: object) -> None:
@@ -202,6 +202,7 @@ def _connect_signals(executor: Executor) -> None:
 
     def shutting_down(**_: object) -> None:
         executor.stopping.set()
+        ring_workers(app)
 
     worker_ready.connect(ready, weak=False)
     worker_shutting_down.connect(shutting_down, weak=False)

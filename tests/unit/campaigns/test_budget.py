@@ -93,7 +93,7 @@ def test_hours_that_end_while_a_training_runs_end_the_campaign_and_the_training(
     try:
         wait_for(lambda: campaign.status_of("ftjob-2") is JobStatus.CANCELLED, "it is cancelled")
     finally:
-        worker.stopping.set()
+        worker.stop()
         serving.join()
 
     assert campaign.status_of(campaign.id) is JobStatus.SUCCEEDED

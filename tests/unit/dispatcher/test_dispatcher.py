@@ -17,6 +17,7 @@ from services.core.settings import Settings
 from services.jobs.broker import create_celery_app, ping_broker
 from services.jobs.queues import add_wake_up
 from services.jobs.store import fail_job, get_job
+from tests.support.waiting import wait_for
 from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
 
 
@@ -68,6 +69,26 @@ def test_wake_ups_wait_until_the_broker_is_back(
     dispatcher.publish()
 
     assert (unsent(database), messages(tmp_path)) == (0, 1)
+
+
+def test_wake_ups_of_other_processes_are_published_at_once(
+    database: Database, tmp_path: Path
+) -> None:
+    queue = create_celery_app(Settings(home=tmp_path))
+    dispatcher = Dispatcher(
+        database, queue, reconcile_seconds=3600.0, lease_seconds=60.0, grace_seconds=0.0
+    )
+    bells = Path(database.engine.url.database or "").with_name("bells")
+    dispatcher.start()
+    wait_for(lambda: bells.is_dir() and any(bells.iterdir()), "it listens")
+    try:
+        with database.write() as session:
+            add_wake_up(session, "training")
+
+        wait_for(lambda: messages(tmp_path) == 1, "the wake-up is published")
+    finally:
+        dispatcher.stop()
+    assert list(bells.iterdir()) == []
 
 
 def test_a_failing_repair_does_not_block_the_others(

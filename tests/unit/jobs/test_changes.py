@@ -1,5 +1,6 @@
 """Changes of a database that other connections made."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,8 @@ from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.jobs.queues import add_wake_up, pending_wake_ups
 from tests.support.servers import running_postgres
-from tests.support.waiting import wait_for
+
+LONG = 60.0
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.variant)])
@@ -25,40 +27,47 @@ def followed(request: pytest.FixtureRequest) -> Iterator[Database]:
         database.close()
 
 
-def test_commits_are_seen_once_and_reads_are_not(
-    followed: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "FALLBACK_SECONDS", 3600.0)
+def test_announced_commits_are_heard_once_and_nothing_else(followed: Database) -> None:
     changes = Changes(followed)
-    assert changes.seen()  # what came before it
-    assert not changes.seen()
+    assert changes.wait(LONG)  # what came before it
+    assert not changes.wait(0)
 
     with followed.write() as session:
+        for _ in range(3):
+            add_wake_up(session, "training")
+        session.flush()
+        assert not changes.wait(0)  # not committed yet
+    assert changes.wait(LONG)
+    with followed.read() as session:
+        assert len(pending_wake_ups(session)) == 3
+    assert not changes.wait(0)
+
+    with pytest.raises(InterruptedError), followed.write() as session:
         add_wake_up(session, "training")
         session.flush()
-        assert not changes.seen()  # not committed yet
-    wait_for(changes.seen, "the commit is seen")
-    with followed.read() as session:
-        assert len(pending_wake_ups(session)) == 1
-    assert not changes.seen()
+        raise InterruptedError
+
+    assert not changes.wait(0)
     changes.close()
 
 
-def test_a_change_is_possible_after_a_while_whatever_was_seen(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_ends_the_wait_of_another_thread(database: Database) -> None:
     changes = Changes(database)
-    assert changes.seen()
-    assert not changes.seen()
+    changes.wait(LONG)
+    threading.Thread(target=changes.interrupt).start()
 
-    monkeypatch.setattr("services.core.db.changes.time.monotonic", lambda: 1e12)
-
-    assert changes.seen()
+    assert changes.wait(LONG)
+    assert not changes.wait(0)
     changes.close()
+    changes.interrupt()  # nobody waits any more: no error
 
 
-def test_a_database_that_cannot_be_followed_may_have_changed() -> None:
+def test_a_database_that_cannot_be_followed_may_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BLIND_SECONDS", 0.0)
     changes = Changes(Database("postgresql+psycopg://nobody@127.0.0.1:1/none"))
 
-    assert changes.seen()
-    assert changes.seen()
+    assert changes.wait(LONG)
+    assert changes.wait(LONG)
+    changes.close()

@@ -19,6 +19,7 @@ from services.jobs.broker import (
     FileChannel,
     create_celery_app,
     ping_broker,
+    ring_workers,
     send_wake_up,
 )
 from tests.support.waiting import wait_for
@@ -181,3 +182,50 @@ def test_a_consumer_is_woken_by_a_message_and_hears_of_none_twice(
     assert not consumer.is_alive()
     assert taken == ["evaluation"]
     assert list((tmp_path / "broker" / "bells").iterdir()) == []
+
+
+def test_a_worker_that_waits_looks_up_when_all_are_rung(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "LOOK_UP_SECONDS", 60.0)
+    app = create_celery_app(Settings(home=tmp_path))
+    looked_up = threading.Event()
+
+    def consume() -> None:
+        with (
+            app.connection_for_read() as connection,
+            connection.Consumer([Queue("training")], no_ack=True),
+        ):
+            with pytest.raises(TimeoutError):
+                connection.drain_events(timeout=60)
+            looked_up.set()
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    wait_for(lambda: len(list((tmp_path / "broker" / "bells").glob("*"))) == 1, "it listens")
+    ring_workers(app)
+
+    assert looked_up.wait(30)
+    consumer.join(30)
+
+
+def test_an_empty_folder_is_read_once_for_all_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def get(_: FileChannel, queue: str, **__: object) -> None:
+        asked.append(queue)
+        raise Empty
+
+    monkeypatch.setattr(FileChannel, "_get", get)
+    queues = [Queue("training"), Queue("evaluation")]
+    with connect(tmp_path) as connection, connection.Consumer(queues, no_ack=True):
+        with pytest.raises(TimeoutError):
+            connection.drain_events(timeout=0.01)
+        assert asked == []
+
+        (tmp_path / "messages" / "0-a.training.msg").touch()
+        with pytest.raises(TimeoutError):
+            connection.drain_events(timeout=0.01)
+        assert {"training", "evaluation"} <= set(asked)

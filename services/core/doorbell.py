@@ -1,14 +1,15 @@
-"""Doorbells: named pipes by which processes of one host learn that a folder has something new.
+"""Doorbells: named pipes by which processes of one host learn that there is something new.
 
-A process that adds something rings them all. A ring that comes before the wait is not lost.
-Processes of other hosts hear nothing, so a process that waits looks again after a while anyway.
+A process that adds something rings all bells of a folder. A ring that comes before the wait is
+not lost. Processes of other hosts hear nothing, so who waits looks again after a while anyway.
 """
 
+import errno
 import os
 import secrets
 import select
-import socket
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 _SUFFIX = ".bell"
@@ -19,17 +20,27 @@ class Doorbell:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = f"{os.getpid()}-{secrets.token_hex(4)}.{socket.gethostname()}{_SUFFIX}"
+        name = f"{os.getpid()}-{secrets.token_hex(4)}.{_host()}{_SUFFIX}"
         self._path = folder / name
         os.mkfifo(self._path, 0o600)
         # Also open for writing: without a writer, a pipe is always readable.
         self._pipe = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
+    def fileno(self) -> int:
+        """Return its pipe, which is readable after a ring."""
+        return self._pipe
+
+    def heard(self) -> bool:
+        """Whether it was rung since the last call."""
+        try:
+            return bool(os.read(self._pipe, 1 << 16))
+        except BlockingIOError:
+            return False
+
     def wait(self, seconds: float) -> None:
         """Wait until it is rung, for so many seconds at most."""
         if select.select([self._pipe], [], [], seconds)[0]:
-            with suppress(BlockingIOError):
-                os.read(self._pipe, 1 << 16)
+            self.heard()
 
     def close(self) -> None:
         """Remove it."""
@@ -39,12 +50,19 @@ class Doorbell:
 
 def ring(folder: Path) -> None:
     """Ring every bell of this host in ``folder``, and remove those of killed processes."""
-    for path in folder.glob(f"*.{socket.gethostname()}{_SUFFIX}"):
+    for path in folder.glob(f"*.{_host()}{_SUFFIX}"):
         try:
             pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:  # nobody has it open
-            path.unlink(missing_ok=True)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nobody has it open
+                path.unlink(missing_ok=True)
             continue
         with suppress(BlockingIOError):  # it is ringing
             os.write(pipe, b"!")
         os.close(pipe)
+
+
+@cache
+def _host() -> str:
+    """The boot of this host: its containers share it, whatever their names."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
