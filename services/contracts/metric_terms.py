@@ -228,6 +228,13 @@ METRIC_TERMS: Sequence[MetricTerm] = (
         "tokens/s",
     ),
     MetricTerm("samples_per_second", "speed", "Rows trained per second", "rows/s"),
+    MetricTerm(
+        "real_token_share",
+        "speed",
+        "Tokens computed in a step that are no padding",
+        _SHARE,
+        "1 where the model takes packed rows; above 0.95",
+    ),
     MetricTerm("generation_tokens_per_second", "speed", "Tokens sampled per second", "tokens/s"),
     MetricTerm("step_seconds", "speed", "Time of a step", _SECONDS),
     MetricTerm("rollout_seconds", "speed", "Wait of a step for rollouts", _SECONDS),

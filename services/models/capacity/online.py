@@ -23,6 +23,7 @@ from services.contracts.training.online import (
 from services.models.capacity.shape import ModelShape
 from services.models.capacity.training import (
     FROZEN_BYTES,
+    LOGITS_AT_ONCE,
     TRAINED_BYTES,
     USABLE,
     MemoryLoad,
@@ -40,8 +41,6 @@ ZERO_WEIGHT_BYTES, ZERO_GRADIENT_BYTES = 2.0, 2.0
 """DeepSpeed stores weights and gradients in bfloat16; the rest is its optimizer's."""
 RESERVED = 0.05
 """Fraction of a GPU for the CUDA contexts of learner and engine, and for fragmentation."""
-LOGITS = 2**27
-"""Most logits held at a time; beyond that they are recomputed for the gradient."""
 LOGIT_BYTES = 16.0
 """Float32: logits, their log-softmax, its exponential and the gradient."""
 MAX_TOKENS = 16_384
@@ -92,7 +91,7 @@ class LearnerLoad:
             self.held,
             tokens=tokens,
             checkpointing=batching.checkpointing,
-            logits_bytes=LOGIT_BYTES * min(tokens * self.shape.vocabulary, LOGITS),
+            logits_bytes=LOGIT_BYTES * min(tokens * self.shape.vocabulary, LOGITS_AT_ONCE),
         )
         return estimate(self.shape, load, card_bytes, usable)
 

@@ -7,8 +7,8 @@ memory of several GPUs does not add up; sharding splits what is trained, ZeRO 3 
 weights as well.
 
 Activations are those that the backward pass reads in transformers' decoders with fused attention,
-and the whole logits, which every stage computes. With checkpointing a layer keeps its input, and
-one layer at a time is computed again.
+and the logits, a part at a time; some losses need them whole. With checkpointing a layer keeps its
+input, and one layer at a time is computed again.
 """
 
 from dataclasses import dataclass
@@ -40,8 +40,10 @@ USABLE = 0.9
 
 TOKENS_PER_DEVICE = 16_384
 """Token budget per device and step: rows of maximum length are batched up to this many."""
-LOGITS_PER_DEVICE = 2**29
-"""Most logits of such a batch, unless one row has more: 6.4 GB."""
+LOGITS_AT_ONCE = 2**26
+"""Most logits that are held at a time; beyond that they are computed again for the gradient."""
+WHOLE_LOGITS = ("use_dft_loss", "use_asft_loss", "use_eaft_loss", "label_smoothing_factor")
+"""Arguments with which the library computes the loss, from the logits of a whole batch."""
 SEQUENCES_PER_ROW = {Stage.SFT: 1, Stage.PT: 1, Stage.DPO: 2, Stage.RM: 2, Stage.KTO: 2}
 """A pair has two answers; KTO also reads each prompt with the answer of another row."""
 
@@ -134,7 +136,7 @@ def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -
     """What the settings of an offline method put on each of ``devices`` GPUs."""
     arguments = settings.llamafactory
     length = _positive(arguments.get("cutoff_len")) or settings.max_seq_length
-    rows = rows_per_device(settings, length, devices, shape.vocabulary)
+    rows = rows_per_device(settings, length, devices)
     trained_bytes, share = _cost_per_weight(settings, max(1, devices))
     tokens = length * rows * SEQUENCES_PER_ROW[settings.stage]
     return MemoryLoad(
@@ -145,8 +147,16 @@ def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -
         copies=_copies(settings),
         tokens=tokens,
         checkpointing=arguments.get("disable_gradient_checkpointing") is not True,
-        logits_bytes=LOGIT_BYTES * tokens * shape.vocabulary,
+        logits_bytes=_logits_bytes(settings, tokens * shape.vocabulary),
     )
+
+
+def _logits_bytes(settings: OfflineHyperparameters, logits: int) -> float:
+    """What the logits of a micro-batch take at the peak."""
+    arguments = settings.llamafactory
+    if any(arguments.get(name) for name in (*WHOLE_LOGITS, "moe_aux_loss_coef")):
+        return LOGIT_BYTES * logits
+    return LOGIT_BYTES * min(logits, LOGITS_AT_ONCE)
 
 
 def _frozen_bytes(shape: ModelShape, bits: object, share: float) -> float:
@@ -199,25 +209,20 @@ def lora_parameters(shape: ModelShape, rank: int, target_modules: list[str] | No
     return sum(rank * (each.inputs + each.outputs) * each.count for each in targets)
 
 
-def rows_per_device(
-    settings: OfflineHyperparameters, length: int, devices: int, vocabulary: int
-) -> int:
+def rows_per_device(settings: OfflineHyperparameters, length: int, devices: int) -> int:
     """Rows of one micro-batch on one device."""
     given = _positive(settings.llamafactory.get("per_device_train_batch_size"))
     if given is not None:
         return given
-    fitting = fitting_rows(length, settings.stage, vocabulary)
+    fitting = fitting_rows(length, settings.stage)
     batch = AUTO_BATCH_SIZE if settings.batch_size == "auto" else settings.batch_size
     share = max(1, batch // max(1, devices))
     return max(n for n in range(1, share + 1) if share % n == 0 and n <= fitting)
 
 
-def fitting_rows(length: int, stage: Stage, vocabulary: int | None) -> int:
+def fitting_rows(length: int, stage: Stage) -> int:
     """How many rows of ``length`` tokens are batched on one device at most."""
-    tokens = TOKENS_PER_DEVICE
-    if vocabulary:
-        tokens = min(tokens, LOGITS_PER_DEVICE // vocabulary)
-    return max(1, tokens // (length * SEQUENCES_PER_ROW[stage]))
+    return max(1, TOKENS_PER_DEVICE // (length * SEQUENCES_PER_ROW[stage]))
 
 
 def _copies(settings: OfflineHyperparameters) -> int:

@@ -131,6 +131,8 @@ async def open_training(
         learner = await stack.enter_async_context(
             LearnerClient(spec.training.python, asked, job_dir, devices.trainer)
         )
+        if learner.padded is not None:
+            reporter.message(f"Sequences are padded: {learner.padded}", "warn")
         reporter.phase("starting_engine")
         published = stack.enter_context(weight_folder(job_dir, spec.model))
         sync = WeightSync(learner, published)

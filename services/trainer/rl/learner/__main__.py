@@ -45,7 +45,7 @@ def main() -> int:
         try:
             learner = import_module(f"{_PACKAGE}.learner").Learner(spec, processes)
             parameters = learner.trainable_parameters
-            coordinator.send(Ready(trainable_parameters=parameters))
+            coordinator.send(Ready(trainable_parameters=parameters, padded=learner.padded))
             phase = "training"
             for request in coordinator.requests():
                 coordinator.send(learner.answer(request))

@@ -85,6 +85,7 @@ class LearnerClient:
         self._server: asyncio.Server | None = None
         self._healthy = False
         self.trainable_parameters = 0
+        self.padded: str | None = None
 
     async def __aenter__(self) -> Self:
         self._streams = asyncio.get_running_loop().create_future()
@@ -112,6 +113,7 @@ class LearnerClient:
             await self._stop()
             raise self._failure(f"the learner began with {ready.type!r}")
         self.trainable_parameters = ready.trainable_parameters
+        self.padded = ready.padded
         self._healthy = True
         return self
 

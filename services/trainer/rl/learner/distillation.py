@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from services.contracts.training.online import Aggregation
+from services.trainer.forward.logits import Reader, Readings
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens
-from services.trainer.rl.learner.model import LanguageModel, LogprobReader, Reader, Readings
+from services.trainer.rl.learner.model import LanguageModel, LogprobReader
 from services.trainer.rl.learner.update import Loss, MetricAccumulator, Passes
 from services.trainer.rl.losses import generalized_jsd, with_remainder
 
@@ -43,7 +44,7 @@ class LocalTeacher:
     def reader(self, micro: MicroBatch, beta: float) -> Reader:
         """Run the teacher on a micro-batch; its logits are computed on demand."""
         with torch.no_grad():
-            states = self._model.hidden(micro.token_ids)[micro.states]
+            states = self._model.hidden(micro.token_ids, micro.lengths)[micro.states]
 
         def read(logits: Tensor, part: slice) -> Readings:
             with torch.no_grad():
@@ -147,7 +148,9 @@ class _BatchLoss:
                 metrics = sampled(logits, part)
             return (*divergence(logits, part), *metrics)
 
-        (divergences, log_probs, entropies), _ = self.model(micro.token_ids, micro.states, read)
+        (divergences, log_probs, entropies), _ = self.model(
+            micro.token_ids, micro.lengths, micro.states, read
+        )
         loss = (weights * divergences).sum()
         accumulator.part("loss", loss)
         accumulator.mean("log_prob_mean", log_probs)

@@ -25,6 +25,7 @@ from services.trainer.rl.learner.distillation import (
 from services.trainer.rl.learner.host_adam import HostAdamW
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
+    Layout,
     ReferencePolicy,
     TrainedTokens,
     chosen_micro_batching,
@@ -84,6 +85,7 @@ class Learner:
         self.trainable_parameters = sum(
             each.numel() for each in self._plain.parameters() if each.requires_grad
         )
+        self.padded = self._pack()
         critic = settings.critic if isinstance(settings, PpoHyperparameters) else None
         critic_rate = critic.learning_rate if critic is not None else None
         self._model, optimizer = processes.prepare(
@@ -94,17 +96,30 @@ class Learner:
         )
         if spec.checkpoint is not None:
             restore_state(spec.checkpoint / TRAINER, self._plain, processes.strategy)
-        self._scorer = BatchScorer(self._model, processes, batching.tokens)
+        layout = Layout(batching.tokens, padded=self.padded is not None)
+        self._scorer = BatchScorer(self._model, processes, layout)
         self.updater = Updater(
             self._model,
             optimizer,
             build_objective(spec, self._scorer, self._model, self._plain, processes),
             processes,
             warmup_steps=optimizer_settings.warmup_steps,
-            micro_batch_tokens=batching.tokens,
+            layout=layout,
             seed=spec.seed,
             max_response_length=spec.max_response_length,
         )
+
+    def _pack(self) -> str | None:
+        """Compute without padding if the main process, which has the weights, finds that the model
+        can do it; returns why not."""
+
+        def tried() -> bytes:
+            return (self._plain.pack_sequences() or "").encode()
+
+        problem = self._processes.broadcast(tried).decode() or None
+        if problem is None and not self._processes.is_main:
+            self._plain.pack_sequences(tried=True)
+        return problem
 
     @property
     def vocabulary(self) -> int:
@@ -221,8 +236,10 @@ def build_objective(
         else:
             trusted = spec.model in spec.trusted
             frozen = load_frozen(spec.model, spec.adapter, bf16=bf16, trusted=trusted)
+            if plain.packs:
+                frozen.pack_sequences(tried=True)
             copy = processes.prepare_frozen(frozen)
-            reference = ReferencePolicy(BatchScorer(copy, processes, scorer.limit))
+            reference = ReferencePolicy(BatchScorer(copy, processes, scorer.layout))
     return PolicyGradient(settings, model, scorer, reference)
 
 
@@ -233,6 +250,7 @@ def _teacher(
         trusted = spec.teacher in spec.trusted
         bf16 = processes.computes_in_bf16
         model = load_frozen(spec.teacher, None, bf16=bf16, trusted=trusted)
+        model.pack_sequences()
         return LocalTeacher(processes.prepare_frozen(model), settings.temperature)
     if settings.temperature != 1.0:
         raise InvalidRequest(

@@ -113,20 +113,36 @@ def _sample_key(place: int, sequence: TrainingSequence) -> tuple[bool, int]:
 
 
 @dataclass(frozen=True)
-class MicroBatch:
-    """Right-padded rows on the device of the model.
+class Layout:
+    """How sequences are laid out for a forward pass of at most ``limit`` tokens: one behind the
+    other, or ``padded`` to rows of one length."""
 
-    ``token_ids`` (b, n). For the m trained tokens in them: ``targets`` (m,), their ids; ``states``
-    (m,), the flattened positions that predict them; ``row_of`` (m,); ``tokens`` (m,), their indices
-    among all trained tokens of the batch. A micro-batch that is not ``real`` only keeps a process
-    in step with the others.
+    limit: int
+    padded: bool = False
+
+    def computed(self, lengths: Sequence[int]) -> int:
+        """The tokens of a forward pass over sequences of these lengths, padding included."""
+        return max(lengths) * len(lengths) if self.padded else sum(lengths)
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Some sequences, one behind the other, on the device of the model.
+
+    ``token_ids`` (n,) and their ``lengths``. For the m trained tokens in them: ``targets`` (m,),
+    their ids; ``states`` (m,), the places that predict them; ``row_of`` (m,), their sequences;
+    ``tokens`` (m,), their indices among all trained tokens of the batch. ``computed`` counts the
+    tokens of a forward pass, padding included. A micro-batch that is not ``real`` only keeps a
+    process in step with the others.
     """
 
     token_ids: Tensor
+    lengths: tuple[int, ...]
     targets: Tensor
     states: Tensor
     row_of: Tensor
     tokens: Tensor
+    computed: int
     real: bool
 
 
@@ -134,29 +150,29 @@ def micro_batches(
     tokens: TrainedTokens,
     chosen: Sequence[int],
     *,
-    limit: int,
+    layout: Layout,
     rank: int,
     processes: int,
     device: torch.device,
 ) -> Iterator[MicroBatch]:
     """A process's share of the sequences ``chosen``; every process gets the same number.
 
-    ``limit`` bounds the tokens of a micro-batch, padding included. Sequences without a trained
-    token are skipped.
+    Sequences without a trained token are skipped.
     """
     lengths = [len(each.token_ids) for each in tokens.sequences]
-    plan = pack([each for each in chosen if tokens.lengths[each] > 0], lengths, limit)
+    plan = pack([each for each in chosen if tokens.lengths[each] > 0], lengths, layout)
     for sequences, real in balance(plan, processes)[rank::processes]:
-        yield _assemble(tokens, sequences, real, device)
+        yield _assemble(tokens, sequences, layout, device, real=real)
 
 
-def pack(chosen: Sequence[int], lengths: Sequence[int], limit: int) -> list[list[int]]:
-    """Group sequences of similar length so that each padded group has at most ``limit`` tokens; a
-    longer sequence is a group of its own."""
+def pack(chosen: Sequence[int], lengths: Sequence[int], layout: Layout) -> list[list[int]]:
+    """Group sequences of similar length into forward passes; a sequence beyond the limit is a group
+    of its own."""
     groups: list[list[int]] = []
     for sequence in sorted(chosen, key=lambda each: -lengths[each]):
-        if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] <= limit:
-            groups[-1].append(sequence)
+        larger = [*groups[-1], sequence] if groups else []
+        if groups and layout.computed([lengths[each] for each in larger]) <= layout.limit:
+            groups[-1] = larger
         else:
             groups.append([sequence])
     return groups
@@ -180,25 +196,25 @@ def balance(groups: Sequence[list[int]], processes: int) -> list[tuple[list[int]
 
 
 def _assemble(
-    tokens: TrainedTokens, sequences: list[int], real: bool, device: torch.device
+    tokens: TrainedTokens, sequences: list[int], layout: Layout, device: torch.device, *, real: bool
 ) -> MicroBatch:
-    rows = [torch.from_numpy(tokens.sequences[each].token_ids) for each in sequences]
-    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).long()
-    width = padded.shape[1]
-    positions = [tokens.positions[each] + row * width for row, each in enumerate(sequences)]
-    flat = torch.cat(positions)
-    parts = MicroBatch(
-        token_ids=padded,
-        targets=padded.flatten()[flat],
-        states=flat - 1,
-        row_of=torch.arange(len(rows)).repeat_interleave(tokens.lengths[sequences]),
-        tokens=torch.cat([tokens.indices(each) for each in sequences]),
+    rows = [torch.from_numpy(tokens.sequences[each].token_ids).long() for each in sequences]
+    lengths = tuple(len(each) for each in rows)
+    starts = np.cumsum(lengths) - lengths
+    places = zip(sequences, starts.tolist(), strict=True)
+    token_ids = torch.cat(rows)
+    trained = torch.cat([tokens.positions[each] + start for each, start in places])
+    row_of = torch.arange(len(rows)).repeat_interleave(tokens.lengths[sequences])
+    return MicroBatch(
+        token_ids=token_ids.to(device),
+        lengths=lengths,
+        targets=token_ids[trained].to(device),
+        states=(trained - 1).to(device),
+        row_of=row_of.to(device),
+        tokens=torch.cat([tokens.indices(each) for each in sequences]).to(device),
+        computed=layout.computed(lengths),
         real=real,
     )
-    tensors = {
-        name: value.to(device) for name, value in vars(parts).items() if isinstance(value, Tensor)
-    }
-    return MicroBatch(**tensors, real=real)
 
 
 @dataclass(frozen=True)
@@ -213,11 +229,10 @@ class Scores:
 class BatchScorer:
     """Scores with a wrapped model; each process computes its share."""
 
-    def __init__(self, model: Any, processes: ProcessGroup, limit: int) -> None:
-        """``limit`` bounds the tokens of a forward pass."""
+    def __init__(self, model: Any, processes: ProcessGroup, layout: Layout) -> None:
         self._model = model
         self._processes = processes
-        self.limit = limit
+        self.layout = layout
 
     @property
     def device(self) -> torch.device:
@@ -231,7 +246,7 @@ class BatchScorer:
         own = micro_batches(
             tokens,
             range(len(tokens.sequences)),
-            limit=self.limit,
+            layout=self.layout,
             rank=processes.rank,
             processes=processes.world_size,
             device=processes.device,
@@ -240,7 +255,9 @@ class BatchScorer:
         with torch.no_grad():
             for micro in own:
                 read = LogprobReader(micro.targets, temperature)
-                (log_probs, _), values = self._model(micro.token_ids, micro.states, read)
+                (log_probs, _), values = self._model(
+                    micro.token_ids, micro.lengths, micro.states, read
+                )
                 if not micro.real:
                     continue
                 scores[0, micro.tokens] = log_probs

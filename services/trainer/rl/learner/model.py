@@ -1,6 +1,6 @@
 """The models of the learner: loading them, and reading logits and values where needed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,27 +9,26 @@ from typing import Any
 import torch
 from peft import LoraConfig, PeftModel, TaskType, get_peft_model
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from services.contracts.errors import InvalidRequest
 from services.contracts.training.adaptation import LoraSettings, TrainingType
 from services.contracts.training.online import OptimizerSettings, PpoHyperparameters
+from services.trainer.forward.logits import Reader, Readings, read_logits
+from services.trainer.forward.output_layer import OutputLayer
+from services.trainer.forward.packing import (
+    pack_attention,
+    packed_states,
+    padded_states,
+    trunk_of,
+)
 from services.trainer.rl.learner.protocol import LearnerSpec
-
-MAX_LOGITS = 2**27
-"""Elements: 512 MiB in float32. Beyond that, logits are recomputed for the gradient."""
-
-Readings = tuple[Tensor, ...]
-Reader = Callable[[Tensor, slice], Readings]
-"""Takes logits (c, v) of some of the states and the slice they are; returns tensors (c,)."""
 
 
 class LanguageModel(nn.Module):  # type: ignore[misc]
     """A causal transformers model, with or without a PEFT adapter and a critic.
 
-    Rows are right-padded and given without an attention mask: under causal attention the padding
-    changes nothing.
+    Sequences are given one behind the other. They are computed so, without padding, once
+    `pack_sequences` has made sure that the model can do it.
     """
 
     def __init__(self, model: Any, critic: nn.Module | None = None, *, bf16: bool = False) -> None:
@@ -38,6 +37,20 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         self.bf16 = bf16
         self.model = model
         self.critic = critic
+        self.output = OutputLayer(self.causal)
+        self.packs = False
+
+    def pack_sequences(self, *, tried: bool = False) -> str | None:
+        """Compute without padding from now on, the critic too; returns why it cannot.
+
+        ``tried``: another process, or a copy, found that it can.
+        """
+        trunk = None if self.critic is None else self.critic.trunk
+        models = [each for each in (self.causal, trunk) if each is not None]
+        problems = [pack_attention(each, tried=tried) for each in models]
+        problem = next(filter(None, problems), None)
+        self.packs = problem is None
+        return problem
 
     @property
     def causal(self) -> Any:
@@ -50,41 +63,38 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         return type(module).__name__ in (self.causal._no_split_modules or ())
 
     def forward(
-        self, token_ids: Tensor, states: Tensor, read: Reader
+        self, token_ids: Tensor, lengths: Sequence[int], states: Tensor, read: Reader
     ) -> tuple[Readings, Tensor | None]:
-        """Read the logits at ``states`` (m,) of the flattened rows ``token_ids`` (b, n).
+        """Read the logits at ``states`` (m,) of sequences ``token_ids`` (n,) of these lengths.
 
         Returns what ``read`` returned, and the values (m,) there if there is a critic.
         """
         with torch.autocast(token_ids.device.type, torch.bfloat16, enabled=self.bf16):
-            hidden = self.hidden(token_ids)
+            hidden = self.hidden(token_ids, lengths)
             readings = self.read(hidden[states], read)
             if self.critic is None:
                 return readings, None
-            return readings, self.critic(token_ids, hidden, states)
+            if self.critic.trunk is not None:
+                hidden = self._states(self.critic.trunk, token_ids, lengths)
+            return readings, self.critic(hidden[states])
 
-    def hidden(self, token_ids: Tensor) -> Tensor:
-        """Last hidden states of all rows, flattened: (b * n, h)."""
-        return last_states(self.causal.base_model, token_ids)
+    def hidden(self, token_ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Last hidden states (n, h) of sequences ``token_ids`` (n,) of these lengths."""
+        return self._states(trunk_of(self.causal), token_ids, lengths)
+
+    def _states(self, trunk: Any, token_ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        compute = packed_states if self.packs else padded_states
+        return compute(trunk, token_ids, lengths)
 
     def logits(self, states: Tensor) -> Tensor:
         """Logits (c, v) of states (c, h), in float32."""
-        return self.causal.get_output_embeddings()(states).float()
+        return self.output(states)
 
     def read(self, states: Tensor, read: Reader) -> Readings:
-        """Read the logits of ``states`` (m, h), at most `MAX_LOGITS` at once."""
-        step = max(1, MAX_LOGITS // self.causal.config.get_text_config().vocab_size)
-        if len(states) <= step:
-            return read(self.logits(states), slice(0, len(states)))
-
-        def part(some: Tensor, start: int) -> Readings:
-            return read(self.logits(some), slice(start, start + len(some)))
-
-        parts = [
-            checkpoint(part, some, step * number, use_reentrant=False)
-            for number, some in enumerate(states.split(step))
-        ]
-        return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))
+        """Read the logits of ``states`` (m, h), some at a time."""
+        return read_logits(
+            states, self.logits, read, self.causal.config.get_text_config().vocab_size
+        )
 
 
 class Float32Linear(nn.Linear):  # type: ignore[misc]
@@ -97,27 +107,6 @@ class Float32Linear(nn.Linear):  # type: ignore[misc]
         bias = None if self.bias is None else self.bias.float()
         with torch.autocast(states.device.type, enabled=False):
             return nn.functional.linear(states.float(), self.weight.float(), bias)
-
-
-def last_states(trunk: Any, token_ids: Tensor) -> Tensor:
-    """Last hidden states of a model without its head, flattened: (b * n, h)."""
-    return trunk(input_ids=token_ids, use_cache=False).last_hidden_state.flatten(0, 1)
-
-
-def check_head(model: LanguageModel) -> None:
-    """Refuse a model whose logits are not just its output layer (scaling, soft-capping); raises
-    `InvalidRequest`."""
-    device = model.causal.get_input_embeddings().weight.device
-    token_ids = torch.arange(1, 5, device=device)[None]
-    with torch.no_grad():
-        expected = model.causal(input_ids=token_ids, use_cache=False).logits[0].float()
-        computed = model.logits(model.hidden(token_ids))
-    if not torch.allclose(expected, computed, rtol=1e-2, atol=1e-3):
-        kind = type(model.causal).__name__
-        raise InvalidRequest(
-            f"{kind} cannot be trained online: its logits are not those of its output layer alone",
-            param="model",
-        )
 
 
 @dataclass(frozen=True)
@@ -155,10 +144,9 @@ class ValueModel(nn.Module):  # type: ignore[misc]
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, token_ids: Tensor, policy_states: Tensor, positions: Tensor) -> Tensor:
-        """Values at ``positions`` (p,) of the flattened rows; ``policy_states`` (b * n, h)."""
-        states = policy_states if self.trunk is None else last_states(self.trunk, token_ids)
-        return self.head(states[positions].float())[:, 0].float()
+    def forward(self, states: Tensor) -> Tensor:
+        """Values (m,) of hidden states (m, h) of the trunk."""
+        return self.head(states.float())[:, 0].float()
 
 
 def load_learner_model(
@@ -181,7 +169,7 @@ def load_learner_model(
             trained.gradient_checkpointing_enable({"use_reentrant": False})
     model = LanguageModel(policy, critic, bf16=bf16)
     if not on_meta:
-        check_head(model)
+        model.output.check()
     return model
 
 
@@ -193,7 +181,7 @@ def load_frozen(
     model = _merged(_load(folder, dtype, trusted=trusted), adapter)
     model.requires_grad_(False)
     frozen = LanguageModel(model, bf16=bf16)
-    check_head(frozen)
+    frozen.output.check()
     return frozen
 
 
@@ -231,7 +219,7 @@ def _load_critic(settings: PpoHyperparameters, policy: Any, load: Callable[[], A
     if settings.critic.kind == "shared":
         return ValueModel(hidden_size)
     copy = LanguageModel(load())
-    return ValueModel(hidden_size, copy.causal.base_model)
+    return ValueModel(hidden_size, trunk_of(copy.causal))
 
 
 def lora_config(settings: LoraSettings) -> LoraConfig:

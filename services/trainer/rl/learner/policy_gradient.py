@@ -213,7 +213,9 @@ class _BatchLoss:
     ) -> Tensor:
         """The weighted sum of the losses of the policy and of its critic."""
         read = LogprobReader(micro.targets, self.temperature, self.settings.entropy_bonus > 0)
-        (log_probs, entropies), values = self.model(micro.token_ids, micro.states, read)
+        (log_probs, entropies), values = self.model(
+            micro.token_ids, micro.lengths, micro.states, read
+        )
         token_targets, old = self.token_targets, log_probs.detach()
         if token_targets.old_log_probs is not None:
             old = token_targets.old_log_probs[micro.tokens]

@@ -79,10 +79,12 @@ Request = Annotated[
 
 
 class Ready(_Message):
-    """The first line: the weights are loaded."""
+    """The first line: the weights are loaded. ``padded`` says why sequences are padded, if they
+    are."""
 
     type: Literal["ready"] = "ready"
     trainable_parameters: int
+    padded: str | None = None
 
 
 class Done(_Message):

@@ -11,7 +11,12 @@ from torch import Tensor
 
 from services.contracts.training.online import Aggregation
 from services.trainer.rl.batch import TokenValues
-from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens, micro_batches
+from services.trainer.rl.learner.micro_batches import (
+    Layout,
+    MicroBatch,
+    TrainedTokens,
+    micro_batches,
+)
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.losses import token_weights
 
@@ -41,6 +46,11 @@ class MetricAccumulator:
         """Add a part of a loss: parts are summed, and averaged over optimizer steps."""
         value = value.detach().double()
         self._add(name, value, torch.zeros_like(value))
+
+    def share(self, name: str, part: int, whole: int) -> None:
+        """Add to a share of all that is counted: ``part`` of ``whole``."""
+        counted = torch.tensor([part, whole], dtype=torch.float64, device=self.device)
+        self._add(name, counted[0], counted[1])
 
     def largest(self, name: str, values: Tensor) -> None:
         """Add ``values`` (m,) to a maximum."""
@@ -142,7 +152,7 @@ class Updater:
     objective: Objective
     processes: ProcessGroup
     warmup_steps: int
-    micro_batch_tokens: int
+    layout: Layout
     seed: int
     max_response_length: int
 
@@ -212,6 +222,7 @@ class Updater:
         own = list(self._micro_batches(tokens, chosen))
         for number, micro in enumerate(own):
             accumulator.counting = micro.real
+            accumulator.share("real_token_share", len(micro.token_ids), micro.computed)
             share = weights[micro.tokens] if micro.real else torch.zeros_like(weights[micro.tokens])
             with self.processes.gradients(last=number == len(own) - 1):
                 part = loss(micro, share, accumulator)
@@ -231,7 +242,7 @@ class Updater:
         return micro_batches(
             tokens,
             chosen,
-            limit=self.micro_batch_tokens,
+            layout=self.layout,
             rank=self.processes.rank,
             processes=self.processes.world_size,
             device=self.processes.device,

@@ -1,4 +1,4 @@
-"""How a batch is pack, for any lengths and any number of processes."""
+"""How a batch is packed, for any lengths and any number of processes."""
 
 import pytest
 import torch
@@ -6,21 +6,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.trainer.rl.batch import TrainingBatch
-from services.trainer.rl.learner.micro_batches import TrainedTokens, balance, micro_batches, pack
+from services.trainer.rl.learner.micro_batches import (
+    Layout,
+    TrainedTokens,
+    balance,
+    micro_batches,
+    pack,
+)
 from tests.support.learning import drawn_batch
 
 
-@given(st.lists(st.integers(1, 60), max_size=20), st.integers(1, 100), st.integers(1, 5))
+@given(
+    st.lists(st.integers(1, 60), max_size=20),
+    st.builds(Layout, st.integers(1, 100), st.booleans()),
+    st.integers(1, 5),
+)
 def test_each_sequence_counts_once_and_processes_get_equal_shares(
-    lengths: list[int], limit: int, processes: int
+    lengths: list[int], layout: Layout, processes: int
 ) -> None:
-    plan = balance(pack(range(len(lengths)), lengths, limit), processes)
+    plan = balance(pack(range(len(lengths)), lengths, layout), processes)
     counted = sorted(each for group, real in plan if real for each in group)
     assert counted == list(range(len(lengths)))
     assert len(plan) % processes == 0
     for group, _ in plan:
-        padded = len(group) * max(lengths[each] for each in group)
-        assert padded <= limit or len(group) == 1
+        inside = [lengths[each] for each in group]
+        computed = len(group) * max(inside) if layout.padded else sum(inside)
+        assert computed <= layout.limit or len(group) == 1
 
 
 @given(st.integers(0, 5), st.integers(1, 3), st.integers(20, 200))
@@ -36,13 +47,13 @@ def test_micro_batches_hold_trained_tokens_and_their_predicting_states(
         for micro in micro_batches(
             tokens,
             range(len(tokens.sequences)),
-            limit=limit,
+            layout=Layout(limit),
             rank=rank,
             processes=processes,
             device=torch.device("cpu"),
         ):
-            flat = micro.token_ids.flatten()
-            assert torch.equal(flat[micro.states + 1], micro.targets)
+            assert torch.equal(micro.token_ids[micro.states + 1], micro.targets)
+            assert sum(micro.lengths) == len(micro.token_ids) == micro.computed
             if micro.real:
                 found[micro.tokens] = micro.targets
     assert torch.equal(found, expected)

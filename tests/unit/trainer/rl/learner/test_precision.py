@@ -10,7 +10,7 @@ from services.trainer.rl.learner.model import load_frozen
 from services.trainer.rl.learner.parallel import ProcessGroup
 from tests.support.learning import learner_spec
 
-TOKEN_IDS = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 8]])
+TOKEN_IDS = torch.arange(1, 9)
 
 
 @pytest.mark.parametrize("training_type", ["full", "lora"])
@@ -23,7 +23,7 @@ def test_logits_of_a_bfloat16_model_have_the_precision_of_float32(
     model = Learner(spec, ProcessGroup(spec.settings.optimizer))._plain
 
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        states = model.hidden(TOKEN_IDS)
+        states = model.hidden(TOKEN_IDS, [8])
         logits = model.logits(states)
 
     head = model.causal.get_output_embeddings().weight.detach()
@@ -35,7 +35,7 @@ def test_logits_of_a_frozen_bfloat16_model_have_the_precision_of_float32(base: P
     model = load_frozen(base, None, bf16=True)
 
     with torch.no_grad():
-        logits = model.logits(model.hidden(TOKEN_IDS))
+        logits = model.logits(model.hidden(TOKEN_IDS, [8]))
 
     assert logits.dtype == torch.float32
     assert (logits != logits.bfloat16()).any()

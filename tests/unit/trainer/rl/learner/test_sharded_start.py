@@ -18,7 +18,7 @@ from services.trainer.rl.learner.model import Float32Linear, LanguageModel, load
 from services.trainer.rl.learner.parallel import FullySharded
 from tests.support.learning import learner_spec
 
-TOKEN_IDS = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 8]])
+TOKEN_IDS = torch.arange(1, 9)
 EVERYWHERE = torch.arange(8)
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("reinforcement", {}),
@@ -53,7 +53,7 @@ def sharded(model: LanguageModel, *, bf16: bool = False) -> Any:
 
 
 def logits_of(model: Any) -> Tensor:
-    (logits,), _ = model(TOKEN_IDS, EVERYWHERE, lambda logits, _: (logits,))
+    (logits,), _ = model(TOKEN_IDS, [8], EVERYWHERE, lambda logits, _: (logits,))
     return cast("Tensor", logits)
 
 

@@ -232,7 +232,7 @@ def test_atomic_folder_is_complete_or_absent(tmp_path: Path) -> None:
         pass
 
 
-def test_model_that_postprocesses_logits_is_refused(tmp_path: Path) -> None:
+def test_log_probabilities_are_those_of_soft_capped_logits(tmp_path: Path) -> None:
     config = Gemma2Config(
         vocab_size=64,
         hidden_size=32,
@@ -243,10 +243,16 @@ def test_model_that_postprocesses_logits_is_refused(tmp_path: Path) -> None:
         head_dim=32,
         final_logit_softcapping=0.1,
     )
-    Gemma2ForCausalLM(config).save_pretrained(tmp_path / "soft")
-    with pytest.raises(InvalidRequest) as caught:
-        started(learner_spec(tmp_path / "soft", "reinforcement", tmp_path))
-    assert caught.value.param == "model"
+    model = Gemma2ForCausalLM(config).eval()
+    model.save_pretrained(tmp_path / "soft")
+    token_ids = list(range(1, 9))
+    with torch.no_grad():
+        expected = model(torch.tensor([token_ids])).logits[0, :-1].log_softmax(-1)
+
+    learner = started(learner_spec(tmp_path / "soft", "reinforcement", tmp_path))
+    (found,) = learner.answer(Probe(token_ids=[token_ids])).log_probs
+
+    assert found == pytest.approx(expected[range(7), token_ids[1:]].tolist(), abs=1e-6)
 
 
 def test_remote_teacher_refuses_a_temperature(base: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from services.trainer.errors import Diverged
+from services.trainer.forward import logits
 from services.trainer.rl.batch import TokenValues, TrainingBatch, TrainingSequence
 from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
@@ -105,12 +106,29 @@ def test_step_does_not_depend_on_micro_batches(
     if method == "distillation":
         settings = settings | {"teacher": base}
     whole, at_once = learn(method, drawn_batch(), **settings)
-    monkeypatch.setattr(language_model, "MAX_LOGITS", 270 * 7)
-    pack, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
+    monkeypatch.setattr(logits, "MAX_LOGITS", 270 * 7)
+    packed, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
     for name in at_once.keys() - {"tokens_per_second", "forward_backward_seconds"}:
         if not name.endswith("seconds"):
             assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
-    torch.testing.assert_close(weights(whole), weights(pack), rtol=0, atol=1e-4)
+    torch.testing.assert_close(weights(whole), weights(packed), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["reinforcement", "ppo"])
+def test_step_without_padding_is_that_of_padded_sequences(
+    method: str, learn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, without = learn(method, drawn_batch())
+    reason = "its attention cannot be exchanged"
+    monkeypatch.setattr(language_model, "pack_attention", lambda *_, **__: reason)
+    padded, padding = learn(method, drawn_batch())
+
+    assert (packed.padded, padded.padded) == (None, reason)
+    assert without["real_token_share"] == 1.0
+    assert 0.3 < padding["real_token_share"] < 0.95
+    for name in ("loss", "grad_norm", "entropy"):
+        assert without[name] == pytest.approx(padding[name], rel=1e-6, abs=1e-6), name
+    torch.testing.assert_close(weights(packed), weights(padded), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Forward passes of causal models without padding, and logits that never exist whole."""

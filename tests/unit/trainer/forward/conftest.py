@@ -1,0 +1,3 @@
+from tests.support.runtime_tests import pytest_pycollect_makemodule
+
+__all__ = ["pytest_pycollect_makemodule"]
