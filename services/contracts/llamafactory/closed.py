@@ -149,9 +149,11 @@ _UNSAFE: dict[str, set[str]] = {
         "kt_*",
         "new_special_tokens_config",
     },
+    "sequences are not split over GPUs, which data parallelism and hyperparameters.sharding use": {
+        "parallelism_config"
+    },
     "it loads a training backend that is not installed": {
         "mixture_of_depths",
-        "parallelism_config",
         "use_hyper_parallel",
         "use_kt",
         "use_mca",

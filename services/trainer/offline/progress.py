@@ -27,7 +27,7 @@ from services.trainer.offline.job_dir import (
 
 _METRICS = (
     *("loss", "learning_rate", "grad_norm", "epoch"),
-    *("accuracy", "kl", "sft_loss", "odds_ratio_loss"),
+    *("accuracy", "real_token_share", "kl", "sft_loss", "odds_ratio_loss"),
 )
 _FAMILIES = ("rewards", "logps", "logits", "count")
 """Of preference stages: ``rewards/chosen`` and so on."""

@@ -1,18 +1,17 @@
 """The memory estimate against the measured peak of a small decoder on the CPU."""
 
-import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from services.contracts.training.offline import SupervisedHyperparameters
 from services.models.capacity.shape import model_shape
 from services.models.capacity.training import activation_bytes, held_bytes, load_of
+from services.trainer.offline.library.sequence_forward import compute_sequences
+from tests.support.live_tensors import LiveTensors
 
 ROWS, LENGTH = 4, 128
 CONFIG: dict[str, Any] = {
@@ -32,37 +31,6 @@ OPTIMIZERS: dict[str, Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer
 }
 
 
-class LiveTensors(TorchDispatchMode):  # type: ignore[misc]
-    """Counts the bytes of all tensors that are alive, and their peak."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._known: set[int] = set()
-        self._bytes = 0
-        self.peak = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
-                self.add(leaf)
-        return result
-
-    def add(self, tensor: torch.Tensor) -> None:
-        """Count a tensor that was made before."""
-        storage = tensor.untyped_storage()
-        name, size = storage._cdata, storage.nbytes()
-        if name not in self._known:
-            self._known.add(name)
-            self._bytes += size
-            self.peak = max(self.peak, self._bytes)
-            weakref.finalize(storage, self._freed, name, size)
-
-    def _freed(self, name: int, size: int) -> None:
-        self._known.discard(name)
-        self._bytes -= size
-
-
 def measured(settings: SupervisedHyperparameters) -> int:
     """The peak of a step of two micro-batches, as the trainer makes it."""
     from peft import LoraConfig, get_peft_model
@@ -77,6 +45,7 @@ def measured(settings: SupervisedHyperparameters) -> int:
         model.enable_input_require_grads()
     if not arguments.get("disable_gradient_checkpointing"):
         model.gradient_checkpointing_enable({"use_reentrant": False})
+    compute_sequences(model)
     model.train()
     trained = [each for each in model.parameters() if each.requires_grad]
     optimizer = OPTIMIZERS[str(arguments["optim"])](trained)

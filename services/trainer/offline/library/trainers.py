@@ -2,7 +2,6 @@
 0.24. Each class says what the original does.
 """
 
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,10 @@ from safetensors.torch import load_file
 from services.contracts.training.stages import Stage
 from services.core.artifacts import VALUE_HEAD
 from services.trainer.offline.generation import IGNORED
+from services.trainer.offline.library.answer_tokens import AnswerTokens
 from services.trainer.offline.library.internals import llamafactory_module
+from services.trainer.offline.library.metric_sums import MetricSums, split_of
+from services.trainer.offline.library.sequence_trainer import in_sequences
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
@@ -37,8 +39,8 @@ def install_trainers(stage: Stage, resume_from: str | None = None) -> None:
         case Stage.RM:
             workflow.PairwiseTrainer = reward_model_trainer(resume_from)
             workflow.load_model = _with_fixed_bias(workflow.load_model)
-        case _:
-            pass
+        case Stage.PT:
+            workflow.CustomTrainer = text_trainer(workflow.CustomTrainer)
 
 
 def dpo_trainer() -> Any:
@@ -49,12 +51,26 @@ def dpo_trainer() -> Any:
     """
     original: Any = llamafactory_module("train.dpo.trainer").CustomDPOTrainer
 
-    class DpoTrainer(original):  # type: ignore[misc]
+    class DpoTrainer(in_sequences(original)):  # type: ignore[misc]
+        def concatenated_forward(
+            self, model: Any, batch: Any, is_ref_model: bool = False
+        ) -> dict[str, torch.Tensor]:
+            tokens = AnswerTokens.of(model, batch)
+            totals = tokens.totals(None if is_ref_model else self.ld_alpha)
+            means = totals / tokens.counts
+            kept = means if self.loss_type in {"ipo", "orpo", "simpo"} else totals
+            found = {"logps": kept, "logits": tokens.mean_logits, "logps_avg": means}
+            return {
+                f"{side}_{name}": half
+                for name, values in found.items()
+                for side, half in zip(("chosen", "rejected"), values.chunk(2), strict=True)
+            }
+
         def dpo_loss(self, *log_probabilities: torch.Tensor, **_: Any) -> Any:
             return super().dpo_loss(*log_probabilities, loss_type=self.loss_type)
 
         def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-            if _split(logs) == "eval":
+            if split_of(logs) == "eval":
                 stored = self._stored_metrics.pop("eval", {})
                 self._stored_metrics["eval"].update(
                     {_prefix(logs) + name.removeprefix("eval_"): stored[name] for name in stored}
@@ -64,39 +80,10 @@ def dpo_trainer() -> Any:
     return DpoTrainer
 
 
-class _MetricSums:
-    """Sums of metrics since the last log, over the micro-batches of all processes."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
-        self._sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, 0.0))
-
-    def add(self, split: str, **values: float) -> None:
-        for name, value in values.items():
-            self._sums[split][name] += value
-
-    def take(self, split: str, accelerator: Any) -> dict[str, float]:
-        """The sums of a split over all processes; collective."""
-        sums = self._sums.pop(split, dict.fromkeys(self._names, 0.0))
-        local = torch.tensor([sums[name] for name in self._names], dtype=torch.float64)
-        device = accelerator.device
-        if device.type not in {"cpu", "cuda"}:
-            local = local.float()
-        total = accelerator.reduce(local.to(device), "sum").tolist()
-        return dict(zip(self._names, total, strict=True))
-
-
-def _split(logs: dict[str, float]) -> str | None:
-    """The split of a call of ``log``: ``train``, ``eval``, or None for the final summary."""
-    if "loss" in logs:
-        return "train"
-    return "eval" if any(name.endswith("_loss") and name != "train_loss" for name in logs) else None
-
-
 def _prefix(logs: dict[str, float]) -> str:
     """The prefix of a call's metric names: ``eval_``, ``eval_NAME_`` for one of several validation
     files, empty while training."""
-    if _split(logs) != "eval":
+    if split_of(logs) != "eval":
         return ""
     losses = [name for name in logs if name.endswith("_loss") and name != "train_loss"]
     return min(losses, key=len).removesuffix("loss")
@@ -106,13 +93,14 @@ def supervised_trainer(original: Any) -> Any:
     """A trainer of stage sft that also logs ``accuracy``: of the tokens trained since the last log,
     over all processes, the share that the model itself would have chosen.
 
-    A loss that leaves no logits (ASFT) leaves no accuracy either. The original
-    counts tokens by adding up attention masks, which are no ones and zeros when rows are packed.
+    A loss that leaves no logits (ASFT) leaves no accuracy either.
     """
 
-    class SupervisedTrainer(original):  # type: ignore[misc]
+    class SupervisedTrainer(in_sequences(original)):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._metric_sums = _MetricSums(("chosen", "tokens"))
+            self._metric_sums = MetricSums(("chosen", "tokens"))
+            if (process := kwargs.get("preprocess_logits_for_metrics")) is not None:
+                kwargs["preprocess_logits_for_metrics"] = _of_whole_logits(process)
             super().__init__(*args, **kwargs)
 
         def compute_loss(
@@ -122,17 +110,16 @@ def supervised_trainer(original: Any) -> Any:
             if not model.training or labels is None or self.finetuning_args.use_asft_loss:
                 return super().compute_loss(model, inputs, return_outputs, **kwargs)
             loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
+            predicted = getattr(outputs, "predicted", None)
             if (logits := getattr(outputs, "logits", None)) is not None:
-                chosen, tokens = _chosen_tokens(logits.detach(), labels)
+                predicted = logits.detach().argmax(-1)
+            if predicted is not None:
+                chosen, tokens = _chosen_tokens(predicted, labels)
                 self._metric_sums.add("train", chosen=chosen, tokens=tokens)
             return (loss, outputs) if return_outputs else loss
 
-        def _track_num_input_tokens(self, inputs: Any) -> None:
-            read = read_tokens(inputs, self.processing_class.pad_token_id)
-            super()._track_num_input_tokens({**inputs, "attention_mask": read})
-
         def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-            if _split(logs) == "train":
+            if split_of(logs) == "train":
                 total = self._metric_sums.take("train", self.accelerator)
                 if total["tokens"]:
                     logs["accuracy"] = total["chosen"] / total["tokens"]
@@ -141,29 +128,23 @@ def supervised_trainer(original: Any) -> Any:
     return SupervisedTrainer
 
 
-def read_tokens(inputs: Any, padding: int | None) -> torch.Tensor:
-    """Which tokens of a batch are no padding, (rows, tokens).
-
-    The mask of packed rows has the number of its row for each token, or is additive, (rows, 1,
-    tokens, tokens), with zeros where a token reads another; the library may fill packed rows up
-    with padding that is read.
-    """
-    mask, ids, labels = inputs["attention_mask"], inputs["input_ids"], inputs["labels"]
-    if mask.dim() > 2:
-        own = mask.diagonal(dim1=-2, dim2=-1)[:, 0]
-        mask = own if own.dtype == torch.bool else own == 0
-    used = (ids != padding) | (labels != IGNORED)
-    behind = used.flip(-1).cumsum(-1).flip(-1) > 0  # a used token follows, or it is one
-    return (mask != 0) & behind
+def _of_whole_logits(process: Callable[..., Any]) -> Callable[..., Any]:
+    """Process logits where an evaluation gives them, and leave most probable tokens as they are."""
+    return lambda found, labels: found if found.dim() == 2 else process(found, labels)
 
 
-def _chosen_tokens(logits: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
-    """How many labels have the highest logit, and how many there are; logits are (rows, tokens,
-    vocabulary), labels (rows, tokens)."""
+def _chosen_tokens(predicted: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
+    """How many labels are the most probable token, and how many there are; both (rows, tokens)."""
     targets = labels[:, 1:]
     trained = targets != IGNORED
-    chosen = (logits[:, :-1].argmax(-1) == targets) & trained
+    chosen = (predicted[:, :-1] == targets) & trained
     return float(chosen.sum()), float(trained.sum())
+
+
+def text_trainer(original: Any) -> Any:
+    """A trainer of stage pt."""
+    trainer: type = in_sequences(original)
+    return trainer
 
 
 _KTO_METRICS = ("rewards", "logps", "logits")
@@ -181,10 +162,17 @@ def kto_trainer() -> Any:
     sums = tuple(f"{name}/{side}_sum" for name in _KTO_METRICS for side in sides)
     counts = tuple(f"count/{side}" for side in sides)
 
-    class KtoTrainer(original):  # type: ignore[misc]
+    class KtoTrainer(in_sequences(original)):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._metric_sums = _MetricSums((*sums, *counts, "kl", "batches"))
+            self._metric_sums = MetricSums((*sums, *counts, "kl", "batches"))
             super().__init__(*args, **kwargs)
+
+        def forward(
+            self, model: Any, batch: Any, prefix: str = ""
+        ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            tokens = AnswerTokens.of(model, batch, prefix)
+            totals = tokens.totals()
+            return tokens.mean_logits, totals, totals / tokens.counts
 
         def get_batch_loss_metrics(self, model: Any, batch: Any) -> Any:
             loss, metrics = super().get_batch_loss_metrics(model, batch)
@@ -193,7 +181,7 @@ def kto_trainer() -> Any:
 
         def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
             self._stored_metrics.clear()
-            split = _split(logs)
+            split = split_of(logs)
             if split is not None:
                 total = self._metric_sums.take(split, self.accelerator)
                 prefix = _prefix(logs)
@@ -228,9 +216,9 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
     original: Any = llamafactory_module("train.rm.trainer").PairwiseTrainer
     completing: Any = llamafactory_module("train.callbacks").FixValueHeadModelCallback
 
-    class RewardModelTrainer(original):  # type: ignore[misc]
+    class RewardModelTrainer(in_sequences(original)):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._metric_sums = _MetricSums(("chosen", "rejected", "accuracies", "pairs"))
+            self._metric_sums = MetricSums(("chosen", "rejected", "accuracies", "pairs"))
             super().__init__(*args, **kwargs)
             # It completes a checkpoint, so it must run before the callback that marks it complete.
             self.callback_handler.callbacks.sort(key=lambda each: not isinstance(each, completing))
@@ -250,7 +238,7 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
             return (loss, outputs) if return_outputs else loss
 
         def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-            split = _split(logs)
+            split = split_of(logs)
             if split is not None:
                 total = self._metric_sums.take(split, self.accelerator)
                 prefix = _prefix(logs)

@@ -1,0 +1,101 @@
+"""What the trainers of all stages share: models that compute sequences, and the count of tokens."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from services.contracts.errors import InvalidRequest
+from services.trainer.offline.generation import IGNORED
+from services.trainer.offline.library.metric_sums import MetricSums, split_of
+from services.trainer.offline.library.sequence_forward import compute_sequences
+
+
+def in_sequences(original: Any) -> Any:
+    """A trainer whose models compute without padding and without whole logits, and which logs
+    ``real_token_share``.
+
+    The original counts tokens by adding up attention masks, which are no ones and zeros when rows
+    are packed, and the loss of packed rows divides by labels that nothing predicts.
+    """
+
+    class SequenceTrainer(original):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._token_sums = MetricSums(("real", "computed"))
+            self.padded = _prepare(kwargs["model"], kwargs.get("ref_model"))
+            if self.padded and _neighbors_attend(kwargs.get("train_dataset")):
+                raise InvalidRequest(
+                    f"packing needs a model that takes packed rows: {self.padded}",
+                    param="llamafactory.packing",
+                )
+            super().__init__(*args, **kwargs)
+
+        def _track_num_input_tokens(self, inputs: Any) -> None:
+            read = read_tokens(inputs, self.processing_class.pad_token_id)
+            real = float(read.sum())
+            computed = float(read.numel()) if self.padded else real
+            self._token_sums.add("train", real=real, computed=computed)
+            super()._track_num_input_tokens({**inputs, "attention_mask": read})
+
+        def _get_num_items_in_batch(self, batch_samples: Any, device: Any) -> Any:
+            counted = [_predicted_labels(each) for each in batch_samples]
+            return super()._get_num_items_in_batch(counted, device)
+
+        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+            if split_of(logs) == "train":
+                total = self._token_sums.take("train", self.accelerator)
+                if total["computed"]:
+                    logs["real_token_share"] = total["real"] / total["computed"]
+            super().log(logs, *args, **kwargs)
+
+    return SequenceTrainer
+
+
+def _prepare(model: Any, reference: Any | None) -> str | None:
+    """Make a stage's models compute sequences; returns why they pad, if they do."""
+    if (scored := getattr(model, "pretrained_model", None)) is not None:
+        causal = getattr(scored, "get_base_model", lambda: scored)()
+        causal.forward = _without_logits(causal.forward)
+        return "reward models are computed in rows"
+    if reference is not None:
+        compute_sequences(reference)
+    return compute_sequences(model)
+
+
+def _without_logits(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute the logits of one token, and no loss: a value head reads hidden states alone."""
+
+    def computed(*args: Any, labels: Any = None, **settings: Any) -> Any:  # noqa: ARG001
+        return forward(*args, logits_to_keep=1, **settings)
+
+    return computed
+
+
+def _neighbors_attend(rows: Any) -> bool:
+    """Whether rows are packed, with masks that keep their sequences apart in no other way."""
+    columns = getattr(rows, "column_names", None) or []
+    return "position_ids" in columns and "packing_params" not in columns
+
+
+def _predicted_labels(batch: Any) -> Any:
+    """A batch whose labels leave out what begins a packed sequence."""
+    positions = batch.get("position_ids")
+    if positions is None or positions.shape != batch["labels"].shape:
+        return batch
+    return {**batch, "labels": batch["labels"].masked_fill(positions == 0, IGNORED)}
+
+
+def read_tokens(inputs: Any, padding: int | None) -> torch.Tensor:
+    """Which tokens of a batch are no padding, (rows, tokens).
+
+    The mask of packed rows has the number of its row for each token, or is additive, (rows, 1,
+    tokens, tokens), with zeros where a token reads another; the library may fill packed rows up
+    with padding that is read.
+    """
+    mask, ids, labels = inputs["attention_mask"], inputs["input_ids"], inputs["labels"]
+    if mask.dim() > 2:
+        own = mask.diagonal(dim1=-2, dim2=-1)[:, 0]
+        mask = own if own.dtype == torch.bool else own == 0
+    used = (ids != padding) | (labels != IGNORED)
+    behind = used.flip(-1).cumsum(-1).flip(-1) > 0  # a used token follows, or it is one
+    return (mask != 0) & behind
