@@ -7,7 +7,7 @@ from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.online import DistillationMethod, OnlineSettings, TeacherModel
 from services.core.artifacts import Artifacts, ModelSource, SourceFile
 from services.core.db.tables import FileRow
-from services.core.process.runtimes import Runtime
+from services.core.process.runtimes import Accelerator, Runtime
 from services.datasets.validate import PromptTemplate
 from services.models.registry import ResolvedModel, source_of
 from services.rewards.check import needs_gold
@@ -91,12 +91,17 @@ def online_task(
         prompts=_prompts(tune.training_file, "training_file", artifacts),
         validation=_validation(tune, artifacts),
         teacher=_teacher(online, resolve),
-        training=RuntimeSpec(python=training.python, version=training.version),
-        vllm=RuntimeSpec(python=vllm.python, version=vllm.version),
+        training=_runtime_spec(training),
+        vllm=_runtime_spec(vllm),
         gpus=gpus,
         seed=tune.request.seed or 0,
         guests=guests,
     )
+
+
+def _runtime_spec(runtime: Runtime) -> RuntimeSpec:
+    on_cpu = runtime.accelerator is Accelerator.CPU
+    return RuntimeSpec(python=runtime.python, version=runtime.version, on_cpu=on_cpu)
 
 
 def reward_model_source(model: ResolvedModel) -> ModelSource:

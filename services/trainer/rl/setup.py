@@ -227,6 +227,7 @@ def _learner_spec(
         method=spec.method,
         max_response_length=budget,
         engine=engine,
+        publishes_merged=_serves_merged(spec),
     )
 
 
@@ -296,7 +297,7 @@ async def build_policy_engine(
     """The policy's engine, not started yet.
 
     Full weights are published first, so that it starts with them; adapters are loaded once it
-    serves the base.
+    serves the base, or published merged into it.
     """
 
     def report(progress: StartupProgress) -> None:
@@ -304,7 +305,7 @@ async def build_policy_engine(
         reporter.message(f"vLLM: {progress.phase} ({elapsed} s)", elapsed_seconds=elapsed)
 
     settings = online.hyperparameters
-    rank = _lora_rank(spec, settings)
+    rank = None if _serves_merged(spec) else _lora_rank(spec, settings)
     return PolicyEngine(
         spec.vllm.python,
         spec.model if rank is not None else await sync.publish(version),
@@ -319,6 +320,15 @@ async def build_policy_engine(
         version=version,
         on_progress=report,
     )
+
+
+def _serves_merged(spec: OnlineSpec) -> bool:
+    """Whether the engine samples from an adapter that is merged into its base.
+
+    Without a GPU vLLM gathers the adapter's matrices for every token: an answer takes minutes.
+    """
+    optimizer = online_method(spec.method).hyperparameters.optimizer
+    return spec.vllm.on_cpu and optimizer.training_type is TrainingType.LORA
 
 
 class _AdapterConfig(BaseModel):

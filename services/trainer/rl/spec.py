@@ -63,10 +63,11 @@ class RemoteTeacher(_Part):
 
 
 class RuntimeSpec(_Part):
-    """A runtime: its Python and its version."""
+    """A runtime: its Python, its version, and whether it computes without a GPU."""
 
     python: Path
     version: str
+    on_cpu: bool = False
 
 
 class GuestSpec(_Part):

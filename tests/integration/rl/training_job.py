@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from services.core.artifacts import ModelSource, SourceFile
 from services.core.process.reporter import METRICS, REPORTS, RESULT
-from services.core.process.runtimes import child_environment
+from services.core.process.runtimes import Accelerator, child_environment
 from services.trainer.rl.spec import SPEC, OnlineTask, RemoteTeacher, RuntimeSpec
 from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for
@@ -51,7 +51,11 @@ class OnlineJob:
                 "prompts": prompts,
                 "validation": validation if held_out else None,
                 "training": RuntimeSpec(python=training.python, version=training.version),
-                "vllm": RuntimeSpec(python=vllm.python, version=vllm.version),
+                "vllm": RuntimeSpec(
+                    python=vllm.python,
+                    version=vllm.version,
+                    on_cpu=vllm.accelerator is Accelerator.CPU,
+                ),
                 "seed": 1,
             }
         )

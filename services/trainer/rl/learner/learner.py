@@ -55,6 +55,7 @@ from services.trainer.rl.learner.state import (
     atomic_folder,
     gather_policy_weights,
     gather_state,
+    merged_policy_weights,
     restore_state,
     write_model,
 )
@@ -138,6 +139,8 @@ class Learner:
                 metrics = self.updater.measure(TrainedTokens.of(TrainingBatch.load(path)))
             case Probe(token_ids=token_ids):
                 log_probs = sequence_log_probs(self._log_probs, token_ids)
+            case Publish(folder=folder) if self._spec.publishes_merged:
+                self._publish_merged(folder)
             case Publish(folder=folder):
                 self._write(folder, durable=False)
             case Export(folder=folder):
@@ -166,7 +169,12 @@ class Learner:
         if keep:
             dtype = self._stored_dtype()
             with atomic_folder(folder, durable=durable) as partial:
-                self._write_model(weights, dtype, partial)
+                self._write_model(self._plain.model, weights, dtype, partial)
+
+    def _publish_merged(self, folder: Path) -> None:
+        weights = merged_policy_weights(self._plain)
+        with atomic_folder(folder, durable=False) as partial:
+            self._write_model(self._plain.causal, weights, self._stored_dtype(), partial)
 
     def _save(self, folder: Path) -> None:
         keep = self._processes.is_main
@@ -176,12 +184,14 @@ class Learner:
             dtype = self._stored_dtype()
             with atomic_folder(folder, durable=True) as partial:
                 (partial / MODEL).mkdir()
-                self._write_model(weights, dtype, partial / MODEL)
+                self._write_model(self._plain.model, weights, dtype, partial / MODEL)
                 state.write(partial / TRAINER)
 
-    def _write_model(self, weights: dict[str, Tensor], dtype: torch.dtype, folder: Path) -> None:
+    def _write_model(
+        self, model: Any, weights: dict[str, Tensor], dtype: torch.dtype, folder: Path
+    ) -> None:
         spec = self._spec
-        write_model(self._plain.model, weights, dtype, spec.model, folder, tokenizer=spec.tokenizer)
+        write_model(model, weights, dtype, spec.model, folder, tokenizer=spec.tokenizer)
 
     def _stored_dtype(self) -> torch.dtype:
         return stored_dtype(self._spec.model, trusted=self._spec.model in self._spec.trusted)

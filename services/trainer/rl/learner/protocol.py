@@ -148,6 +148,10 @@ class LearnerSpec(BaseModel):
     method: Method
     max_response_length: int = Field(description="The response budget, for Dr.GRPO's norm.")
     engine: ColocatedEngine | None = None
+    publishes_merged: bool = Field(
+        default=False,
+        description="Whether engines get an adapter merged into its base; of one process.",
+    )
 
     @property
     def settings(

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
+from peft.tuners.lora import LoraLayer
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -27,6 +29,9 @@ DESCRIPTION = "learner.json"
 FORMAT = 1
 
 _OF = "/"
+_WRAPPED = ".base_layer"
+_ADAPTER_PARTS = "lora_"
+"""Names that PEFT gives to a layer below an adapter, and to the parts of one."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,22 @@ def gather_policy_weights(
     }
 
 
+def merged_policy_weights(model: LanguageModel) -> dict[str, Tensor]:
+    """The weights of the policy's base with its adapter added, under the base's names; the model
+    stays as it is. Not for a model that several processes share."""
+    weights = {}
+    for name, tensor in model.causal.state_dict().items():
+        owner, _, kind = name.rpartition(".")
+        if not any(part.startswith(_ADAPTER_PARTS) for part in owner.split(".")):
+            weights[f"{owner.removesuffix(_WRAPPED)}.{kind}"] = tensor.detach()
+    for name, module in model.causal.named_modules():
+        if isinstance(module, LoraLayer):
+            weight = f"{name}.weight"
+            for adapter in module.active_adapters:
+                weights[weight] = weights[weight] + module.get_delta_weight(adapter).detach()
+    return weights
+
+
 def write_model(
     model: Any,
     state: dict[str, Tensor],
@@ -123,7 +144,7 @@ def write_model(
     and the model's own code are copied from the folder ``base``, tokenizer and chat templates from
     ``tokenizer``, or from ``base`` if it is None.
     """
-    if hasattr(model, "peft_config"):
+    if isinstance(model, PeftModel):  # PEFT marks the base below it, too
         model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
         (folder / "README.md").unlink(missing_ok=True)  # an empty model card
     else:

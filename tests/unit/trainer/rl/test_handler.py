@@ -107,6 +107,7 @@ def test_spec_holds_everything_but_secrets(database: Database, settings: WorkerS
     assert spec.seed == 3
     assert spec.prompts.path == Artifacts(settings.home).file("file-1")
     assert (spec.training.version, spec.vllm.version) == ("training-1", "vllm-1")
+    assert spec.vllm.on_cpu
 
 
 def test_validation_file_is_checked_and_passed_on(

@@ -126,6 +126,26 @@ def test_published_adapter_loads_in_peft_and_trains_further(base: Path, tmp_path
     assert_alike(started(merged).answer(Probe(token_ids=PROBE)).log_probs, expected)
 
 
+def test_an_adapter_is_published_merged_for_an_engine_without_a_gpu(
+    stored: Path, tmp_path: Path
+) -> None:
+    spec = learner_spec(stored, "ppo", tmp_path, training_type="lora", lora={"rank": 4})
+    learner = started(spec.model_copy(update={"publishes_merged": True}))
+    before = learner.answer(Probe(token_ids=PROBE)).log_probs
+    updated(learner, tmp_path, 0).answer(Publish(folder=tmp_path / "published"))
+
+    weights = load_file(tmp_path / "published" / "model.safetensors")
+    assert weights.keys() == load_file(stored / "model.safetensors").keys()
+    assert read_config(tmp_path / "published") == read_config(stored)
+    expected = learner.answer(Probe(token_ids=PROBE)).log_probs
+    published = AutoModelForCausalLM.from_pretrained(tmp_path / "published")
+    is_exact = read_config(stored)["dtype"] == "float32"
+    assert_alike(probed(published), expected, 1e-5 if is_exact else 0.1)
+    assert expected[0] != pytest.approx(before[0], abs=1e-4)
+    learner.answer(Export(folder=tmp_path / "exported"))
+    assert (tmp_path / "exported" / "adapter_config.json").is_file()
+
+
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
