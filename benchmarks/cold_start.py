@@ -23,6 +23,7 @@ from pathlib import Path
 import httpx
 import psutil
 
+from services.contracts.engine import VllmOptions
 from services.contracts.models.registered import RegisterModel
 from services.contracts.serving import DeployModel
 from temper import Temper
@@ -159,6 +160,9 @@ def main(rounds: int) -> None:
             hand.append(by_hand(client, engine, folder / "engine.log"))
             cold.append(seconds_of(client, gateway, MODEL))
         warm = [seconds_of(client, gateway, MODEL) for _ in range(rounds)]
+        end_serving(temper)
+        temper.servings.deploy(MODEL, DeployModel(engine=VllmOptions(max_lora_rank=8)))
+        seconds_of(client, gateway, MODEL)
         loaded = [seconds_of(client, gateway, name) for name in adapters]
         print("time to first token in seconds, median (and range)")
         line("engine by hand", hand)

@@ -60,14 +60,15 @@ def warm_serving(
     session: Session, model: ResolvedModel, artifacts: Artifacts
 ) -> WarmServing | None:
     """The serving that answers requests to a model now, if there is one."""
-    job = serving_of(session, loaded_model(model))
+    loaded = loaded_model(session, model)
+    job = serving_of(session, loaded)
     if job is None or job.status is not JobStatus.RUNNING or job.cancel_requested_at is not None:
         return None
     folder = artifacts.job(job.id)
     if read_endpoint(folder, job.epoch) is None:
         return None
     adapter = None
-    if model.adapter is not None and not model.needs_merge:
+    if model.adapter is not None and loaded != model.id:
         adapter = ServedAdapter(name=model.id, path=model.adapter)
     return WarmServing(
         folder=folder,

@@ -10,11 +10,13 @@ import psutil
 import pytest
 
 from services.contracts.data.files import FilePurpose
+from services.contracts.engine import VllmOptions
 from services.contracts.evaluation.evaluations import CreateEvaluation, Evaluation
 from services.contracts.jobs import JobStatus
 from services.contracts.models.registered import ModelKind
 from services.contracts.rewards.graders import RegexGrader
 from services.contracts.sampling import Sampling
+from services.contracts.serving import DeployModel
 from services.contracts.training.adaptation import LoraSettings
 from services.contracts.training.fine_tuning import (
     CreateFineTuningJob,
@@ -136,6 +138,9 @@ def test_models_of_one_base_share_an_engine_that_survives_a_crash(
     client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none", max_retries=4)
     newest = client.fine_tuning.jobs.checkpoints.list(adapter.id).data[0]
     names = [newest.fine_tuned_model_checkpoint, str(adapter.fine_tuned_model), "tiny"]
+    # Otherwise each adapter would be merged, and have an engine of its own: there is no GPU.
+    room = DeployModel(engine=VllmOptions(max_lora_rank=16))
+    platform.temper.servings.deploy("tiny", room)
 
     answers = [ask(client, name) for name in names]
     [serving] = platform.temper.servings.page().data

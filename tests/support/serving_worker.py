@@ -44,11 +44,13 @@ class RunningServing:
 
 
 class ServingWorker:
-    """Runs the servings of a gateway whose home is ``home``, at most ``cpu_slots`` at once."""
+    """Runs the servings of a gateway whose home is ``home``, one on each GPU and CPU slot."""
 
-    def __init__(self, home: Path, loop: LoopThread, cpu_slots: int = 4) -> None:
+    def __init__(
+        self, home: Path, loop: LoopThread, cpu_slots: int = 4, gpus: tuple[str, ...] = ()
+    ) -> None:
         self.database = Database(f"sqlite:///{home / 'temper.db'}")
-        self._devices = HostDevices("host", (), cpu_slots)
+        self._devices = HostDevices("host", gpus, cpu_slots)
         self._artifacts = Artifacts(home)
         self._loop = loop
         self._started: list[RunningServing] = []

@@ -34,7 +34,7 @@ def resolve_servable(session: Session, name: str, settings: ApiSettings) -> Reso
 
 def start_serving(session: Session, model: ResolvedModel, body: DeployModel) -> Job:
     """Queue a serving; raises `Conflict` when no worker has the devices."""
-    loaded = loaded_model(model)
+    loaded = loaded_model(session, model)
     request = CreateServing(
         **body.model_dump(),
         model=loaded,
@@ -50,7 +50,7 @@ def start_on_request(session: Session, model: ResolvedModel, settings: ApiSettin
     The successor of a serving that an adapter has outgrown keeps its options. Raises
     `PermissionDenied` where the operator requires models to be deployed first.
     """
-    last = serving_of(session, loaded_model(model))
+    last = serving_of(session, loaded_model(session, model))
     if last is not None and last.result and last.result.get("outgrown"):
         before = CreateServing.model_validate(last.request)
         engine = before.engine.model_copy(update={"max_lora_rank": None})
@@ -87,8 +87,8 @@ def deploy_model(session: Session, name: str, body: DeployModel, settings: ApiSe
     Only ``keep_warm`` of an existing one changes.
     """
     model = resolve_servable(session, name, settings)
-    lock_serving(session, loaded_model(model))
-    job = serving_of(session, loaded_model(model))
+    lock_serving(session, loaded_model(session, model))
+    job = serving_of(session, loaded_model(session, model))
     if job is None or job.status.is_final or job.cancel_requested_at is not None:
         return start_serving(session, model, body)
     row = session.scalars(select(JobRow).where(JobRow.id == job.id)).one()
@@ -100,7 +100,7 @@ def deploy_model(session: Session, name: str, body: DeployModel, settings: ApiSe
 
 def undeploy_model(session: Session, name: str, settings: ApiSettings) -> list[Job]:
     """Stop the serving of a model, which all adapters of its base share."""
-    loaded = loaded_model(resolve_servable(session, name, settings))
+    loaded = loaded_model(session, resolve_servable(session, name, settings))
     lock_serving(session, loaded)
     job = serving_of(session, loaded)
     if job is None or job.status.is_final:

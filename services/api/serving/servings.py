@@ -91,7 +91,7 @@ class Servings:
         if found is not None:
             return found
         with self._database.write() as session:
-            lock_serving(session, loaded_model(model))
+            lock_serving(session, loaded_model(session, model))
             found = self._model_route(session, model)
             if found is None:
                 start_on_request(session, model, self._settings)
@@ -128,7 +128,8 @@ class Servings:
 
     def _model_route(self, session: Session, model: ResolvedModel) -> Route | Pending | None:
         """The route of the model's serving; None when one must be started."""
-        job = serving_of(session, loaded_model(model))
+        loaded = loaded_model(session, model)
+        job = serving_of(session, loaded)
         if job is None:
             return None
         if job.status.is_final:
@@ -146,7 +147,7 @@ class Servings:
         endpoint = read_endpoint(self._artifacts.job(job.id), job.epoch)
         if endpoint is None:
             return Pending(f"its engine is starting ({job.phase or 'starting'})")
-        return _route(model, endpoint)
+        return _route(model, loaded, endpoint)
 
 
 def _check_failure(model: ResolvedModel, job: Job) -> None:
@@ -160,9 +161,9 @@ def _check_failure(model: ResolvedModel, job: Job) -> None:
         )
 
 
-def _route(model: ResolvedModel, endpoint: RelayEndpoint) -> Route:
+def _route(model: ResolvedModel, loaded: str, endpoint: RelayEndpoint) -> Route:
     adapter = None
-    if model.adapter is not None and not model.needs_own_engine:
+    if model.adapter is not None and loaded != model.id:
         adapter = ServedAdapter(name=model.id, path=model.adapter)
     embeds = computes_embeddings(model.weights.path)
     return Route(model.id, endpoint, adapter, model.stop_token_ids, embeds)

@@ -20,6 +20,7 @@ from services.jobs.job import Job
 from services.jobs.worker.handler import Launch
 from services.jobs.worker.settings import WorkerSettings
 from services.models.registry import adapters_of, locate_model
+from services.models.servings import adapters_share
 
 CHILD = "services.evaluator.serve.child"
 
@@ -61,9 +62,11 @@ class ServeHandler:
         return ServingResult.model_validate(result).model_dump(mode="json")
 
     def _largest_rank(self, session: Session, request: CreateServing) -> int:
-        """The largest rank among the adapters of the model; 0 when it has none."""
+        """The largest rank among the adapters of the model that share its engine; 0 for none."""
         if request.engine.max_lora_rank is not None:
             return request.engine.max_lora_rank
+        if not adapters_share(session, request.model):
+            return 0
         names = adapters_of(session, request.model)
         if request.adapter is not None:  # a checkpoint is in no list of models
             names.add(request.adapter)

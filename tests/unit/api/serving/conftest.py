@@ -66,7 +66,7 @@ def client(url: str) -> Iterator[openai.OpenAI]:
 @pytest.fixture
 def worker(url: str, home: Path) -> Iterator[ServingWorker]:
     with LoopThread() as loop:
-        worker = ServingWorker(home, loop)
+        worker = ServingWorker(home, loop, gpus=("GPU-1", "GPU-2"))
         yield worker
         worker.close()
 

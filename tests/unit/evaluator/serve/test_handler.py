@@ -15,9 +15,12 @@ from services.evaluator.serve.handler import ServeHandler
 from services.evaluator.serve.spec import SPEC, ServeSpec
 from services.inference.relay_protocol import is_kept_warm
 from services.jobs.claims import Claim, ClaimStage
+from services.jobs.devices import HostDevices
 from services.jobs.job import NewJob
+from services.jobs.queues import SERVE
 from services.jobs.store import create_job
 from services.jobs.worker.settings import WorkerSettings
+from services.jobs.workers import heartbeat
 from tests.support.stand_in_runtime import add_runtime
 
 
@@ -71,6 +74,15 @@ def test_an_engine_has_room_for_the_largest_adapter_of_its_model(
     assert (spec.name, spec.model.adapter) == ("base", None)
     assert (spec.adapter_rank, spec.adapters) == (32, settings.serving_adapters)
     assert spec.routes.guarded
+
+
+def test_an_engine_has_no_room_for_adapters_that_are_merged(
+    database: Database, settings: WorkerSettings
+) -> None:
+    with database.write() as session:
+        heartbeat(session, "plain", list(SERVE.both), HostDevices("plain", (), cpu_slots=1))
+
+    assert spec_of(database, settings).slots is None
 
 
 def test_a_model_without_adapters_is_served_without_room_for_any(

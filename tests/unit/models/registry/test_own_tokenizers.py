@@ -7,13 +7,18 @@ import pytest
 
 from services.api.settings import ApiSettings
 from services.api.trajectories.tokens import open_job_tokenizer
+from services.contracts.engine import VllmOptions
+from services.contracts.jobs import JobKind
+from services.contracts.serving import CreateServing
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
 from services.core.ids import new_id
+from services.jobs.devices import HostDevices
 from services.jobs.job import NewJob
-from services.jobs.queues import ROLLOUT
-from services.jobs.store import create_job
+from services.jobs.queues import ROLLOUT, SERVE
+from services.jobs.store import create_job, request_cancel
+from services.jobs.workers import heartbeat
 from services.models.registry import ResolvedModel, resolve_model
 from services.models.servings import loaded_model
 from services.models.tokenizer_ids.files import copy_tokenizer
@@ -43,6 +48,11 @@ def resolved(database: Database, home: Path) -> ResolvedModel:
         return resolve_model(session, "own", home / "models", Artifacts(home))
 
 
+def loaded(database: Database, model: ResolvedModel) -> str:
+    with database.read() as session:
+        return loaded_model(session, model)
+
+
 def add_token(folder: Path) -> int:
     path = folder / "tokenizer.json"
     described = json.loads(path.read_text())
@@ -59,7 +69,30 @@ def test_an_adapter_without_a_tokenizer_has_its_bases_and_shares_its_engine(
 
     assert model.tokenizer_folder == tmp_path / "models" / "base"
     assert (model.weights.tokenizer, model.needs_own_engine) == (None, False)
-    assert loaded_model(model) == "base"
+    assert loaded(database, model) == "base"
+
+
+def test_an_adapter_has_an_engine_of_its_own_where_no_worker_has_a_gpu(
+    database: Database, adapter: Path, tmp_path: Path
+) -> None:
+    model = resolved(database, tmp_path)
+    with database.write() as session:
+        heartbeat(session, "plain", list(SERVE.both), HostDevices("plain", (), cpu_slots=1))
+    assert loaded(database, model) == "own"
+
+    with database.write() as session:
+        room = VllmOptions(max_lora_rank=8)
+        deployed = CreateServing(model="base", engine=room)
+        serving = create_job(session, NewJob.of(JobKind.SERVE, deployed, 0))
+    assert loaded(database, model) == "base"
+
+    with database.write() as session:
+        request_cancel(session, serving.id)
+    assert loaded(database, model) == "own"
+
+    with database.write() as session:
+        heartbeat(session, "large", list(SERVE.both), HostDevices("large", ("GPU-1",), 1))
+    assert loaded(database, model) == "base"
 
 
 def test_an_adapter_with_an_equal_tokenizer_shares_its_bases_engine(
@@ -73,7 +106,7 @@ def test_an_adapter_with_an_equal_tokenizer_shares_its_bases_engine(
     model = resolved(database, tmp_path)
 
     assert (model.tokenizer_folder, model.needs_own_engine) == (adapter, False)
-    assert loaded_model(model) == "base"
+    assert loaded(database, model) == "base"
 
 
 @pytest.mark.parametrize("difference", ["token", "template"])
@@ -89,7 +122,7 @@ def test_an_adapter_that_speaks_differently_has_an_engine_of_its_own(
     model = resolved(database, tmp_path)
 
     assert (model.tokenizer_file, model.needs_merge) == (adapter / "tokenizer.json", False)
-    assert loaded_model(model) == "own"
+    assert loaded(database, model) == "own"
 
 
 def test_a_token_that_an_adapter_added_is_shown_whole(
