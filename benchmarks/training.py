@@ -22,14 +22,12 @@ from typing import Any
 
 import yaml
 
+from examples.demo_common.printer import Printer
 from examples.demo_common.setup import local_stack, make_model
 from services.contracts.jobs import JobStatus
 from services.contracts.models.registered import RegisterModel
 from services.core.process.runtimes import REPOSITORY, child_environment
-from temper.cli.gateway import client_of
-from temper.cli.output import Output
 from temper.client import Temper
-from temper.settings import load_settings
 from temper.submission.job_file import read_job_file
 from temper.submission.submit import Reporting, submit
 from tests.support.runtimes import FOLDER
@@ -184,14 +182,13 @@ def until(reached: Callable[[], bool]) -> None:
 
 def main(stages: list[str], rows: int) -> None:
     """Compare the stages one by one, then pause and resume."""
-    out = Output(as_json=False)
+    out = Printer()
     with tempfile.TemporaryDirectory() as folder:
         home, work = Path(folder, "home"), Path(folder, "work")
         os.environ |= {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER)}
-        settings = load_settings()
-        model = make_model(settings, MODEL, "addition/model.py", ["--seed", "0"], out)
+        model = make_model(home, MODEL, "demo_1_addition/model.py", ["--seed", "0"], out)
         print("stage   by hand   platform   beyond 2 s   loss by hand   platform")
-        with local_stack(settings, out) as url, client_of(url, settings) as client:
+        with local_stack(home, out) as client:
             client.models.register(RegisterModel(id=MODEL, folder=MODEL))
             for stage in stages:
                 hand = by_hand(write_training(work / "hand" / stage, stage, rows, str(model)))

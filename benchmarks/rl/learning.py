@@ -25,13 +25,11 @@ from examples.demo_3_tool_use.steps import (
     teach,
 )
 from examples.demo_3_tool_use.tasks import Arithmetic, Facts, ToolTask
-from examples.demo_common.setup import local_stack
+from examples.demo_common.printer import Printer
+from examples.demo_common.setup import home_folder, local_stack
 from examples.demo_common.steps import Demo
 from services.contracts.jobs import JobKind
-from temper.cli.gateway import client_of
-from temper.cli.output import Output
 from temper.client import Temper
-from temper.settings import load_settings
 
 TASKS: Mapping[str, type[Arithmetic | Facts]] = {"retool": Arithmetic, "search": Facts}
 
@@ -56,13 +54,13 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=REINFORCEMENT_STEPS)
     arguments = parser.parse_args()
     task: ToolTask = TASKS[arguments.task]()
-    settings, out = load_settings(), Output(as_json=False)
-    with local_stack(settings, out) as url, client_of(url, settings) as client:
-        demo = Demo(client, out, settings.home)
+    home, out = home_folder(), Printer()
+    with local_stack(home, out) as client:
+        demo = Demo(client, out, home)
         prepare_tool(task, demo)
         gains = []
         for seed in arguments.seeds:
-            model, data = prepare(task, settings, out, arguments.steps, seed)
+            model, data = prepare(task, home, out, arguments.steps, seed)
             lesson = teach(demo, task, model, data, arguments.steps, seed)
             gains.append(_gain(client, seed, lesson))
             _print(gains[-1])

@@ -11,14 +11,9 @@ from pathlib import Path
 from rich.table import Table
 
 from examples.demo_1_addition.data import write_data
+from examples.demo_common.printer import Printer, duration
 from examples.demo_common.setup import local_stack, make_model
 from examples.demo_common.steps import Demo
-from temper.cli.gateway import client_of
-from temper.cli.output import Output
-from temper.cli.units import duration
-from temper.client import DEFAULT_URL
-from temper.settings import ClientSettings
-from temper.stack.state import StackFile
 from temper.types import (
     CreateEvaluation,
     CreateFineTuningJob,
@@ -60,15 +55,15 @@ class Outcome:
         return before.accuracy < BEFORE_AT_MOST and after.accuracy > AFTER_ABOVE
 
 
-def run(settings: ClientSettings, out: Output) -> bool:
+def run(home: Path, out: Printer) -> bool:
     """Run all steps; return whether the model learned the task."""
     out.line("(a) a tiny base model, its data and the local stack")
-    model = make_model(settings, BASE, "demo_1_addition/model.py", [], out)
-    data = settings.home / "demo"
+    model = make_model(home, BASE, "demo_1_addition/model.py", [], out)
+    data = home / "demo"
     write_data(data)
-    with local_stack(settings, out) as url, client_of(url, settings) as client:
-        outcome = teach(Demo(client, out, settings.home), model, data)
-    _show(outcome, StackFile(settings.home), out)
+    with local_stack(home, out) as client:
+        outcome = teach(Demo(client, out, home), model, data)
+    _show(outcome, client.base_url, out)
     return outcome.has_learned
 
 
@@ -146,15 +141,11 @@ def next_commands(outcome: Outcome, url: str) -> str:
 """
 
 
-def _show(outcome: Outcome, stack: StackFile, out: Output) -> None:
+def _show(outcome: Outcome, url: str, out: Printer) -> None:
     out.line("(e) results")
-    out.results.print(table_of(outcome))
+    out.table(table_of(outcome))
     if not outcome.has_learned:
         limits = f"less than {BEFORE_AT_MOST} before and more than {AFTER_ABOVE} after"
         out.note(f"unexpected accuracy; it should be {limits}", "red")
-    running = stack.running()
-    out.line(
-        "\nWhere to look next"
-        + ("" if running else " (temper up restarts the stack, KEEP=1 keeps it running):")
-    )
-    out.line(next_commands(outcome, running.url if running else DEFAULT_URL))
+    out.line("\nWhere to look next (temper up restarts the stack, KEEP=1 keeps it running):")
+    out.line(next_commands(outcome, url))

@@ -9,39 +9,45 @@ from pathlib import Path
 
 from examples.demo_1_addition.run import BASE, training_request
 from examples.demo_2_evaluation.data import BENCHMARK, ITEMS, EvaluationData, write_data
-from examples.demo_common.setup import local_stack, make_model
+from examples.demo_common.printer import Printer
+from examples.demo_common.setup import command, local_stack, make_model
 from examples.demo_common.steps import Demo
-from services.metrics.evaluation_report import FORMATS, EvaluationReport
-from services.metrics.leaderboard import leaderboard
-from services.metrics.reports.writers import write_document
-from temper.cli.evaluations.evals import show_comparison
-from temper.cli.evaluations.leaderboard import filenames, markdown_table, shown_table
-from temper.cli.evaluations.report import load_report
-from temper.cli.gateway import client_of
-from temper.cli.output import Output
-from temper.client import Temper
-from temper.settings import ClientSettings
-from temper.types import CreateEvaluation, Evaluation, File, FilePurpose, Sampling
+from temper.types import (
+    CompareEvaluations,
+    CreateEvaluation,
+    Evaluation,
+    EvaluationComparison,
+    File,
+    FilePurpose,
+    Sampling,
+)
 
 SAMPLES = 4
+REPORTS = (".html", ".xlsx", ".md", ".json")
 
 
-def run(settings: ClientSettings, out: Output) -> bool:
+def run(home: Path, out: Printer) -> bool:
     """Run all steps; return whether the fine-tuned model is better than its base."""
     out.line("(a) a tiny base model, its data and the local stack")
-    model = make_model(settings, BASE, "demo_1_addition/model.py", [], out)
-    folder = settings.home / "demo" / "evaluation"
+    model = make_model(home, BASE, "demo_1_addition/model.py", [], out)
+    folder = home / "demo" / "evaluation"
     data = write_data(folder)
-    with local_stack(settings, out) as url, client_of(url, settings) as client:
-        base, tuned = measure(Demo(client, out, settings.home), model, data)
-        report = load_report(client, [base.id, tuned.id], ITEMS * SAMPLES)
+    with local_stack(home, out) as client:
+        base, tuned = measure(Demo(client, out, home), model, data)
         out.line("(e) the fine-tuned model compared with its base on the same items")
-        if report.comparison is not None:
-            show_comparison(report.comparison, out)
-        out.line("\n(f) table and reports")
-        show_table(client, [tuned, base], folder / "table.md", out)
-    write_reports(report, folder, out)
-    return is_better(report)
+        out.line(command(home, "compare", base.id, tuned.id, url=client.base_url))
+        out.line("(f) table and reports")
+        board = ("evals", "table", f"--file={base.file}", "--markdown")
+        table = command(home, *board, url=client.base_url)
+        out.line(table)
+        (folder / "table.md").write_text(table, encoding="utf-8")
+        for suffix in REPORTS:
+            path = folder / f"report{suffix}"
+            names = (base.id, tuned.id)
+            command(home, "evals", "report", *names, "-o", str(path), url=client.base_url)
+        return is_better(
+            client.evaluations.compare(base.id, CompareEvaluations(candidates=[tuned.id]))
+        )
 
 
 def measure(demo: Demo, model: Path, data: EvaluationData) -> tuple[Evaluation, Evaluation]:
@@ -71,24 +77,6 @@ def evaluation_request(model: str, file: File) -> CreateEvaluation:
     )
 
 
-def show_table(client: Temper, evaluations: list[Evaluation], path: Path, out: Output) -> None:
-    """Print the leaderboard of evaluations, newest first, and write it as Markdown."""
-    board = leaderboard(evaluations)
-    heading, rows = shown_table(board, filenames(client, board))
-    out.table(heading, rows)
-    path.write_text(markdown_table(heading, rows), encoding="utf-8")
-    out.note(f"  wrote {path}")
-
-
-def write_reports(report: EvaluationReport, folder: Path, out: Output) -> None:
-    """Write the page, the workbook, the Markdown and the JSON."""
-    for suffix in FORMATS:
-        path = folder / f"report{suffix}"
-        write_document(report.document(), path)
-        out.note(f"  wrote {path}")
-
-
-def is_better(report: EvaluationReport) -> bool:
+def is_better(found: EvaluationComparison) -> bool:
     """Whether the interval of the candidate's difference lies above 0."""
-    found = report.comparison.comparisons if report.comparison is not None else []
-    return bool(found) and found[0].ci95[0] > 0
+    return found.comparisons[0].ci95[0] > 0

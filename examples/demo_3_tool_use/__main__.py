@@ -13,4 +13,4 @@ parser.add_argument("--steps", type=int, default=REINFORCEMENT_STEPS, help="upda
 parser.add_argument("--seed", type=int, default=0)
 given = parser.parse_args()
 task = Arithmetic() if given.task == "retool" else Facts()
-exit_with(lambda settings, out: run(task, settings, out, given.steps, given.seed))
+exit_with(lambda home, out: run(task, home, out, given.steps, given.seed))

@@ -12,48 +12,42 @@ from rich.table import Table
 
 from examples.demo_3_tool_use.steps import CORRECT, ToolUseData, ToolUseLesson, teach, write_data
 from examples.demo_3_tool_use.tasks import INDEX, Facts, ToolTask, corpus_rows
+from examples.demo_common.printer import Printer
 from examples.demo_common.report import interval, show_rewards, train_time
-from examples.demo_common.setup import local_stack, make_model, write_rows
+from examples.demo_common.setup import command, local_stack, make_model, write_rows
 from examples.demo_common.steps import Demo
-from temper.cli.gateway import client_of
-from temper.cli.jobs.trajectory_text import render
-from temper.cli.output import Output
-from temper.client import Temper
-from temper.settings import ClientSettings
 from temper.types import (
     CreateIndexingJob,
     FilePurpose,
-    JobKind,
     RewardSpread,
     Rollout,
-    TrajectoryOrder,
 )
 
 WORDS = 500
 
 
-def run(task: ToolTask, settings: ClientSettings, out: Output, steps: int, seed: int) -> bool:
+def run(task: ToolTask, home: Path, out: Printer, steps: int, seed: int) -> bool:
     """Run all steps; return whether the model learned the task."""
     out.line("(a) a tiny base model, its data and the local stack")
-    model, data = prepare(task, settings, out, steps, seed)
-    with local_stack(settings, out) as url, client_of(url, settings) as client:
-        demo = Demo(client, out, settings.home)
+    model, data = prepare(task, home, out, steps, seed)
+    with local_stack(home, out) as client:
+        demo = Demo(client, out, home)
         prepare_tool(task, demo)
         lesson = teach(demo, task, model, data, steps, seed)
-        _show(lesson, client, out)
+        _show(lesson, demo)
     return has_learned(lesson)
 
 
 def prepare(
-    task: ToolTask, settings: ClientSettings, out: Output, steps: int, seed: int
+    task: ToolTask, home: Path, out: Printer, steps: int, seed: int
 ) -> tuple[Path, ToolUseData]:
     """Create the base model of a seed, and its data."""
-    folder = settings.home / "demo" / f"{task.name}-{seed}"
+    folder = home / "demo" / f"{task.name}-{seed}"
     data = write_data(task, folder, steps, seed)
     words = _first_rows(data.conversations, folder / "words.jsonl")
     arguments = [str(words), "--seed", str(seed)]
     name = f"tiny-{task.name}-{seed}"
-    return make_model(settings, name, "demo_3_tool_use/model.py", arguments, out), data
+    return make_model(home, name, "demo_3_tool_use/model.py", arguments, out), data
 
 
 def prepare_tool(task: ToolTask, demo: Demo) -> None:
@@ -73,16 +67,14 @@ def _first_rows(path: Path, target: Path) -> Path:
     return target
 
 
-def _show(lesson: ToolUseLesson, client: Temper, out: Output) -> None:
+def _show(lesson: ToolUseLesson, demo: Demo) -> None:
+    client, out = demo.client, demo.out
     out.line("(g) results")
-    out.results.print(table_of(lesson))
+    out.table(table_of(lesson))
     show_rewards(lesson.reinforcement, client, out)
-    best = client.trajectories.page(
-        lesson.after.id, JobKind.ROLLOUT, sort=TrajectoryOrder.REWARD, most=1
-    )
-    for summary in best.data:
-        out.line(f"\none of the rollouts ({summary.id} of {lesson.after.id})")
-        out.line(render(client.trajectories.get(lesson.after.id, summary.id)))
+    out.line("\none of the rollouts")
+    best = ("traj", lesson.after.id, "--best=1")
+    out.line(command(demo.home, *best, url=client.base_url))
 
 
 NEAR_ZERO = 0.05

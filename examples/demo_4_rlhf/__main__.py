@@ -11,4 +11,4 @@ parser.add_argument("--steps", type=int, default=PPO_STEPS, help="updates of the
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--gamed", action="store_true", help="make the reward easy to game")
 given = parser.parse_args()
-exit_with(lambda settings, out: run(settings, out, given.steps, given.seed, gamed=given.gamed))
+exit_with(lambda home, out: run(home, out, given.steps, given.seed, gamed=given.gamed))

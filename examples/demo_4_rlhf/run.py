@@ -9,19 +9,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from pathlib import Path
 from statistics import fmean, variance
 
 from rich.table import Table
 
 from examples.demo_4_rlhf.replies import HELD_OUT, RATING, write_data
 from examples.demo_4_rlhf.steps import SAMPLES, SCORE, RlhfLesson, teach
+from examples.demo_common.printer import Printer
 from examples.demo_common.report import interval, show_rewards, train_time
 from examples.demo_common.setup import local_stack, make_model
 from examples.demo_common.steps import Demo
-from temper.cli.gateway import client_of
-from temper.cli.output import Output
-from temper.client import Temper
-from temper.settings import ClientSettings
+from temper import Temper
 from temper.types import RewardSpread, Rollout
 
 EVEN = 0.5
@@ -38,21 +37,17 @@ class WinRate:
     ci95: tuple[float, float]
 
 
-def run(
-    settings: ClientSettings, out: Output, steps: int, seed: int, *, gamed: bool = False
-) -> bool:
+def run(home: Path, out: Printer, steps: int, seed: int, *, gamed: bool = False) -> bool:
     """Run all steps; return whether the rater prefers the replies after PPO.
 
     With ``gamed`` the reward is made to be gamed; return whether its audit finds that.
     """
     out.line("(a) a tiny base model, its data and the local stack")
     name = f"tiny-rlhf-{seed}"
-    model = make_model(settings, name, "demo_1_addition/model.py", ["--seed", str(seed)], out)
-    data = write_data(
-        settings.home / "demo" / f"rlhf-{seed}{'-gamed' if gamed else ''}", seed, gamed=gamed
-    )
-    with local_stack(settings, out) as url, client_of(url, settings) as client:
-        demo = Demo(client, out, settings.home)
+    model = make_model(home, name, "demo_1_addition/model.py", ["--seed", str(seed)], out)
+    data = write_data(home / "demo" / f"rlhf-{seed}{'-gamed' if gamed else ''}", seed, gamed=gamed)
+    with local_stack(home, out) as client:
+        demo = Demo(client, out, home)
         lesson = teach(demo, model, data, steps, seed, gamed=gamed)
         wins = win_rate(_ratings(lesson.after, client), _ratings(lesson.before, client))
         _show(lesson, wins, client, out)
@@ -114,9 +109,9 @@ def _spread(job: Rollout, component: str) -> RewardSpread:
     return job.statistics.reward_components[component]
 
 
-def _show(lesson: RlhfLesson, wins: WinRate, client: Temper, out: Output) -> None:
+def _show(lesson: RlhfLesson, wins: WinRate, client: Temper, out: Printer) -> None:
     out.line("(h) results")
-    out.results.print(table_of(lesson, wins))
+    out.table(table_of(lesson, wins))
     show_rewards(lesson.ppo, client, out)
     for title, job in (("before", lesson.before), ("after", lesson.after)):
         out.line(f"\nreplies {title} PPO ({job.id})")

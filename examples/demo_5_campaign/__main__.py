@@ -21,4 +21,4 @@ if given.llm_url is not None:
         llm = CampaignLlm.model_validate(fields)
     except ValidationError as error:
         parser.error(f"--llm-url: {error.errors(include_url=False)[0]['msg']}")
-exit_with(lambda settings, out: run(settings, out, llm))
+exit_with(lambda home, out: run(home, out, llm))

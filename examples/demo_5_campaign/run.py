@@ -9,11 +9,9 @@ from pathlib import Path
 
 from examples.demo_5_campaign.data import CampaignData, write_data
 from examples.demo_5_campaign.scripted_llm import MODEL, scripted_llm
+from examples.demo_common.printer import Printer
 from examples.demo_common.setup import local_stack, make_model
 from examples.demo_common.steps import Demo
-from temper.cli.gateway import client_of
-from temper.cli.output import Output
-from temper.settings import ClientSettings
 from temper.types import (
     CampaignBudget,
     CampaignDataset,
@@ -30,26 +28,25 @@ BASE = "tiny-base"
 LOOPS = 3
 
 
-def run(settings: ClientSettings, out: Output, llm: CampaignLlm | None) -> bool:
+def run(home: Path, out: Printer, llm: CampaignLlm | None) -> bool:
     """Run the campaign; return whether its best model beats the base on the final part.
 
     Without ``llm``, a script stands in for it.
     """
     out.line("(a) a tiny base model, its data and the local stack")
-    model = make_model(settings, BASE, "demo_1_addition/model.py", [], out)
-    data = write_data(settings.home / "demo" / "campaign")
+    model = make_model(home, BASE, "demo_1_addition/model.py", [], out)
+    data = write_data(home / "demo" / "campaign")
     with (
         _llm(llm, out) as endpoint,
-        local_stack(settings, out, endpoint.origin) as url,
-        client_of(url, settings) as client,
+        local_stack(home, out, endpoint.origin) as client,
     ):
-        report = search(Demo(client, out, settings.home), model, data, endpoint)
+        report = search(Demo(client, out, home), model, data, endpoint)
     show(report, out)
     return report.final is not None and report.final.ci95[0] > 0
 
 
 @contextmanager
-def _llm(given: CampaignLlm | None, out: Output) -> Iterator[CampaignLlm]:
+def _llm(given: CampaignLlm | None, out: Printer) -> Iterator[CampaignLlm]:
     if given is not None:
         out.note(f"  the LLM is {given.model} at {given.origin}")
         yield given
@@ -95,7 +92,7 @@ def request(base: str, items: str, files: Mapping[str, str], llm: CampaignLlm) -
     )
 
 
-def show(report: CampaignReport, out: Output) -> None:
+def show(report: CampaignReport, out: Printer) -> None:
     """Print the tree of attempts, and the best model against the base model."""
     out.line("(d) the attempts, each below the one it started from")
     for attempt in report.attempts:

@@ -12,10 +12,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from temper.stack.addresses import LOOPBACK
 from temper.types import JsonObject
 
 MODEL = "scripted"
+LOOPBACK = "127.0.0.1"
 MAX_BODY_BYTES = 32 << 20
 REQUEST_SECONDS = 30.0
 

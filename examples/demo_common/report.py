@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from temper.cli.output import Output
-from temper.cli.units import duration
-from temper.client import Temper
+from examples.demo_common.printer import Printer, duration
+from temper import Temper
 from temper.types import FineTuningJob
 
 REWARD = "reward"
@@ -14,7 +13,7 @@ POINTS = 20
 WIDTH = 40
 
 
-def show_rewards(job: FineTuningJob, client: Temper, out: Output) -> None:
+def show_rewards(job: FineTuningJob, client: Temper, out: Printer) -> None:
     """Print the mean reward of online training over its steps."""
     events = client.jobs.events(job.id, most=EVENTS).data
     rewards = {

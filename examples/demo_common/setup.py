@@ -4,44 +4,52 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from examples.demo_common.steps import DemoFailed
-from temper.cli.gateway import default_port
-from temper.cli.output import Output
-from temper.settings import ClientSettings
-from temper.stack.addresses import any_free, is_free
-from temper.stack.detached import end_stack, start_detached
-from temper.stack.services import Service
-from temper.stack.signals import STOP_SIGNALS
-from temper.stack.state import StackFile
+from examples.demo_common.printer import Printer
+from temper import Temper
+from temper.client import DEFAULT_URL, ClientError
 
 BUILD_SECONDS = 300.0
 START_SECONDS = 120.0
+COMMAND_SECONDS = 300.0
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ALLOWED_ENDPOINTS = "TEMPER_ALLOWED_ENDPOINTS"
 SCRIPTS = Path(__file__).resolve().parents[1]
 
 
-def make_model(
-    settings: ClientSettings, name: str, script: str, arguments: Sequence[str], out: Output
-) -> Path:
+class DemoFailed(ClientError):
+    """The demo cannot continue."""
+
+    code = "demo_failed"
+
+
+def home_folder() -> Path:
+    """The folder of everything that Temper writes on this machine."""
+    return Path(os.environ.get("TEMPER_HOME") or ".temper").expanduser().resolve()
+
+
+def make_model(home: Path, name: str, script: str, arguments: Sequence[str], out: Printer) -> Path:
     """Run a model script with the training runtime's Python; return the model's folder.
 
     The model goes below the model root; an existing one is reused.
     """
-    root = Path(os.environ.get("TEMPER_MODEL_ROOT") or settings.home / "models").expanduser()
+    root = Path(os.environ.get("TEMPER_MODEL_ROOT") or home / "models").expanduser()
     model = root / name
     if (model / "config.json").is_file():
         out.note(f"  reusing {model}")
         return model
     partial = model.with_name(f"{name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    runtimes = Path(os.environ.get("TEMPER_RUNTIMES") or settings.home / "runtimes").expanduser()
+    runtimes = Path(os.environ.get("TEMPER_RUNTIMES") or home / "runtimes").expanduser()
     python = runtimes / "training" / "bin" / "python"
     _run([str(python), str(SCRIPTS / script), str(partial), *arguments])
     partial.rename(model)
@@ -67,48 +75,86 @@ def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def local_stack(
-    settings: ClientSettings, out: Output, endpoint: str | None = None
-) -> Iterator[str]:
-    """Yield the URL of the running stack, or of a new one that stops with the block.
+def local_stack(home: Path, out: Printer, endpoint: str | None = None) -> Iterator[Temper]:
+    """Yield a client of the running stack, or of a new one that stops with the block.
 
     A new one may call ``endpoint``, an origin. With KEEP=1 in the environment, it keeps running.
     """
-    running = StackFile(settings.home).running()
-    if running is not None:
-        out.note(f"  using the stack at {running.url}; it keeps running")
-        yield running.url
-        return
-    port = default_port(settings)
-    if not is_free(port):
-        taken, port = port, any_free()
-        out.note(f"  port {taken} is in use; using {port}")
-    keep = os.environ.get("KEEP") == "1"
+    ports = [] if _is_free(_default_port()) else ["--port=0"]
+    variables = _allowing(endpoint) if endpoint is not None else {}
+    options = ["--detach", "--json", f"--timeout={START_SECONDS:g}", *ports]
+    begun = time.time()
     try:
-        stop = threading.Event()  # never set: Ctrl-C raises KeyboardInterrupt here
-        ports = {Service.API: port}
-        state = start_detached(
-            settings.home,
-            ports,
-            START_SECONDS,
-            settings.grace_seconds,
-            stop,
-            _allowing(endpoint) if endpoint is not None else {},
-        )
-        url = state.url if state is not None else ""
-        out.note(f"  ready at {url}")
-        yield url
+        state = json.loads(command(home, "up", *options, **variables))
+    except KeyboardInterrupt:
+        _stop(home, out)
+        raise
+    if state["started_at"] < begun:
+        out.note(f"  using the stack at {state['url']}; it keeps running")
+        with _client(state["url"]) as client:
+            yield client
+        return
+    try:
+        out.note(f"  ready at {state['url']}")
+        with _client(state["url"]) as client:
+            yield client
     finally:
-        if keep:
+        if os.environ.get("KEEP") == "1":
             out.note("KEEP=1: the stack keeps running; temper down stops it")
         else:
-            for number in STOP_SIGNALS:
-                signal.signal(number, signal.SIG_IGN)  # finish the shutdown undisturbed
-            out.note("stopping the stack")
-            end_stack(settings.home, settings.grace_seconds)
+            _stop(home, out)
 
 
-def _allowing(endpoint: str) -> dict[str, str]:
+def _client(url: str) -> Temper:
+    return Temper(url, os.environ.get("TEMPER_API_KEY"))
+
+
+def _stop(home: Path, out: Printer) -> None:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # finish the shutdown undisturbed
+    out.note("stopping the stack")
+    command(home, "down")
+
+
+def command(home: Path, *arguments: str, url: str = "", **variables: str) -> str:
+    """Run a ``temper`` command and return what it prints; its messages go to standard error.
+
+    It talks to the gateway at ``url``, else to that of the stack in ``home``.
+    """
+    environment = {**os.environ, **variables, "TEMPER_HOME": str(home)}
+    if url:
+        environment["TEMPER_API_URL"] = url
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "temper", *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DemoFailed(f"temper {arguments[0]} took too long") from error
+    if done.returncode != 0:
+        raise DemoFailed(f"temper {arguments[0]} failed")
+    return done.stdout
+
+
+def _default_port() -> int:
+    return urlsplit(os.environ.get("TEMPER_API_URL") or DEFAULT_URL).port or 80
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _allowing(endpoint: str) -> Mapping[str, str]:
     """Return the setting that adds an endpoint to the gateway's allowlist."""
     others = os.environ.get(ALLOWED_ENDPOINTS, "")
     return {ALLOWED_ENDPOINTS: ",".join(filter(None, (others, endpoint)))}

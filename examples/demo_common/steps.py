@@ -3,15 +3,16 @@
 import hashlib
 from pathlib import Path
 
-from temper.cli.jobs.follow import Follower
-from temper.cli.output import Output, transfer_bar
-from temper.client import ClientError, Temper
+from examples.demo_common.printer import Printer
+from examples.demo_common.setup import DemoFailed
+from temper import Temper
 from temper.types import (
     CreateEvaluation,
     CreateFineTuningJob,
     CreateIndexingJob,
     CreateRollout,
     Evaluation,
+    Event,
     File,
     FilePurpose,
     FineTuningJob,
@@ -23,20 +24,18 @@ from temper.types import (
 )
 
 LABEL = "demo"
+STATUS_SECONDS = 60.0
+"""Time limit for the final status, which may appear shortly after the last event."""
+SHOWN_METRICS = 4
+LARGE = 1000
 DemoRequest = CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob
 _FILE_FIELDS = frozenset({"training_file", "validation_file", "file"})
-
-
-class DemoFailed(ClientError):
-    """The demo cannot continue."""
-
-    code = "demo_failed"
 
 
 class Demo:
     """The steps, on one gateway."""
 
-    def __init__(self, client: Temper, out: Output, home: Path) -> None:
+    def __init__(self, client: Temper, out: Printer, home: Path) -> None:
         self.client = client
         self.out = out
         self.home = home
@@ -57,8 +56,7 @@ class Demo:
         if known is not None:
             self.out.note(f"  reusing {path.name}, uploaded as {known.id}")
             return known
-        with transfer_bar(self.out, f"uploading {path.name}") as progress:
-            stored = self.client.files.upload(path, purpose, progress)
+        stored = self.client.files.upload(path, purpose)
         self.out.note(f"  uploaded {path.name} as {stored.id}")
         return stored
 
@@ -90,7 +88,9 @@ class Demo:
         """Follow a job to its end; raise `DemoFailed` unless it succeeded."""
         if self.client.jobs.get(job_id).status is JobStatus.SUCCEEDED:
             return
-        job = Follower(self.client, self.out).follow(job_id)
+        for event in self.client.jobs.follow(job_id):
+            self.out.note(f"  {_described(event)}")
+        job = self.client.jobs.wait(job_id, timeout=STATUS_SECONDS)
         if job.status is not JobStatus.SUCCEEDED:
             reason = job.error.message if job.error else job.status.value
             raise DemoFailed(f"{job_id}: {reason}; log: {self.home}/jobs/{job_id}/log.txt")
@@ -117,6 +117,18 @@ class Demo:
         if job.statistics is None or job.statistics.reward is None:
             raise DemoFailed(f"{job_id} has no rewards")
         return job
+
+
+def _described(event: Event) -> str:
+    """Describe an event: its message, or the first metrics of a step."""
+    if event.type != "metrics" or not event.data:
+        return event.message
+    metrics = [
+        f"{name} {value:,.0f}" if abs(value) >= LARGE else f"{name} {value:.4g}"
+        for name, value in event.data.items()
+        if name != "step" and isinstance(value, int | float)
+    ]
+    return f"step {event.data.get('step')}: {', '.join(metrics[:SHOWN_METRICS])}"
 
 
 def _kind(request: DemoRequest) -> JobKind:

@@ -12,14 +12,12 @@ import pytest
 from examples.demo_3_tool_use.run import prepare
 from examples.demo_3_tool_use.steps import cold_start, reinforcement
 from examples.demo_3_tool_use.tasks import Arithmetic
+from examples.demo_common.printer import Printer
 from examples.demo_common.setup import local_stack
 from examples.demo_common.steps import Demo
 from services.contracts.data.files import FilePurpose
 from services.contracts.jobs import JobStatus
-from temper.cli.gateway import client_of
-from temper.cli.output import Output
 from temper.client import Temper
-from temper.settings import ClientSettings
 from temper.stack.processes import signal_group
 from temper.stack.services import Service
 from temper.stack.state import StackFile
@@ -46,9 +44,9 @@ def test_the_tool_demo_learns_as_usual_while_its_sandbox_is_killed_for_a_minute(
     installed_runtime("sandbox")
     monkeypatch.setenv("TEMPER_HOME", str(tmp_path))
     monkeypatch.setenv("TEMPER_RUNTIMES", str(FOLDER))
-    settings, out, task = ClientSettings(home=tmp_path), Output(as_json=False), Arithmetic()
-    model, data = prepare(task, settings, out, STEPS, 1)
-    with local_stack(settings, out) as url, client_of(url, settings) as client:
+    out, task = Printer(), Arithmetic()
+    model, data = prepare(task, tmp_path, out, STEPS, 1)
+    with local_stack(tmp_path, out) as client:
         demo = Demo(client, out, tmp_path)
         conversations = demo.upload(data.conversations, FilePurpose.FINE_TUNE)
         prompts = demo.upload(data.prompts, FilePurpose.FINE_TUNE)

@@ -8,9 +8,9 @@ import pytest
 from examples.demo_5_campaign.data import Quality, write_data
 from examples.demo_5_campaign.run import line_of, search
 from examples.demo_5_campaign.scripted_llm import reply
+from examples.demo_common.printer import Printer
 from examples.demo_common.steps import Demo
 from services.contracts.campaigns.llms import CampaignLlm
-from temper.cli.output import Output
 from temper.client import Temper
 from tests.integration.test_campaigns import Campaigns, running_campaigns
 
@@ -42,7 +42,7 @@ def test_verdicts_follow_the_data_whatever_order_the_script_takes_them_in(
         {"base_url": f"{campaigns.llm.origin}/v1", "model": "scripted"}
     )
     with Temper(campaigns.settings["TEMPER_GATEWAY_URL"]) as client:
-        demo = Demo(client, Output(as_json=False), tmp_path)
+        demo = Demo(client, Printer(), tmp_path)
         report = search(demo, Path("base"), data, llm)
 
     attempts = {attempt.loop: attempt for attempt in report.attempts}

@@ -10,7 +10,6 @@ from examples.demo_2_evaluation.data import BENCHMARK, ITEMS, EvaluationData, wr
 from examples.demo_2_evaluation.run import is_better
 from services.contracts.evaluation.comparisons import EvaluationComparison, PairedComparison
 from services.evaluator.evaluation.samples import gold_check, read_samples
-from services.metrics.evaluation_report import EvaluationReport
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +17,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> EvaluationData:
     return write_data(tmp_path_factory.mktemp("evaluation"))
 
 
-def compared(low: float, high: float) -> EvaluationReport:
+def compared(low: float, high: float) -> EvaluationComparison:
     found = PairedComparison(
         candidate="eval-2",
         items=ITEMS,
@@ -38,8 +37,7 @@ def compared(low: float, high: float) -> EvaluationReport:
         gained_items=[0, 1],
         lost_items=[],
     )
-    comparison = EvaluationComparison(baseline="eval-1", value="correct", comparisons=[found])
-    return EvaluationReport([], {}, comparison)
+    return EvaluationComparison(baseline="eval-1", value="correct", comparisons=[found])
 
 
 def test_every_item_of_the_benchmark_asks_for_a_sum_and_has_its_gold(data: EvaluationData) -> None:
@@ -68,7 +66,6 @@ def test_data_is_deterministic(data: EvaluationData, tmp_path: Path) -> None:
 def test_a_model_is_better_when_the_interval_of_the_difference_lies_above_zero() -> None:
     assert is_better(compared(0.1, 0.3))
     assert not is_better(compared(-0.1, 0.3))
-    assert not is_better(EvaluationReport([], {}))
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
