@@ -1,4 +1,4 @@
-"""Which libraries a process may load."""
+"""Which libraries a process may load: processes that only wait load nothing that computes."""
 
 import subprocess
 import sys
@@ -13,6 +13,8 @@ HEAVY = (
     *("torch", "transformers", "llamafactory", "trl", "vllm", "datasets"),
     *("sentence_transformers", "onnxruntime"),
 )
+
+COMPUTING = ("pyarrow", "sympy", "faiss", "pandas", "scipy", "sklearn")
 
 PROBE = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules)"
 
@@ -64,6 +66,32 @@ def test_only_children_of_a_runtime_load_the_heavy_libraries(module: str) -> Non
 )
 def test_workers_load_no_web_framework(module: str) -> None:
     assert loaded(module, "fastapi", "uvicorn") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "unused"),
+    [
+        ("services.api.app", ("azure", "boto3", "google", "requests", "alembic")),
+        # Its worker tests differences of scores itself, with numpy.
+        ("services.campaigns.__main__", ("fastapi", "azure", "requests", "alembic")),
+        *(
+            (module, ("numpy", "fastapi", "azure", "requests", "alembic"))
+            for module in (
+                "temper.stack.supervisor",
+                "services.trainer.__main__",
+                "services.evaluator.__main__",
+                "services.retrieval.worker",
+            )
+        ),
+    ],
+)
+def test_a_process_does_not_load_what_it_does_not_use(module: str, unused: tuple[str, ...]) -> None:
+    assert loaded(module, *COMPUTING, *unused) == []
+
+
+def test_the_sandbox_loads_neither_database_nor_broker() -> None:
+    absent = ("sqlalchemy", "celery", "kombu", "redis", "psycopg", "services.core.db")
+    assert loaded("services.sandbox.__main__", *absent) == []
 
 
 def test_the_search_service_loads_no_database_and_no_queue() -> None:

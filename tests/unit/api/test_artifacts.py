@@ -21,27 +21,32 @@ from services.jobs.store import create_job
 REQUEST = {"model": "base", "training_file": "file-1"}
 
 
-@pytest.fixture
-def client(tmp_path: Path) -> Iterator[TestClient]:
-    app = create_api(ApiSettings(home=tmp_path)).app
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def client(home: Path) -> Iterator[TestClient]:
+    app = create_api(ApiSettings(home=home)).app
     with TestClient(app, base_url="http://127.0.0.1:8080") as client:
         yield client
 
 
 @pytest.fixture
-def job_id(client: TestClient, tmp_path: Path) -> str:
+def job_id(client: TestClient, home: Path) -> str:
     """A fine-tuning job with a model, metrics, and a link out of its folder."""
     job_id = new_id("ftjob")
     with client.app.state.context.database.write() as session:  # type: ignore[attr-defined]
         job = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, REQUEST)
         create_job(session, job)
-    folder = Artifacts(tmp_path).job(job_id)
+    folder = Artifacts(home).job(job_id)
     (folder / "output/model").mkdir(parents=True)
     (folder / "output/model/adapter.safetensors").write_bytes(b"weights")
     (folder / "metrics.jsonl").write_text('{"step": 1}\n')
-    (tmp_path / "secret").write_text("secret")
-    (folder / "link").symlink_to(tmp_path / "secret")
-    (folder / "folder-link").symlink_to(tmp_path)
+    (home / "secret").write_text("secret")
+    (folder / "link").symlink_to(home / "secret")
+    (folder / "folder-link").symlink_to(home)
     return job_id
 
 
@@ -97,9 +102,9 @@ def test_only_regular_files_of_the_job_can_be_downloaded(
     ],
 )
 def test_job_metrics_are_result_files(
-    client: TestClient, job_id: str, tmp_path: Path, number: int, name: str, text: bytes
+    client: TestClient, job_id: str, home: Path, number: int, name: str, text: bytes
 ) -> None:
-    table = Artifacts(tmp_path).job(job_id) / "step_metrics.csv"
+    table = Artifacts(home).job(job_id) / "step_metrics.csv"
     table.write_text("step,train_loss\n1,2.5\n")
     file_id = result_file_ids(job_id)[number]
 

@@ -67,13 +67,13 @@ def test_a_job_is_found_by_why_it_waits_or_failed_and_by_what_it_made(database: 
     assert found(database, "ft:tiny") == [done.id]
 
 
-@pytest.mark.parametrize("text", ["%", "_", "/", "[a-z]", "*", "'", '"'])
-def test_a_text_is_no_pattern(database: Database, text: str) -> None:
+def test_a_text_is_no_pattern(database: Database) -> None:
     new_job(database, asked={"suffix": "plain"})
-    job = new_job(database, metadata={"odd": f"a{text}b"})
+    for text in ("%", "_", "/", "[a-z]", "*", "'", '"'):
+        job = new_job(database, metadata={"odd": f"a{text}b"})
 
-    assert found(database, f"a{text}b") == [job.id]
-    assert found(database, f"p{text}n") == []
+        assert found(database, f"a{text}b") == [job.id]
+        assert found(database, f"p{text}n") == []
 
 
 def test_a_text_goes_with_other_filters_and_with_pages(database: Database) -> None:
