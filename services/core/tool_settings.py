@@ -47,6 +47,11 @@ class ToolSettings(ProcessSettings):
         description="JSON object: dotted paths of functions that tell a property of a molecule, "
         "`f(smiles=...)`, for the sub-tasks drd2, jnk3 and gsk3b of ChemCoTBench.",
     )
+    agent_commands: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="JSON object: programs that rollouts may run as agents, by name, each a list "
+        "of the program and its arguments.",
+    )
     agent_host: str = Field(
         default="127.0.0.1",
         min_length=1,

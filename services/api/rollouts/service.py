@@ -101,7 +101,12 @@ def check_conversation(body: CreateRollout | OnlineSettings, settings: ApiSettin
         gateway_origins=settings.gateway_origins,
     )
     if body.agent is not None:
-        check_agent(body.agent, settings.allowed_endpoints, settings.allowed_callables)
+        check_agent(
+            body.agent,
+            settings.allowed_endpoints,
+            settings.allowed_callables,
+            settings.agent_commands,
+        )
     if body.tools and not body.multi_turn.multi_turn_enable:
         raise InvalidRequest(
             "tools need several turns: set multi_turn.multi_turn_enable",

@@ -46,7 +46,28 @@ class CallableAgent(AgentLimits):
     )
 
 
-Agent = Annotated[HttpAgent | CallableAgent, Field(discriminator="type")]
+class CommandAgent(AgentLimits):
+    """An agent that is a program of the operator, started once for each session.
+
+    Its working folder is empty but for `session.json`: {session_id, base_url, api_key, model,
+    messages, extra, arguments}. OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL,
+    ANTHROPIC_API_KEY, TEMPER_MODEL and TEMPER_SESSION (the path of that file) are set. Exit code 0
+    ends the session; POST /v1/reward sets its reward.
+    """
+
+    type: Literal["command"] = "command"
+    command: str = Field(
+        min_length=1, max_length=200, description="Name in the operator's TEMPER_AGENT_COMMANDS."
+    )
+    arguments: JsonObject = Field(
+        default_factory=dict, description="Settings that the command finds in `session.json`."
+    )
+    processes: StrictInt = Field(
+        default=8, ge=1, le=256, description="Sessions that run at the same time."
+    )
+
+
+Agent = Annotated[HttpAgent | CallableAgent | CommandAgent, Field(discriminator="type")]
 
 
 def check_agent_fields(

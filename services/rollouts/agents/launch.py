@@ -1,6 +1,6 @@
-"""Starts agents: behind a URL, or as functions in processes of their own."""
+"""Starts agents: behind a URL, as programs, or as functions in processes of their own."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ from services.contracts.errors import InvalidRequest, PermissionDenied, TemperEr
 from services.contracts.foreign_json import parse_foreign
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.origins import origin_of
-from services.contracts.rollouts.agents import Agent, CallableAgent
+from services.contracts.rollouts.agents import Agent, CallableAgent, CommandAgent
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import (
     FunctionFailed,
@@ -20,16 +20,8 @@ from services.core.process.worker_pool import (
 from services.inference.causes import cause_of
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
-
-
-class AgentFailed(TemperError):
-    """The agent did not end its session; ``cause`` is None if only its time was spent."""
-
-    code = "agent_failed"
-
-    def __init__(self, message: str, cause: InfrastructureCause | None) -> None:
-        super().__init__(message)
-        self.cause = cause
+from services.rollouts.agents.command import RunningCommand
+from services.rollouts.agents.failed import AgentFailed
 
 
 class RunningAgent(Protocol):
@@ -47,12 +39,16 @@ def check_agent(
     agent: Agent,
     allowed_origins: Collection[str],
     allowed_callables: Collection[str],
+    agent_commands: Mapping[str, Sequence[str]],
     param: str = "agent",
 ) -> None:
     """Raise `InvalidRequest` or `PermissionDenied` for an agent that the operator's settings
     forbid. Contacts and imports nothing."""
     if isinstance(agent, CallableAgent):
         check_function_allowed(agent.function, allowed_callables, f"{param}.function")
+        return
+    if isinstance(agent, CommandAgent):
+        _allowed_command(agent, agent_commands, param)
         return
     url = agent.url
     if url.username or url.password or url.fragment:
@@ -66,6 +62,18 @@ def check_agent(
         )
 
 
+def _allowed_command(
+    agent: CommandAgent, commands: Mapping[str, Sequence[str]], param: str
+) -> Sequence[str]:
+    command = commands.get(agent.command)
+    if command is None:
+        raise PermissionDenied(
+            f"{agent.command!r} is not among the operator's TEMPER_AGENT_COMMANDS",
+            param=f"{param}.command",
+        )
+    return command
+
+
 @asynccontextmanager
 async def open_agent(
     agent: Agent, environment: OperatorEnvironment, concurrency: int
@@ -76,6 +84,11 @@ async def open_agent(
         pool = FunctionPool(agent.function, agent.processes, environment.callables_folder)
         async with pool:
             yield _Function(pool, agent)
+        return
+    if isinstance(agent, CommandAgent):
+        command = _allowed_command(agent, environment.agent_commands, "agent")
+        async with RunningCommand(command, agent) as running:
+            yield running
         return
     service = JsonService(
         str(agent.url),

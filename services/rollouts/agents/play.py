@@ -30,7 +30,8 @@ from services.inference.causes import cause_of
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.activity import Activity, Phase
 from services.rollouts.agents.endpoint import AgentEndpoint, reward_in, serving
-from services.rollouts.agents.launch import AgentFailed, RunningAgent, open_agent
+from services.rollouts.agents.failed import AgentFailed
+from services.rollouts.agents.launch import RunningAgent, open_agent
 from services.rollouts.agents.session import AgentSession, Policy
 from services.rollouts.agents.tree import Node, TurnSequence, recorded
 from services.rollouts.loop import ENGINE, MAX_PLAYS

@@ -224,9 +224,7 @@ class BatchBuilder:
         """Another sequence of a sample's session: it has the sample's reward."""
         return replace(own, **self._tokens(sample, branch))
 
-    def _tokens(
-        self, sample: Trajectory, sequence: Trajectory | AgentSequence
-    ) -> dict[str, Any]:
+    def _tokens(self, sample: Trajectory, sequence: Trajectory | AgentSequence) -> dict[str, Any]:
         """The arrays of a sequence of a sample."""
         prompt, response = len(sequence.prompt_token_ids), sequence.response_mask
         if self.masks_truncated and sample.finish_reason in TRUNCATED:

@@ -14,7 +14,7 @@ from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.inference.token_engine.base import EngineFailed
-from services.rollouts.agents.launch import AgentFailed
+from services.rollouts.agents.failed import AgentFailed
 from tests.support.rollouts import CharacterChat, ScriptedEngine, saying
 from tests.unit.rollouts.agents.agents import CALL, TOOL, play_by
 
