@@ -239,7 +239,7 @@ class BatchBuilder:
 
 
 def branches(sample: Trajectory) -> list[AgentSequence]:
-    """The further sequences of a session whose agent took up an earlier turn again, or began anew.
+    """The further sequences of a session whose agent took up an earlier turn again, or began again.
 
     They have a token to train on, and were neither discarded nor auxiliary.
     """
