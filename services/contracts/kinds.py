@@ -4,7 +4,8 @@ Queues, routes, the Python client, the command line and the dashboard read this 
 named as "module:class" and loaded when they are needed: the table itself imports nothing.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pkgutil import resolve_name
 from typing import Any
@@ -43,12 +44,20 @@ class Kind:
 
     request_type: str
     resource_type: str
-    is_posted: bool = True
-    """Whether a POST to `path` creates a job; other kinds are created at a model."""
+    action: str | None = None
+    """The route below a model that creates a job; None: a POST to `path` does."""
+
+    action_type: str | None = None
+    """The body of `action`; the model is in the path."""
 
     purpose: str | None = None
-    """The purpose with which the local files of a job file are uploaded; None: no job file creates
-    a job of this kind."""
+    """The purpose with which local files of a request are uploaded; None: requests name no file."""
+
+    purposes: Mapping[str, str] = field(default_factory=dict)
+    """The purpose of single fields that name files, where it is another one."""
+
+    dry_run: str | None = None
+    """The kind whose jobs tell what would become of a request's data."""
 
     has_trajectories: bool = False
 
@@ -61,6 +70,26 @@ class Kind:
     def resource(self) -> type[Any]:
         """The type of the job as the API shows it."""
         return _load(self.resource_type)
+
+    @property
+    def is_posted(self) -> bool:
+        """Whether a POST to `path` creates a job; other kinds are created at a model."""
+        return self.action is None
+
+    @property
+    def body(self) -> type[Any]:
+        """The type of the body that creates a job."""
+        return _load(self.action_type or self.request_type)
+
+    @property
+    def given_fields(self) -> set[str]:
+        """The fields of the request that a user gives."""
+        own = set(self.body.model_fields)
+        return own if self.is_posted else own | {"model"}
+
+    def purpose_of(self, field_name: str) -> str | None:
+        """The purpose with which the local file that a field names is uploaded."""
+        return self.purposes.get(field_name, self.purpose)
 
     @property
     def tag(self) -> str:
@@ -94,6 +123,7 @@ _DESCRIBED = (
         request_type="services.contracts.training.fine_tuning:CreateFineTuningJob",
         resource_type="services.contracts.training.fine_tuning:FineTuningJob",
         purpose="fine-tune",
+        dry_run=JobKind.CHECK,
         has_trajectories=True,
     ),
     Kind(
@@ -156,7 +186,8 @@ _DESCRIBED = (
         queue="merge",
         request_type="services.contracts.models.merges:CreateMerge",
         resource_type="services.contracts.models.merges:Merge",
-        is_posted=False,
+        action="merge",
+        action_type="services.contracts.models.merges:MergeModel",
     ),
     Kind(
         name=JobKind.EXPORT,
@@ -166,7 +197,8 @@ _DESCRIBED = (
         queue="export",
         request_type="services.contracts.models.exports:CreateExport",
         resource_type="services.contracts.models.exports:Export",
-        is_posted=False,
+        action="export",
+        action_type="services.contracts.models.exports:ExportModel",
     ),
     Kind(
         name=JobKind.CAMPAIGN,
@@ -176,6 +208,8 @@ _DESCRIBED = (
         queue="campaign",
         request_type="services.contracts.campaigns.campaigns:CreateCampaign",
         resource_type="services.contracts.campaigns.campaigns:Campaign",
+        purpose="evals",
+        purposes={"datasets": "user_data"},
     ),
     Kind(
         name=JobKind.SERVE,
@@ -185,7 +219,8 @@ _DESCRIBED = (
         queue="serve",
         request_type="services.contracts.serving:CreateServing",
         resource_type="services.contracts.serving:Serving",
-        is_posted=False,
+        action="deploy",
+        action_type="services.contracts.serving:DeployModel",
     ),
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _DESCRIBED}

@@ -1,12 +1,12 @@
-"""A command group that imports a command when it is asked for."""
+"""The commands of ``temper``, each imported when it is asked for."""
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any, NamedTuple, cast
 
-import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+
+from services.contracts.kinds import KINDS
+from temper.cli.requests.commands import imported, of_kind, summary
 
 
 class LazyCommand(NamedTuple):
@@ -19,43 +19,43 @@ class LazyCommand(NamedTuple):
 
 
 class Commands(Mapping[str, Any]):
-    """The commands by name; looking one up imports it, listing the names imports none."""
+    """The commands of a table, and those of every kind of job, by name.
+
+    Looking one up imports it; listing the names imports none.
+    """
 
     def __init__(self, table: Mapping[str, LazyCommand]) -> None:
         self._table = table
+        self._kinds = {name.replace("_", "-"): kind for name, kind in KINDS.items()}
         self._imported: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
+        name = name.replace("_", "-")
         if name not in self._imported:
-            self._imported[name] = _import(name, self._table[name].target)
+            own = self._table[name].target if name in self._table else None
+            command = None if own is None else imported(name, own)
+            kind = self._kinds.get(name)
+            self._imported[name] = command if kind is None else of_kind(kind, command)
+            if self._imported[name] is None:
+                raise KeyError(name)
         return self._imported[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
+        return iter({**self._table, **self._kinds})
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len({**self._table, **self._kinds})
 
     def summaries(self) -> dict[str, Any]:
         """Commands that can be listed and do nothing."""
-        return {name: _Listed(name, help=each.summary) for name, each in self._table.items()}
+        texts = {name: summary(kind) for name, kind in self._kinds.items()}
+        texts |= {name: each.summary for name, each in self._table.items()}
+        return {name: _Listed(name, help=texts[name]) for name in self}
 
 
 class _Listed(TyperCommand):
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002  (nothing is cut off)
         return self.help or ""
-
-
-def _import(name: str, target: str) -> Any:
-    module, _, attribute = target.partition(":")
-    command = getattr(import_module(module), attribute)
-    # A callback makes this a group, in which the command has its name.
-    group = typer.Typer(add_completion=False, callback=lambda: None, rich_markup_mode=None)
-    if isinstance(command, typer.Typer):
-        group.add_typer(command, name=name)
-    else:
-        group.command(name)(command)
-    return cast(TyperGroup, get_command(group)).commands[name]
 
 
 def lazy_group(table: Mapping[str, LazyCommand]) -> type[TyperGroup]:

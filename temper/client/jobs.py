@@ -167,7 +167,12 @@ class JobResource(Generic[CreateT, JobT]):
 
     def create(self, request: CreateT) -> JobT:
         """Submit a job."""
-        return self._transport.post(self.path, self.resource, request)
+        kind = kind_of(self.kind)
+        if kind.action is None:
+            return self._transport.post(self.path, self.resource, request)
+        fields = request.model_dump(include=kind.given_fields, exclude_unset=True)
+        path = _path("/v1/models", fields.pop("model"), kind.action)
+        return self._transport.post(path, self.resource, kind.body.model_validate(fields))
 
     def get(self, job_id: str) -> JobT:
         """Return a job, with its results once it has succeeded."""
@@ -276,27 +281,11 @@ class Merges(JobResource["CreateMerge", "Merge"]):
 
     kind = JobKind.MERGE
 
-    def create(self, request: CreateMerge) -> Merge:
-        from services.contracts.models.merges import Merge, MergeModel
-
-        body = MergeModel(
-            suffix=request.suffix, priority=request.priority, metadata=request.metadata
-        )
-        return self._transport.post(_path("/v1/models", request.model, "merge"), Merge, body)
-
 
 class Exports(JobResource["CreateExport", "Export"]):
     """``/v1/exports``."""
 
     kind = JobKind.EXPORT
-
-    def create(self, request: CreateExport) -> Export:
-        from services.contracts.models.exports import Export, ExportModel
-
-        body = ExportModel(
-            destination=request.destination, priority=request.priority, metadata=request.metadata
-        )
-        return self._transport.post(_path("/v1/models", request.model, "export"), Export, body)
 
 
 class Servings(JobResource["CreateServing", "Serving"]):

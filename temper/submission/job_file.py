@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
+from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluation.evaluations import CreateEvaluation
@@ -19,6 +19,8 @@ from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFi
 from services.contracts.training.offline import OfflineHyperparameters
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.published_runs import is_published
+from temper.submission.assignments import parse_path
+from temper.submission.draft import Draft
 from temper.submission.hub import fetch_hub_file
 from temper.submission.llamafactory import read_llamafactory
 from temper.submission.published import with_published, with_published_training
@@ -36,14 +38,14 @@ FILE_ID_PREFIX = "file-"
 def read_job_file(path: Path, scratch: Path) -> Submission:
     """Return the job that a YAML or JSON file describes.
 
-    A file with ``kind``, one of `submitted_kinds`, holds the fields of the request; one with
-    ``model_name_or_path`` is LLaMA-Factory's. Prepared data go to ``scratch``, which must exist
-    until they are uploaded. Raises `SubmissionError`.
+    A file with ``kind`` holds the fields of the request; one with ``model_name_or_path`` is
+    LLaMA-Factory's. Prepared data go to ``scratch``, which must exist until they are uploaded.
+    Raises `SubmissionError`.
     """
     text = _read(path)
     content = _parse(path, text)
     if "kind" in content:
-        return _own(path, content)
+        return submission_of(str(content["kind"]), _draft(path, text, content))
     if "model_name_or_path" in content:
         return read_llamafactory(path, text, scratch)
     if is_published(content):
@@ -52,14 +54,32 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
             "rollout, model and file to it, or reference it as published in a job file"
         )
     raise SubmissionError(
-        f"{path}: neither a Temper job file (kind: {', '.join(submitted_kinds())}) nor a "
+        f"{path}: neither a Temper job file (kind: {', '.join(KINDS)}) nor a "
         "LLaMA-Factory training file (model_name_or_path)"
     )
 
 
-def submitted_kinds() -> list[str]:
-    """The kinds of job that a job file can describe."""
-    return [kind.name for kind in KINDS.values() if kind.purpose is not None]
+def read_draft(path: Path, kind: str) -> Draft:
+    """Return the fields of a job file, which may leave out its kind.
+
+    Raises `SubmissionError`, also if the file is of another kind.
+    """
+    text = _read(path)
+    content = {"kind": kind, **_parse(path, text)}
+    if content["kind"] != kind:
+        raise SubmissionError(f"{path}: kind is {content['kind']!r}, not {kind}")
+    return _draft(path, text, content)
+
+
+def submission_of(kind: str, draft: Draft) -> Submission:
+    """Return the job of a kind whose fields a draft has; raises `SubmissionError`."""
+    described = kind_of(kind)
+    known = None if described.is_posted else described.given_fields
+    request: JobRequest = draft.request(described.request, known)
+    if isinstance(request, CreateFineTuningJob):
+        _check_llamafactory(request, draft)
+    files = tuple(_local_files(request, draft))
+    return Submission(request, files, (*draft.notes, *_warnings(request)))
 
 
 def read_evaluation_file(path: Path, given: Mapping[str, Any]) -> Submission:
@@ -68,13 +88,12 @@ def read_evaluation_file(path: Path, given: Mapping[str, Any]) -> Submission:
     Settings of ``sampling`` are overridden one by one, and ``kind`` may be left out. Raises
     `SubmissionError`.
     """
-    own = {"kind": JobKind.EVALUATION.value, **_parse(path, _read(path))}
-    if own["kind"] != JobKind.EVALUATION:
-        raise SubmissionError(f"{path}: kind is {own['kind']!r}, not evaluation")
-    body = {**own, **given}
-    if isinstance(sampling := own.get("sampling"), Mapping):
-        body["sampling"] = {**sampling, **given.get("sampling", {})}
-    return _own(path, body)
+    draft = read_draft(path, JobKind.EVALUATION)
+    own = draft.body.get("sampling")
+    draft.body |= given
+    if isinstance(own, Mapping):
+        draft.body["sampling"] = {**own, **given.get("sampling", {})}
+    return submission_of(JobKind.EVALUATION, draft)
 
 
 def read_request(kind: str, body: Mapping[str, Any], place: str) -> JobRequest:
@@ -83,12 +102,9 @@ def read_request(kind: str, body: Mapping[str, Any], place: str) -> JobRequest:
     Raises `SubmissionError` with ``place`` and the invalid field.
     """
     try:
-        request: JobRequest = kind_of(kind).request.model_validate(body)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in fault["loc"])
-        where = f"{place}: {field}" if field else place
-        raise SubmissionError(f"{where}: {fault['msg']}") from error
+        request: JobRequest = Draft(dict(body)).request(kind_of(kind).request)
+    except SubmissionError as error:
+        raise SubmissionError(f"{place}: {error.message}") from error
     return request
 
 
@@ -111,20 +127,17 @@ def _parse(path: Path, text: str) -> Mapping[str, Any]:
     return content
 
 
-def _own(path: Path, content: Mapping[str, Any]) -> Submission:
+def _draft(path: Path, text: str, content: Mapping[str, Any]) -> Draft:
     kind = str(content["kind"])
-    if kind not in (known := submitted_kinds()):
-        raise SubmissionError(f"{path}: kind is {kind!r}, not one of {', '.join(known)}")
+    if kind not in KINDS:
+        raise SubmissionError(f"{path}: kind is {kind!r}, not one of {', '.join(KINDS)}")
     body = {name: value for name, value in content.items() if name != "kind"}
     notes: tuple[str, ...] = ()
     if kind == JobKind.ROLLOUT:
         body = with_published(path, body)
     elif kind == JobKind.FINE_TUNING:
         body, notes = with_published_training(path, body)
-    request = read_request(kind, body, str(path))
-    if isinstance(request, CreateFineTuningJob):
-        _check_llamafactory(request, path)
-    return Submission(request, tuple(_local_files(request, path)), (*notes, *_warnings(request)))
+    return Draft(body, path, text, notes)
 
 
 def _warnings(request: JobRequest) -> list[str]:
@@ -136,12 +149,13 @@ def _warnings(request: JobRequest) -> list[str]:
     return []
 
 
-def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
+def _check_llamafactory(request: CreateFineTuningJob, draft: Draft) -> None:
     """Reject what the gateway would reject, before uploading anything."""
-    places: dict[str, OfflineHyperparameters | None] = {"hyperparameters": request.hyperparameters}
+    places: dict[tuple[str, ...], OfflineHyperparameters | None] = {
+        ("hyperparameters",): request.hyperparameters
+    }
     if request.method is not None:
-        name = f"method.{request.method.type.value}.hyperparameters"
-        places[name] = request.method.offline
+        places["method", request.method.type.value, "hyperparameters"] = request.method.offline
     for place, hyperparameters in places.items():
         if hyperparameters is None:
             continue
@@ -151,21 +165,23 @@ def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
                 validation_names=request.validation_files or (),
             )
         except InvalidRequest as error:
-            field = f"{place}.{error.param}"
-            raise SubmissionError(f"{job_file}: {field}: {error.message}") from error
+            raise draft.fault((*place, *str(error.param).split(".")), error.message) from error
 
 
-def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
-    purpose = FilePurpose(str(kind_of_request(request).purpose))
+def _local_files(request: JobRequest, draft: Draft) -> Iterator[LocalFile]:
+    kind = kind_of_request(request)
     for field, reference in request.file_references.items():
-        if isinstance(request, CreateEvaluation) and reference.startswith(HUB_DATASET_PREFIX):
+        location = parse_path(field)
+        purpose = FilePurpose(str(kind.purpose_of(str(location[0]))))
+        is_of_hub = reference.startswith(HUB_DATASET_PREFIX)
+        if is_of_hub and isinstance(request, CreateEvaluation | CreateCampaign):
             yield LocalFile(field, fetch_hub_file(reference), purpose)
             continue
-        if reference.startswith((FILE_ID_PREFIX, HUB_DATASET_PREFIX, SCRIPT_PREFIX)):
+        if is_of_hub or reference.startswith((FILE_ID_PREFIX, SCRIPT_PREFIX)):
             continue
-        path = job_file.parent / user_path(reference)
+        path = draft.folder_of(location) / user_path(reference)
         if not path.is_file():
-            raise SubmissionError(
-                f"{job_file}: {field}: {reference!r} is not a file id, and {path} does not exist"
+            raise draft.fault(
+                location, f"{reference!r} is not a file id, and {path} does not exist"
             )
         yield LocalFile(field, path, purpose)

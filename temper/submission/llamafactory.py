@@ -110,4 +110,4 @@ def _submission(
         for field, source in sources.items()
         if isinstance(source, Path)
     )
-    return Submission(request, files, job.notes, model_may_be_of_hub=True)
+    return Submission(request, files, job.notes, hub_model=job.model)

@@ -38,13 +38,13 @@ class LocalFile:
 class Submission:
     """A request, the files to upload first, and notes for its author.
 
-    ``model_may_be_of_hub``: an unregistered model is taken for a repository of the hub.
+    ``hub_model`` is taken for a repository of the hub unless a model of this name is registered.
     """
 
     request: JobRequest
     files: tuple[LocalFile, ...] = ()
     notes: tuple[str, ...] = ()
-    model_may_be_of_hub: bool = False
+    hub_model: str | None = None
 
     def labeled(self, labels: Mapping[str, str]) -> Self:
         """Return the submission with additional metadata."""

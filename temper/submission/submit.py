@@ -1,8 +1,8 @@
 """Submitting a job: register its model, upload its data, create it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from services.contracts.jobs import JobState
 from services.contracts.kinds import kind_of_request
 from services.contracts.models.registered import HubName, RegisterModel
+from services.contracts.training.checks import CreateCheck
 from services.contracts.training.fine_tuning import CreateFineTuningJob
 from temper.client import Temper
 from temper.client.files import Progress
@@ -31,12 +32,31 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
     for note in submission.notes:
         report.note(note)
     request = submission.request
-    if submission.model_may_be_of_hub and isinstance(request, CreateFineTuningJob):
-        ensure_model(client, request.model, report)
+    if submission.hub_model is not None:
+        ensure_model(client, submission.hub_model, report)
     ids = {file.field: stored(client, file, report) for file in submission.files}
     kind = kind_of_request(request).name
     created = client.of_kind(kind).create(request.with_file_references(ids))
     return created if isinstance(created, JobState) else client.jobs.get(created.id)
+
+
+def checks_of(submission: Submission) -> Iterator[Submission]:
+    """Yield the checks of a fine-tuning job's training files, each by its method and model.
+
+    Raises `SubmissionError` for a method that trains online, on prompts.
+    """
+    request = submission.request
+    if not isinstance(request, CreateFineTuningJob):
+        raise SubmissionError("only the data of fine-tuning jobs are checked")
+    if request.method is not None and request.method.online is not None:
+        raise SubmissionError(f"{request.method.type.value} trains online, on prompts")
+    local = {file.field: file for file in submission.files}
+    for field, reference in request.file_references.items():
+        if not field.startswith("training_file"):
+            continue
+        check = CreateCheck(training_file=reference, model=request.model, method=request.method)
+        files = (replace(local[field], field="training_file"),) if field in local else ()
+        yield Submission(check, files, hub_model=submission.hub_model)
 
 
 def ensure_model(client: Temper, name: str, report: Reporting) -> None:

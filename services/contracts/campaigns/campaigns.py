@@ -1,5 +1,6 @@
 """Campaigns: an LLM proposes fine-tunes of a model, and measurements decide which one is kept."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -172,6 +173,20 @@ class CreateCampaign(JobRequest):
     )
     deadline_seconds: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
     metadata: Metadata | None = None
+
+    @property
+    def file_references(self) -> dict[str, str]:
+        """The file of items and those of data sets, by field, as ``datasets.0.file``."""
+        named = {f"datasets.{number}.file": each.file for number, each in enumerate(self.datasets)}
+        return {"file": self.file} | {field: file for field, file in named.items() if file}
+
+    def with_file_references(self, ids: Mapping[str, str]) -> Self:
+        """The same campaign with other references in the named fields."""
+        datasets = [
+            each.model_copy(update={"file": ids.get(f"datasets.{number}.file", each.file)})
+            for number, each in enumerate(self.datasets)
+        ]
+        return self.model_copy(update={"file": ids.get("file", self.file), "datasets": datasets})
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

@@ -23,8 +23,11 @@ class ExportModel(Request):
 class CreateExport(JobRequest):
     """The request of an export job: the model, and the destination of its files."""
 
-    model: str
-    destination: Destination
+    model: str = Field(description="The model whose files are exported.")
+    destination: Destination = Field(
+        description="A folder, hf://owner/name, or another URL of fsspec's, that the operator "
+        "allows."
+    )
 
 
 class Export(JobState):

@@ -20,8 +20,8 @@ class MergeModel(Request):
 class CreateMerge(JobRequest):
     """The request of a merge job: the adapter or checkpoint, and the suffix of the result."""
 
-    model: str
-    suffix: Suffix = "merged"
+    model: str = Field(description="The adapter or checkpoint to merge.")
+    suffix: Suffix = Field(default="merged", description="Part of the merged model's name.")
 
 
 class Merge(JobState):

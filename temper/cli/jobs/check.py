@@ -63,10 +63,15 @@ def check(
     if as_json:
         out.document(done)
     else:
-        _print_check(out, done)
-    fidelity = done.report.fidelity if done.report is not None else None
+        print_check(out, done)
+    raise typer.Exit(exit_code(done))
+
+
+def exit_code(check: Check) -> int:
+    """The exit code of a finished check: a failure, too, where training would refuse the file."""
+    fidelity = check.report.fidelity if check.report is not None else None
     is_refused = fidelity is not None and fidelity.verdict == "refused"
-    raise typer.Exit(ExitCode.FAILED if is_refused else of_job(done.status))
+    return ExitCode.FAILED if is_refused else of_job(check.status)
 
 
 def _uploaded(client: Temper, out: Output, file: str) -> str:
@@ -81,7 +86,8 @@ def _uploaded(client: Temper, out: Output, file: str) -> str:
     return stored.id
 
 
-def _print_check(out: Output, check: Check) -> None:
+def print_check(out: Output, check: Check) -> None:
+    """Print what a check found."""
     if check.report is not None:
         out.fields(_report_fields(check.report))
         if check.report.fidelity is not None:

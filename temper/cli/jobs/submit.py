@@ -35,8 +35,8 @@ def submit(
 ) -> None:
     """Submit a job file (YAML or JSON): Temper's own, or a LLaMA-Factory training file.
 
-    A Temper job file has "kind: fine_tuning", "evaluation", "rollout", "indexing", "batch" or
-    "check" and the fields of the request. With "published", a rollout or fine-tune takes its
+    A Temper job file has "kind", such as fine_tuning or evaluation, and the fields of the request,
+    which "temper KIND fields" lists. With "published", a rollout or fine-tune takes its
     settings from a run file of MindSpeed-RL or verl. Local data files are uploaded first, unless
     the gateway has them.
     """
@@ -52,13 +52,14 @@ def submit(
             submission = read_job_file(path, Path(scratch)).labeled(labels)
             job = submit_job(client, submission, report)
         if not follow:
-            _print_submitted(out, job)
+            print_submitted(out, job)
             return
-        done = _follow(client, out, job)
+        done = follow_job(client, out, job)
     raise typer.Exit(of_job(done.status))
 
 
-def _print_submitted(out: Output, job: JobState) -> None:
+def print_submitted(out: Output, job: JobState) -> None:
+    """Print the id of a new job, and how to follow it."""
     if out.as_json:
         out.document(job)
         return
@@ -66,7 +67,8 @@ def _print_submitted(out: Output, job: JobState) -> None:
     out.note(f"follow with: temper logs -f {job.id}", "dim")
 
 
-def _follow(client: Temper, out: Output, job: JobState) -> JobState:
+def follow_job(client: Temper, out: Output, job: JobState) -> JobState:
+    """Follow a new job until it ends, and print its result."""
     if out.as_json:
         out.json_line(job)
     else:

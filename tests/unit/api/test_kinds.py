@@ -91,7 +91,7 @@ def test_the_table_and_the_glossary_name_every_kind() -> None:
     assert len({kind.id_prefix for kind in KINDS.values()}) == len(KINDS)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.purpose is not None])
+@pytest.mark.parametrize("kind", [KINDS[kind] for kind in EXAMPLES])
 def test_file_references_of_a_request_are_all_the_files_it_names(kind: Kind) -> None:
     for example in EXAMPLES[JobKind(kind.name)].values():
         request = kind.request.model_validate({**_required(kind), **(example["value"] or {})})
@@ -200,6 +200,30 @@ def test_an_added_kind_runs_and_is_shown(
     assert re.search(r"answer +HELLO", capsys.readouterr().out)
     assert main(["show", created.id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["object"] == "echo"
+
+
+def test_an_added_kind_is_started_from_its_request(
+    gateway: TestClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(httpx, "Client", lambda **_: TestClient(gateway.app, base_url=URL))
+    (tmp_path / "words.txt").write_text("hello")
+    job = tmp_path / "echo.yaml"
+    job.write_text("text: hello\nfile: words.txt\n")
+
+    assert main(["echo", "start", "-f", str(job), "--set", "text=good bye"]) == 0
+    started = capsys.readouterr().out.strip()
+    assert main(["echo", "fields", "--json"]) == 0
+    fields = {each["path"]: each for each in json.loads(capsys.readouterr().out)["data"]}
+
+    with Temper(URL) as client:
+        echo = client.of_kind("echo").get(started)
+        [file] = client.files.page().data
+    assert (echo.text, file.filename, file.purpose) == ("good bye", "words.txt", "user_data")
+    assert fields["text"]["required"]
+    assert not fields["priority"]["required"]
 
 
 def test_a_batch_is_shown_with_its_counts_and_output(

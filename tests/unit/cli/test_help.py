@@ -29,7 +29,8 @@ def commands() -> Iterator[tuple[str, ...]]:
     while waiting:
         words, command = waiting.pop()
         yield words
-        for name, inner in getattr(command, "commands", {}).items():
+        below = getattr(command, "commands", None) or getattr(command, "below", {})
+        for name, inner in below.items():
             waiting.append(((*words, name), inner))
 
 

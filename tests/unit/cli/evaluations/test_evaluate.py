@@ -217,11 +217,11 @@ def test_json_has_one_line_for_the_evaluation(
 @pytest.mark.parametrize(
     ("benchmark", "message"),
     [
-        ("gsm9k=test.jsonl", "gsm9k: Value error, no benchmark 'gsm9k'; there are aime24, "),
+        ("gsm9k=test.jsonl", "gsm9k: no benchmark 'gsm9k'; there are aime24, "),
         ("gsm8k=absent.jsonl", "gsm8k: 'absent.jsonl' is not a file id, and absent.jsonl does"),
         ("gsm8k", "'gsm8k' is neither a file nor NAME=ROWS, a benchmark (aime24"),
         ("rollout.yaml", "rollout.yaml: kind is 'rollout', not evaluation"),
-        ("typo.yaml", "typo.yaml: sampels_per_item: Extra inputs are not permitted"),
+        ("typo.yaml", "typo.yaml, line 1: sampels_per_item: Extra inputs are not permitted"),
     ],
 )
 def test_nothing_is_submitted_unless_every_benchmark_is_valid(

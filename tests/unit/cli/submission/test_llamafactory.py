@@ -103,7 +103,7 @@ def test_a_plain_dataset_is_uploaded_unchanged(repository: Path) -> None:
     assert request.method is not None
     hyperparameters = request.method.as_offline
     assert request.model == "owner/model"
-    assert submission.model_may_be_of_hub
+    assert submission.hub_model == "owner/model"
     assert [file.path for file in submission.files] == [repository / "data" / "greetings.json"]
     assert (hyperparameters.training_type, hyperparameters.lora.rank) == (TrainingType.LORA, 8)
     assert arguments(submission)["max_samples"] == 2

@@ -1,0 +1,1 @@
+"""Commands made from the types of requests: ``start`` and ``fields`` of every kind, and flags."""
