@@ -16,9 +16,10 @@ class TrainingType(StrEnum):
 
 
 class LoraSettings(Request):
-    """Low-rank adaptation. ``alpha`` defaults to twice the rank; null targets: all linear."""
+    """Low-rank adaptation, with LLaMA-Factory's defaults. ``alpha`` defaults to twice the rank;
+    null targets: all linear."""
 
-    rank: StrictInt = Field(default=16, ge=1, le=512)
+    rank: StrictInt = Field(default=8, ge=1, le=512)
     alpha: StrictInt | None = Field(default=None, ge=1, le=4096)
     dropout: Number = Field(default=0.0, ge=0.0, lt=1.0)
     target_modules: list[str] | None = Field(default=None, min_length=1, max_length=64)

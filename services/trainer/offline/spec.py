@@ -95,7 +95,7 @@ class Mixture(_Part):
 class Lora(_Part):
     """LoRA; ``alpha`` None means twice the rank, ``targets`` None all linear layers."""
 
-    rank: int = Field(default=16, ge=1)
+    rank: int = Field(default=8, ge=1)
     alpha: int | None = Field(default=None, ge=1)
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     targets: list[str] | None = None

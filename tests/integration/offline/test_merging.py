@@ -41,20 +41,43 @@ def probe(vocabulary: int) -> torch.Tensor:
     return torch.tensor([[1, 2, 3, vocabulary - 1]])
 
 
-@pytest.mark.parametrize(
-    ("settings", "added_tokens"),
-    [
-        ({"use_dora": True}, 0),
-        ({"modules_to_save": ["embed_tokens", "lm_head"]}, 2),
-    ],
-)
-def test_a_merged_adapter_gives_the_logits_of_the_adapter(
-    base: Path, tmp_path: Path, settings: dict[str, Any], added_tokens: int
+@pytest.mark.parametrize("variant", ["use_dora", "use_rslora"])
+def test_a_variant_of_lora_learns_and_is_merged_as_it_was_trained(
+    base: Path, tmp_path: Path, variant: str
 ) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    from services.inference.merging.weights import merge_adapter
+
+    arguments = {variant: True, "logging_steps": 1, "num_train_epochs": 3}
+    job = OfflineJob(tmp_path / "job", base, Stage.SFT, method="lora", arguments=arguments)
+    result = job.run()
+
+    first, *_, last = job.losses().values()
+    assert last < 0.9 * first
+    adapter = tmp_path / "job" / result["model_dir"]
+    config = json.loads((adapter / "adapter_config.json").read_bytes())
+    assert config[variant]
+    assert (config["r"], config["lora_alpha"], len(config["target_modules"])) == (8, 16, 7)
+    assert result["needs_merge"] is (variant == "use_dora")  # vLLM applies rsLoRA's scale
+    merge_adapter(base, adapter, tmp_path / "merged", [STOP])
+    plain = AutoModelForCausalLM.from_pretrained(base)
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "merged").eval()
+    adapted = PeftModel.from_pretrained(plain, str(adapter)).eval()
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            merged(probe(100)).logits, adapted(probe(100)).logits, atol=1e-4, rtol=1e-4
+        )
+
+
+def test_a_merged_adapter_gives_the_logits_of_the_adapter(base: Path, tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from services.inference.merging.weights import merge_adapter
 
+    settings: dict[str, Any] = {"modules_to_save": ["embed_tokens", "lm_head"]}
+    added_tokens = 2
     expected = save_adapter(base, tmp_path / "adapter", added_tokens, **settings)
 
     merge_adapter(base, tmp_path / "adapter", tmp_path / "merged", [STOP])

@@ -161,7 +161,7 @@ def test_lora_settings_use_llamafactory_names() -> None:
     arguments = build_arguments(spec(method=TrainingType.LORA), place())
 
     assert arguments["finetuning_type"] == "lora"
-    assert (arguments["lora_rank"], arguments["lora_alpha"]) == (16, 32)
+    assert (arguments["lora_rank"], arguments["lora_alpha"]) == (8, 16)
     assert arguments["lora_target"] == "all"
 
 
