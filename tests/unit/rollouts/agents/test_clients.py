@@ -1,11 +1,15 @@
 """Unmodified clients play a session; what they saw and what is recorded are the same tokens."""
 
 import json
+from collections.abc import AsyncIterable
 from typing import Any
 
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from services.contracts.base import JsonObject
 from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
@@ -102,12 +106,30 @@ async def messages(session: JsonObject, *, stream: bool) -> JsonObject:
         turns.append({"role": "user", "content": results})
 
 
+async def framework(session: JsonObject, *, stream: bool) -> JsonObject:
+    """An agent of PydanticAI: the loop, the tool's schema and its call are the framework's."""
+    provider = OpenAIProvider(base_url=session["base_url"], api_key=session["api_key"])
+    agent = Agent(OpenAIChatModel(session["model"], provider=provider))
+
+    @agent.tool_plain
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    async def read(_context: Any, events: AsyncIterable[object]) -> None:
+        async for _ in events:
+            pass
+
+    [question] = session["messages"]
+    run = await agent.run(question["content"], event_stream_handler=read if stream else None)
+    return {"reward": float(run.output == "It is 3.")}
+
+
 def added(arguments: str) -> str:
     return str(sum(json.loads(arguments).values()))
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("client", [chat, responses, messages])
+@pytest.mark.parametrize("client", [chat, responses, messages, framework])
 def test_a_client_plays_a_session_with_a_tool(client: Any, stream: bool) -> None:
     engine = saying(*SAID)
 
