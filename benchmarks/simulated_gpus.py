@@ -12,8 +12,9 @@ from unittest.mock import patch
 from services.core.db.engine import Database
 from services.jobs.claims import Claim
 from services.jobs.queues import EVALUATION, TRAINING
-from services.jobs.worker import main as worker
+from services.jobs.worker import executor
 from services.jobs.worker.handler import Launch, ServedKind
+from services.jobs.worker.main import serve_kinds
 from services.jobs.worker.settings import WorkerSettings
 from tests.support.campaign_jobs import StandInEvaluation, StandInTraining
 
@@ -48,7 +49,7 @@ def serve() -> None:
     """Serve training and evaluation jobs until the process is stopped."""
     settings = WorkerSettings()
     with patch.multiple(
-        worker,
+        executor,
         visible_gpus=lambda: GPUS,
         gpu_memory=lambda gpus: (GPU_BYTES,) * len(gpus),
         occupied_gpus=lambda _: set(),
@@ -57,7 +58,7 @@ def serve() -> None:
             ServedKind(Training(settings), TRAINING),
             ServedKind(Evaluation(settings), EVALUATION),
         ]
-        worker.serve_kinds(kinds, settings)
+        serve_kinds(kinds, settings)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from services.core.db.engine import Database, now
 from services.core.db.tables import IdempotencyRow
 from services.core.process.supervised import lease_clock
 from services.jobs.broker import restore_file_broker, send_wake_up
+from services.jobs.campaign_steps import cancel_orphans
 from services.jobs.deadline import fail_overdue
 from services.jobs.devices import release_stale_devices
 from services.jobs.pause import resume_after_outages
@@ -142,6 +143,7 @@ class Dispatcher:
             self._recover_lost_jobs,
             fail_overdue,
             resume_after_outages,
+            cancel_orphans,
             self._wake_waiting,
             explain_waiting,
             _delete_stored_responses,

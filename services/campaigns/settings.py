@@ -1,23 +1,15 @@
 """Settings of the campaign worker."""
 
-from pathlib import Path
-
 from pydantic import Field, SecretStr
 
 from services.contracts.origins import Origin
-from services.core.settings import Folder, Settings
-from services.core.tool_settings import ToolSettings
+from services.core.settings import Folder
+from services.jobs.worker.settings import CommonWorkerSettings
 
 
-class CampaignSettings(Settings, ToolSettings):
+class CampaignSettings(CommonWorkerSettings):
     """How campaigns create their jobs."""
 
-    host_name: str = Field(default="", description="This host in leases; empty: its name.")
-    heartbeat_file: Path | None = Field(
-        default=None,
-        description="File that a worker touches with each heartbeat, for health probes; null: "
-        "none.",
-    )
     gateway_url: Origin = Field(
         default="http://127.0.0.1:8080", description="Gateway through which campaigns create jobs."
     )

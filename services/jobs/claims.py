@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.orm import Session
@@ -259,23 +260,22 @@ def _explain_wait(session: Session, job: Job, reason: str) -> None:
 
 
 def _take(session: Session, job: Job, claimant: Claimant) -> Job:
+    if job.status is not JobStatus.QUEUED:
+        return take_job(session, job, claimant, phase="validating")
+    attempt = job.attempt + 1
+    taken = take_job(session, job, claimant, phase="starting", attempt=attempt)
+    append_event(session, job.id, f"Attempt {attempt} started on {claimant.owner}")
+    return taken
+
+
+def take_job(session: Session, job: Job, claimant: Claimant, **changes: Any) -> Job:
+    """Give a waiting job to a worker: compare-and-set on status and epoch; a queued one then runs.
+
+    Raises `LeaseLost` when another worker was faster.
+    """
     started = time.time()
-    working = job.status is JobStatus.QUEUED
-    changes = {
-        "owner": claimant.owner,
-        "epoch": job.epoch + 1,
-        "lease_expires_at": now(session) + claimant.lease_seconds,
-        "updated_at": started,
-        "queue_reason": None,
-        "not_before": None,
-        "phase": "starting" if working else "validating",
-    }
-    if working:
-        changes |= {
-            "status": JobStatus.RUNNING.value,
-            "attempt": job.attempt + 1,
-            "started_at": job.started_at or started,
-        }
+    if job.status is JobStatus.QUEUED:
+        changes |= {"status": JobStatus.RUNNING.value, "started_at": job.started_at or started}
     taken = session.scalar(
         update(JobRow)
         .where(
@@ -284,11 +284,17 @@ def _take(session: Session, job: Job, claimant: Claimant) -> Job:
             JobRow.epoch == job.epoch,
             or_(JobRow.owner.is_(None), JobRow.status == JobStatus.QUEUED.value),
         )
-        .values(**changes)
+        .values(
+            owner=claimant.owner,
+            epoch=job.epoch + 1,
+            lease_expires_at=now(session) + claimant.lease_seconds,
+            updated_at=started,
+            queue_reason=None,
+            not_before=None,
+            **changes,
+        )
         .returning(JobRow.id)
     )
     if taken is None:
         raise LeaseLost(f"job {job.id} was claimed by another worker")
-    if working:
-        append_event(session, job.id, f"Attempt {job.attempt + 1} started on {claimant.owner}")
     return get_job(session, job.id)

@@ -21,7 +21,7 @@ from services.jobs.events import Level, append_event, storable, storable_text
 from services.jobs.files import names_file
 from services.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
 from services.jobs.names import new_name
-from services.jobs.queues import add_wake_up
+from services.jobs.queues import add_wake_up, wake_waiting
 from services.jobs.shown_status import has_shown_status, shown_status_column
 from services.jobs.text_search import contains_text
 
@@ -157,6 +157,8 @@ def move_job(
     if (event_type := _ANNOUNCED.get(to)) is not None:
         told = {"id": job.id, "kind": job.kind, "status": to.value, "message": message}
         announce(session, event_type, told | {"error": changes.get("error")})
+    if to.is_final:
+        wake_waiting(session, job.id)
     return get_job(session, job.id)
 
 

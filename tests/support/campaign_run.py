@@ -11,6 +11,7 @@ from services.campaigns.claims import claim_step, release
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import Waiting
 from services.campaigns.settings import CampaignSettings
+from services.campaigns.worker import CampaignWork
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
@@ -24,6 +25,7 @@ from services.jobs.events import events_after
 from services.jobs.job import NO_DEVICE, NewJob
 from services.jobs.queues import CAMPAIGN, TRAINING
 from services.jobs.store import create_job, get_job, move_job
+from services.jobs.worker.executor import Executor
 
 LEASE_SECONDS = 600.0
 NOWHERE = "http://127.0.0.1:9"
@@ -161,6 +163,11 @@ class StoredCampaign:
             settings=self.settings,
             stopping=self.stopping,
         )
+
+    def work(self, queue: str) -> None:
+        """Do what a worker does that a message through this queue has woken."""
+        work = CampaignWork(self.database, self.settings)
+        Executor(self.database, work, self.settings).work(queue)
 
     def release(self, claim: Claim, waiting: Waiting) -> None:
         """Let go of it until what it waits for has ended."""

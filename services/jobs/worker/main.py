@@ -1,149 +1,30 @@
-"""A worker process: Celery delivers wake-ups, threads claim jobs and run them."""
+"""A worker process: Celery delivers wake-ups to its threads, which claim jobs and run them."""
 
 import logging
-import os
-import secrets
-import socket
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
 
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
-from sqlalchemy.exc import IntegrityError
 
-from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
 from services.core.logging import configure_logging
-from services.core.process.supervised import lease_clock
 from services.core.settings import make_private
 from services.jobs.broker import WAKE_UP, create_celery_app, ring_workers
-from services.jobs.claims import Claim, Claimant, ClaimStage, claim_validation, claim_work
-from services.jobs.devices import (
-    HostDevices,
-    free_devices,
-    gpu_memory,
-    occupied_gpus,
-    visible_gpus,
-)
-from services.jobs.job import LeaseLost
 from services.jobs.queues import QueueNames, add_wake_up
+from services.jobs.worker.executor import ChildWork, Executor
 from services.jobs.worker.handler import Handler, ServedKind
 from services.jobs.worker.heartbeat import touch_heartbeat
-from services.jobs.worker.presence import Presence, take_from_dead_workers
-from services.jobs.worker.run import ClaimRun
-from services.jobs.worker.settings import WorkerSettings
+from services.jobs.worker.presence import take_from_dead_workers
+from services.jobs.worker.settings import CommonWorkerSettings, WorkerSettings
+from services.jobs.worker.work import Work
 from services.jobs.workers import heartbeat, remove_worker
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 5.0
-CLAIM_TRIES = 5
-"""After so many lost races other workers take the jobs, and the dispatcher wakes this one."""
-
-
-class Executor:
-    """Claims and runs jobs; called by all threads of a worker.
-
-    All kinds share the devices of the host and the validation slots.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        kinds: Sequence[ServedKind],
-        settings: WorkerSettings,
-    ) -> None:
-        host = settings.host_name or socket.gethostname()
-        self._artifacts = Artifacts(settings.home)
-        self.database = database
-        self.queues = [name for kind in kinds for name in kind.queues.both]
-        gpus = visible_gpus()
-        self.devices = HostDevices(
-            host, gpus, settings.cpu_slots, gpu_memory(gpus), settings.remote_slots
-        )
-        # Containers with the same host name often have the same process id too.
-        self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
-        self.workers_folder = self._artifacts.workers()
-        self.presence = Presence(self.workers_folder, self.worker_id)
-        self.heartbeat_file = settings.heartbeat_file
-        self.stopping = threading.Event()
-        self._kinds = kinds
-        self._handlers = {kind.queues.work: kind.handler for kind in kinds}
-        self._settings = settings
-        self._claimant = Claimant(self.worker_id, self.devices, settings.lease_seconds)
-        self._validation_slots = threading.BoundedSemaphore(settings.validation_slots)
-        self._more_to_validate = threading.Event()
-
-    def work(self, queue: str) -> None:
-        """Run every job that waits for what ``queue`` is for and can run here now."""
-        if any(queue == kind.queues.validation for kind in self._kinds):
-            self._validate()
-        else:
-            self._run_all(self._claim_work)
-
-    def _validate(self) -> None:
-        """Validate waiting jobs while a slot is free, so that threads are left for work.
-
-        A thread that finds no free slot sets a flag; slot holders check it again before they
-        return.
-        """
-        self._more_to_validate.set()
-        while self._more_to_validate.is_set() and self._validation_slots.acquire(blocking=False):
-            self._more_to_validate.clear()
-            try:
-                self._run_all(self._claim_validation)
-            finally:
-                self._validation_slots.release()
-
-    def _run_all(self, claim_next: Callable[[], Claim | None]) -> None:
-        while not self.stopping.is_set():
-            before = lease_clock()  # before the lease in the database begins
-            claim = self._try(claim_next)
-            if claim is None:
-                return
-            logger.info("%s of job %s, epoch %d", claim.stage, claim.job.id, claim.job.epoch)
-            ClaimRun(
-                claim,
-                deadline=before + self._settings.lease_seconds,
-                database=self.database,
-                handler=self._handlers[claim.job.queue],
-                settings=self._settings,
-                job_dir=self._folder(claim),
-                notes=self.presence.notes,
-                stopping=self.stopping,
-            ).run()
-
-    def _try(self, claim_next: Callable[[], Claim | None]) -> Claim | None:
-        """Claim, retrying when another worker was faster; None when nothing can run here."""
-        for _ in range(CLAIM_TRIES):
-            try:
-                return claim_next()
-            except (LeaseLost, IntegrityError) as error:
-                logger.debug("claim lost: %s", error)
-            except DATABASE_AWAY as error:
-                logger.warning("cannot claim now: %s", error)
-                return None
-        return None
-
-    def _folder(self, claim: Claim) -> Path:
-        """Each stage has its own folder, with its own reports and result."""
-        folder = self._artifacts.job(claim.job.id)
-        return folder / claim.stage if claim.stage is ClaimStage.VALIDATION else folder
-
-    def _claim_validation(self) -> Claim | None:
-        queues = [kind.queues.validation for kind in self._kinds]
-        with self.database.write() as session:
-            return claim_validation(session, queues, self._claimant)
-
-    def _claim_work(self) -> Claim | None:
-        with self.database.read() as session:
-            unleased = free_devices(session, self.devices.gpus)
-        # Memory in use on a GPU without a lease belongs to other programs.
-        occupied = occupied_gpus(unleased)
-        with self.database.write() as session:
-            return claim_work(session, list(self._handlers), self._claimant, occupied)
 
 
 def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -> None:
@@ -156,12 +37,27 @@ def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
 
     On TERM or INT running children are stopped and their jobs are requeued.
     """
+    serve(lambda database: nullcontext(ChildWork(database, kinds, settings)), settings)
+
+
+def serve(
+    open_work: Callable[[Database], AbstractContextManager[Work]], settings: CommonWorkerSettings
+) -> None:
+    """Do the work that ``open_work`` makes until the process is stopped; then close it."""
     make_private(settings.home)
     configure_logging(settings.log_level, settings.log_json)
     database = Database(settings.database)
     migrate(database)
-    executor = Executor(database, kinds, settings)
-    executor.presence.enter()
+    try:
+        with open_work(database) as work:
+            executor = Executor(database, work, settings)
+            executor.presence.enter()
+            _serve_wake_ups(executor, settings)
+    finally:
+        database.close()
+
+
+def _serve_wake_ups(executor: Executor, settings: CommonWorkerSettings) -> None:
     app = create_celery_app(settings)
     app.task(name=WAKE_UP)(executor.work)
     _connect_signals(executor, app)
@@ -171,20 +67,15 @@ def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
         executor.stopping.set()
         _deregister(executor)
         executor.presence.leave()
-        database.close()
 
 
-def _arguments(app: Celery, executor: Executor, settings: WorkerSettings) -> list[str]:
+def _arguments(app: Celery, executor: Executor, settings: CommonWorkerSettings) -> list[str]:
     queues = executor.queues
-    # Threads only wait for their children: one for each job that can run here concurrently.
-    devices = executor.devices
-    slots = devices.cpu_slots + devices.remote_slots + settings.validation_slots
-    threads = len(devices.gpus) + slots + 1
-    logger.info("%s: %s, devices %s", app.main, ", ".join(queues), devices)
+    logger.info("%s: %s, devices %s", app.main, ", ".join(queues), executor.devices)
     return [
         "worker",
         "--pool=threads",
-        f"--concurrency={threads}",
+        f"--concurrency={executor.threads}",
         f"--queues={','.join(queues)}",
         f"--hostname={queues[-1]}@{executor.worker_id}",
         f"--loglevel={settings.log_level}",

@@ -13,8 +13,8 @@ from services.core.tool_settings import ToolSettings
 from services.jobs.tracking.selection import known_tracker
 
 
-class WorkerSettings(Settings, ToolSettings, ExportSettings, ChoiceSettings):
-    """What a worker process offers, how it runs its children, and which tools they reach."""
+class CommonWorkerSettings(Settings, ToolSettings):
+    """What every worker process has, whether its jobs run in child processes or in its threads."""
 
     host_name: str = Field(default="", description="This host in leases; empty: its name.")
     heartbeat_file: Path | None = Field(
@@ -22,6 +22,14 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings, ChoiceSettings):
         description="File that a worker touches with each heartbeat, for health probes; null: "
         "none.",
     )
+    validation_slots: int = Field(
+        default=2, ge=1, le=64, description="Files that one worker validates concurrently."
+    )
+
+
+class WorkerSettings(CommonWorkerSettings, ExportSettings, ChoiceSettings):
+    """What a worker process offers, how it runs its children, and which tools they reach."""
+
     cpu_slots: int = Field(
         default=1,
         ge=0,
@@ -34,9 +42,6 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings, ChoiceSettings):
         le=1024,
         description="Concurrent jobs of this host that only ask remote endpoints; they take no GPU "
         "and no CPU slot.",
-    )
-    validation_slots: int = Field(
-        default=2, ge=1, le=64, description="Files that one worker validates concurrently."
     )
     validation_memory_gib: float = Field(
         default=4.0, ge=0.5, le=1024.0, description="Memory of a process that validates files."

@@ -1,6 +1,5 @@
 """The budget of a campaign: what ends with it, and what is kept."""
 
-import threading
 import time
 
 import pytest
@@ -10,13 +9,12 @@ from services.campaigns.claims import FALLBACK_SECONDS, release
 from services.campaigns.loop import advance
 from services.campaigns.run.records import Feedback
 from services.campaigns.run.signals import Waiting
-from services.campaigns.worker import CampaignWorker
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
+from services.jobs.queues import CAMPAIGN
 from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
 from tests.support.scripted_llm import ScriptedLlm
-from tests.support.waiting import wait_for
 
 HOUR = 3600.0
 
@@ -87,15 +85,9 @@ def test_hours_that_end_while_a_training_runs_end_the_campaign_and_the_training(
     campaign.training(2, "ftjob-2")
     campaign.started(time.time() - 2 * HOUR)
 
-    worker = CampaignWorker(campaign.database, campaign.settings)
-    serving = threading.Thread(target=worker.serve)
-    serving.start()
-    try:
-        wait_for(lambda: campaign.status_of("ftjob-2") is JobStatus.CANCELLED, "it is cancelled")
-    finally:
-        worker.stop()
-        serving.join()
+    campaign.work(CAMPAIGN.work)
 
+    assert campaign.status_of("ftjob-2") is JobStatus.CANCELLED
     assert campaign.status_of(campaign.id) is JobStatus.SUCCEEDED
     result = campaign.result()
     assert (result["ended_by"], result["best_loop"]) == ("hours", 1)

@@ -5,7 +5,7 @@ import pytest
 from services.campaigns.loop import advance
 from services.campaigns.run.signals import Waiting
 from services.campaigns.steps.measurement import _ResultRow, item_scores
-from services.campaigns.worker import CampaignWorker
+from services.campaigns.worker import CampaignWork
 from services.contracts.jobs import JobStatus
 from tests.support.campaign_run import StoredCampaign
 
@@ -20,7 +20,7 @@ def test_a_campaign_takes_no_step_before_the_one_that_it_comes_after_has_ended(
 
     with pytest.raises(Waiting, match="waiting for campaign-0") as waiting:
         advance(run)
-    CampaignWorker(campaign.database, campaign.settings)._release(
+    CampaignWork(campaign.database, campaign.settings)._release(
         claim, run, waiting.value.reason, waiting.value.jobs
     )
 

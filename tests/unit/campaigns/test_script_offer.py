@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from services.campaigns.llm import prompts
 from services.campaigns.scripts.offer import MAX_SENT_BYTES, check_scripts
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.worker import CampaignWorker
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.llms import ScriptLlms
 from services.contracts.errors import InvalidRequest
@@ -29,9 +28,8 @@ def test_a_worker_without_a_proxy_refuses_them(campaign: StoredCampaign) -> None
     request = body.model_dump(mode="json")
     with campaign.database.write() as session:
         create_job(session, NewJob(campaign.id, "campaign", *queues, request, gpus=NO_DEVICE))
-    worker = CampaignWorker(campaign.database, campaign.settings)
 
-    worker._claim()
+    campaign.work(CAMPAIGN.validation)
 
     assert campaign.status_of(campaign.id) is JobStatus.FAILED
     with campaign.database.read() as session:

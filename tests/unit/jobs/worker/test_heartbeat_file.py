@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from services.campaigns.settings import CampaignSettings
-from services.campaigns.worker import CampaignWorker
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.jobs.worker import main
+from services.jobs.worker.executor import ChildWork, Executor
 from services.jobs.worker.settings import WorkerSettings
 
 
@@ -24,7 +23,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def beat_once(database: Database, file: Path, patch: pytest.MonkeyPatch) -> None:
     """The heartbeats of a worker that stops after the first."""
-    executor = main.Executor(database, [], WorkerSettings(home=file.parent, heartbeat_file=file))
+    settings = WorkerSettings(home=file.parent, heartbeat_file=file)
+    executor = Executor(database, ChildWork(database, [], settings), settings)
     patch.setattr(executor.stopping, "wait", lambda _: executor.stopping.set())
     main._send_heartbeats(executor)
 
@@ -45,9 +45,3 @@ def test_a_worker_without_its_database_does_not(
     monkeypatch.setattr(main, "heartbeat", away)
     beat_once(database, tmp_path / "heartbeat", monkeypatch)
     assert not (tmp_path / "heartbeat").exists()
-
-
-def test_the_worker_of_campaigns_touches_its_file(database: Database, tmp_path: Path) -> None:
-    settings = CampaignSettings(home=tmp_path, heartbeat_file=tmp_path / "heartbeat")
-    CampaignWorker(database, settings)._beat()
-    assert (tmp_path / "heartbeat").exists()
