@@ -1,4 +1,4 @@
-"""Read run files published for MindSpeed-RL and verl as rollout settings."""
+"""Read run files published for MindSpeed-RL, verl and slime as rollout settings."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,6 +21,8 @@ from services.contracts.rollouts.multi_turn import (
 from services.contracts.rollouts.tool_files import parse_tool_file
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.run_scripts import settings_of_script
+from temper.formats.slime_scripts import MARK as SLIME
+from temper.formats.slime_scripts import slime_arguments
 from temper.formats.verl_defaults import with_inherited
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -93,7 +95,8 @@ class _Prompts(BaseModel):
 
 def is_published(settings: Section) -> bool:
     """Whether `read_published` can read a file with this content."""
-    return "rl_config" in settings or "actor_rollout_ref" in settings or is_bare_rollout(settings)
+    sections = ("rl_config", "actor_rollout_ref", SLIME)
+    return any(each in settings for each in sections) or is_bare_rollout(settings)
 
 
 def read_published(path: Path) -> PublishedRun:
@@ -107,6 +110,8 @@ def read_published(path: Path) -> PublishedRun:
         settings = read_run_file(path)
         if "rl_config" in settings:
             return _of_mindspeed(settings, path)
+        if SLIME in settings:
+            return _of_slime(settings)
         return _of_verl(settings, path)
     except InvalidRequest as error:
         raise InvalidRequest(f"{path.name}: {error.message}", param=error.param) from None
@@ -165,6 +170,30 @@ def _of_verl(settings: Section, path: Path) -> PublishedRun:
     )
 
 
+SLIME_SAMPLING = {
+    "max_tokens": "--rollout-max-response-len",
+    "temperature": "--rollout-temperature",
+    "top_p": "--rollout-top-p",
+    "top_k": "--rollout-top-k",
+    "stop": "--rollout-stop",
+}
+SLIME_SAMPLES, SLIME_PROMPT = "--n-samples-per-prompt", "--rollout-max-prompt-len"
+
+
+def _of_slime(settings: Section) -> PublishedRun:
+    """A run without tools: those of slime are functions of its own."""
+    run = RunSettings(settings)
+    sampling = {name: given(settings, key) for name, key in SLIME_SAMPLING.items()}
+    if isinstance(sampling["stop"], str):
+        sampling["stop"] = [sampling["stop"]]
+    return PublishedRun(
+        multi_turn=MultiTurn(),
+        sampling=read_section(RolloutSampling, sampling, "rollout"),
+        samples_per_prompt=run.integer(SLIME_SAMPLES) or 1,
+        max_prompt_length=run.integer(SLIME_PROMPT),
+    )
+
+
 def read_prompt_type(path: Path) -> PromptType | None:
     """The prompt type in a dataset file of MindSpeed-RL; raises InvalidRequest."""
     settings = _parsed(path)
@@ -209,10 +238,15 @@ def _text(path: Path) -> str:
 
 def read_run_file(path: Path) -> Section:
     """Return the settings in a run file; raises InvalidRequest for any other file."""
-    settings = settings_of_script(_text(path)) if path.suffix == SCRIPT else _parsed(path)
+    settings = _of_script(_text(path)) if path.suffix == SCRIPT else _parsed(path)
     if not isinstance(settings, dict) or not is_published(settings):
         raise InvalidRequest("has neither an rl_config (MindSpeed-RL) nor a rollout section (verl)")
     return with_inherited(settings)
+
+
+def _of_script(text: str) -> Section:
+    arguments = slime_arguments(text)
+    return settings_of_script(text) if arguments is None else arguments
 
 
 def _parsed(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The training settings in run files of MindSpeed-RL and verl, as hyperparameters of an online job.
+"""The training settings in run files of MindSpeed-RL, verl and slime, for an online job.
 
 Every setting is mapped, rejected by name if dropping it would change training, or listed as
 ignored.
@@ -27,14 +27,20 @@ from temper.formats.decisive_settings import (
     verl_tis_cap,
 )
 from temper.formats.published_runs import (
+    SLIME_PROMPT,
+    SLIME_SAMPLES,
+    SLIME_SAMPLING,
     MindSpeedRollout,
     RunSettings,
+    Section,
     VerlData,
     VerlRollout,
     VerlTurns,
     is_bare_rollout,
     read_run_file,
 )
+from temper.formats.slime_scripts import MARK as SLIME
+from temper.formats.slime_training import slime_hyperparameters, slime_method, with_defaults
 
 CLIP, CLIP_HIGH = 0.2, 0.28
 """Both libraries' default clip range, and MindSpeed-RL's default for a higher upper bound."""
@@ -63,6 +69,8 @@ def read_published_training(path: Path) -> PublishedTraining:
     """Read a run file's training settings; raises InvalidRequest with the file and the key."""
     try:
         settings = read_run_file(path)
+        if SLIME in settings:
+            return slime_training(with_defaults(settings), settings)
         run = RunSettings(settings)
         if "rl_config" in settings:
             run.mark("rl_config", *MultiTurn.model_fields, *MindSpeedRollout.model_fields)
@@ -193,6 +201,20 @@ def verl_training(run: RunSettings) -> PublishedTraining:
     epochs = "trainer.total_epochs"
     counts = epochs if steps is None and run.value(epochs) is not None else None
     return PublishedTraining(method, given, None, run.unread(), counts)
+
+
+def slime_training(settings: Section, own: Section) -> PublishedTraining:
+    """The training settings of a script of slime, ``own`` without its defaults; raises
+    InvalidRequest naming the argument."""
+    run = RunSettings(settings)
+    run.mark("", *SLIME_SAMPLING.values(), SLIME_SAMPLES, SLIME_PROMPT)
+    found = slime_hyperparameters(run, own)
+    given = _compact(found)
+    given["loss"]["tis_cap"] = found["loss"]["tis_cap"]  # null: no correction
+    epochs = "--num-epoch"
+    counts = epochs if "steps" not in given and run.value(epochs) is not None else None
+    seed = run.integer("--rollout-seed")
+    return PublishedTraining(slime_method(run), given, seed, run.unread(), counts)
 
 
 _MINDSPEED_KL = ("rl_config.kl_coef", "rl_config.init_kl_coef")
