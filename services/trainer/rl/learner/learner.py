@@ -172,9 +172,10 @@ class Learner:
                 self._write_model(self._plain.model, weights, dtype, partial)
 
     def _publish_merged(self, folder: Path) -> None:
+        # In float32, as they are here: rounded to a base's bfloat16, an adapter loses its updates.
         weights = merged_policy_weights(self._plain)
         with atomic_folder(folder, durable=False) as partial:
-            self._write_model(self._plain.causal, weights, self._stored_dtype(), partial)
+            self._write_model(self._plain.causal, weights, torch.float32, partial)
 
     def _save(self, folder: Path) -> None:
         keep = self._processes.is_main

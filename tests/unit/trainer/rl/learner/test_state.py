@@ -136,11 +136,10 @@ def test_an_adapter_is_published_merged_for_an_engine_without_a_gpu(
 
     weights = load_file(tmp_path / "published" / "model.safetensors")
     assert weights.keys() == load_file(stored / "model.safetensors").keys()
-    assert read_config(tmp_path / "published") == read_config(stored)
+    assert read_config(tmp_path / "published") == read_config(stored) | {"dtype": "float32"}
     expected = learner.answer(Probe(token_ids=PROBE)).log_probs
     published = AutoModelForCausalLM.from_pretrained(tmp_path / "published")
-    is_exact = read_config(stored)["dtype"] == "float32"
-    assert_alike(probed(published), expected, 1e-5 if is_exact else 0.1)
+    assert_alike(probed(published), expected)
     assert expected[0] != pytest.approx(before[0], abs=1e-4)
     learner.answer(Export(folder=tmp_path / "exported"))
     assert (tmp_path / "exported" / "adapter_config.json").is_file()
