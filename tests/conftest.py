@@ -20,7 +20,7 @@ watch_this_run()
 # No deadlines: the machine may be busy.
 busy = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # A change is judged by the same examples everywhere; `make test-full` looks for new ones.
-settings.register_profile("fast", busy, derandomize=True, max_examples=25)
+settings.register_profile("fast", busy, derandomize=True, max_examples=15)
 settings.register_profile("exploring", busy, max_examples=200)
 settings.load_profile("fast")
 

@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,15 +73,40 @@ NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
 browser aborts its requests, and the dashboard repeats them."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A browser per module: while it runs, nothing else in the process can use asyncio."""
+class SharedBrowser:
+    """One browser for all tests of the folder that run in a row."""
+
+    def __init__(self) -> None:
+        self._resources = ExitStack()
+        self._browser: Browser | None = None
+
+    def opened(self) -> Browser:
+        if self._browser is None:
+            playwright = self._resources.enter_context(sync_playwright())
+            self._browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            self._resources.callback(self._browser.close)
+        return self._browser
+
+    def close(self) -> None:
+        self._browser = None
+        self._resources.close()
+
+
+SHARED = SharedBrowser()
+
+
+@pytest.fixture
+def browser() -> Browser:
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
+    return SHARED.opened()
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures of the test
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Close the browser before other tests: while it runs, the process cannot use asyncio."""
+    if "browser" not in getattr(nextitem, "fixturenames", ()):
+        SHARED.close()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.api.context import GatewayContext
@@ -130,7 +130,6 @@ def test_a_batch_is_fair_and_says_whether_there_is_more(
 
 
 @given(numbers=st.lists(st.integers(0, 10**9 - 1), min_size=1, max_size=100))
-@settings(max_examples=30)
 def test_cursors_are_read_as_they_are_written(numbers: list[int]) -> None:
     place = Place(tuple(map(str, range(len(numbers)))), tuple(numbers))
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -48,7 +48,6 @@ def test_anything_else_is_refused(body: bytes | str) -> None:
         parse_foreign(body)
 
 
-@settings(max_examples=60)
 @given(
     st.recursive(
         st.none()

@@ -213,4 +213,4 @@ class Attempts(RuleBasedStateMachine):
 
 
 TestAttempts = Attempts.TestCase
-TestAttempts.settings = settings(max_examples=30, stateful_step_count=12)
+TestAttempts.settings = settings(stateful_step_count=12)

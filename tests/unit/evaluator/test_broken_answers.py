@@ -241,7 +241,7 @@ def client() -> InferenceClient:
     [evaluated, batched, prompted, judged, scored, played, sampled, kept_by_a_campaign],
     ids=lambda ask: ask.__name__,
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @example(200, json.dumps({"choices": [{"message": {"content": "half \ud83d"}}]}).encode())
 @example(400, json.dumps({"error": {"message": "half \ud83d"}}).encode())
 @example(400, json.dumps(nested(400)).encode())

@@ -192,4 +192,4 @@ class JobMachine(RuleBasedStateMachine):
 
 
 TestJobMachine = JobMachine.TestCase
-TestJobMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestJobMachine.settings = settings(stateful_step_count=30, deadline=None)

@@ -1,7 +1,7 @@
 """Fenced blocks are found as models write them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.metrics.fences import Block, fenced_blocks
@@ -43,7 +43,6 @@ def test_a_block_that_is_cut_off_is_unclosed() -> None:
     ]
 
 
-@settings(max_examples=60)
 @given(st.text(alphabet="`~>\n a-1."))
 def test_any_text_has_blocks(text: str) -> None:
     assert all(block.content in text or "\n" in block.content for block in fenced_blocks(text))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
@@ -14,7 +14,6 @@ LOST = LeftOut(source="search", cause=InfrastructureCause.RESET, message="reset"
 BUG = LeftOut(source="temper", cause=InfrastructureCause.INTERNAL_ERROR, message="a bug")
 
 
-@settings(max_examples=40)
 @given(order=st.permutations(range(2 * WINDOW)), lost=st.integers(0, WINDOW // 2 - 1))
 def test_losses_below_the_share_are_no_outage_in_any_order(order: list[int], lost: int) -> None:
     watch = OutageWatch(Path("/nonexistent"), _Silent())

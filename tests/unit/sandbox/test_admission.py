@@ -126,7 +126,7 @@ class Queue(RuleBasedStateMachine):
 
 
 TestQueue = Queue.TestCase
-TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueue.settings = settings(stateful_step_count=40, deadline=None)
 
 
 async def visit(admission: Admission, seconds: float, queue_timeout: float) -> float | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.datasets.conversation import Conversation, Message, ToolCall
@@ -67,7 +67,6 @@ def assert_between_tokens(exchanges: Sequence[Exchange]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
 @given(conversation=conversations())
 def test_no_token_lies_across_the_beginning_of_an_answer(
     kind: str, conversation: Conversation
@@ -95,7 +94,6 @@ def test_no_token_lies_across_the_beginning_of_an_answer(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
 @given(conversation=conversations())
 def test_what_a_template_shows_is_not_missing(kind: str, conversation: Conversation) -> None:
     if kind == "thought opened by the prompt":  # it shows no reasoning
@@ -208,7 +206,6 @@ def test_a_context_is_what_serving_sends_where_the_answer_changes_it() -> None:
     ]
 
 
-@settings(max_examples=25)
 @given(
     context=conversations(),
     answers=st.tuples(WORDS, TEXTS, TEXTS).filter(lambda each: each[1] != each[2]),

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.training.rows import DataFormat, RowKind
@@ -93,7 +93,6 @@ def test_only_the_templates_own_special_tokens_are_tokens(rows: RowKind, kind: s
     )
 
 
-@settings(max_examples=60)
 @given(pieces=st.lists(st.sampled_from([*SPECIAL, "<|", "|>", "a", " ", "\n", "é", "日"])))
 def test_guarded_text_has_tokens_at_the_same_characters(pieces: list[str]) -> None:
     """Beside special tokens of the template, which are where they were."""

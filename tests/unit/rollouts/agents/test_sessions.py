@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
@@ -101,7 +101,6 @@ def test_a_rewritten_conversation_begins_a_sequence_of_its_own() -> None:
     assert (text(played.prompt_token_ids), text(played.response_token_ids)) == (prompt, "two<end>")
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b"])), min_size=1, max_size=8))
 def test_no_token_is_made_a_second_time(steps: list[tuple[int, str]]) -> None:
     """Each step continues one of the conversations so far, however they branch."""

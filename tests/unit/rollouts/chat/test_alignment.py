@@ -125,9 +125,7 @@ def test_rendered_calls_are_read_by_the_family_parser(opened_family: Opened) -> 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(replies=st.lists(_TEXTS, min_size=1, max_size=3), code=_TEXTS)
 def test_any_reply_matches_the_rendered_conversation(
     opened_family: Opened, replies: list[str], code: str

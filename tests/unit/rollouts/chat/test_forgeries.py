@@ -75,9 +75,7 @@ _MARKS = ["<|im_", "start|>", "<tool_call>", "</tool_response>", "[TOOL_CALLS]",
 _PIECES = st.sampled_from([*_ENDS, *_MARKS, "\ufdd0", "\ufdd1"])
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=st.lists(_PIECES, max_size=12))
 def test_no_reply_adds_a_control_token(opened_family: Opened, pieces: list[str]) -> None:
     turn = turn_of(opened_family)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.rollouts.rollouts import TrajectoryOrder
@@ -123,7 +123,6 @@ def test_a_page_after_an_unknown_id_is_refused(folder: Path) -> None:
         )
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     rewards=st.lists(st.one_of(st.none(), st.sampled_from([-1.0, 0.0, 0.5, 1.0])), max_size=12),
     order=st.sampled_from(TrajectoryOrder),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.rollouts.tool_runs import ProgramRun, SearchRun
@@ -100,7 +100,6 @@ def test_zero_filled_lines_after_a_power_loss_are_truncated(tmp_path: Path) -> N
     assert ids(tmp_path) == ["traj-0-0", "traj-3-0"]
 
 
-@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_complete_trajectories_survive_a_kill_at_any_byte(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

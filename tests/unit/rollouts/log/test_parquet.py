@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.rollouts.trajectories import Trajectory
@@ -16,7 +16,6 @@ from tests.unit.rollouts.log.examples import trajectories, trajectory
 
 
 @given(st.lists(trajectories(), max_size=3))
-@settings(max_examples=50)
 def test_trajectories_round_trip(written: list[Trajectory]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.parquet"

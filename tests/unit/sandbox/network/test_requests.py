@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 import uvloop
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -253,7 +253,6 @@ PIECES = st.one_of(
 def test_any_bytes_get_a_response_or_a_disconnect(caplog: pytest.LogCaptureFixture) -> None:
     with running_proxy(["b.example:80"], uvloop.new_event_loop) as proxy:
 
-        @settings(max_examples=200)
         @given(st.lists(PIECES).map(b"".join))
         def try_out(request_bytes: bytes) -> None:
             with proxy.connect() as client:

@@ -334,4 +334,4 @@ class Shelves(RuleBasedStateMachine):
 
 
 TestShelves = Shelves.TestCase
-TestShelves.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestShelves.settings = settings(stateful_step_count=25, deadline=None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
@@ -108,7 +108,6 @@ def test_protocol_violations_end_the_notebook_and_its_cell(data: bytes) -> None:
     run(work())
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.binary(min_size=1, max_size=200) | st.text().map(lambda s: encode({"type": s})))
 def test_garbage_ends_the_notebook_or_is_incomplete(data: bytes) -> None:
     async def work() -> None:
