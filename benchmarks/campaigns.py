@@ -22,7 +22,7 @@ from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import JobRow
 from tests.integration.test_campaigns import BAD, Campaigns, Script, running_campaigns
-from tests.support.campaign_run import StoredCampaign, measured
+from tests.support.campaigns.run import StoredCampaign, measured
 
 LOOPS = 10
 STEPS_OF_LOOP = 5

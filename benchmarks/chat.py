@@ -36,10 +36,10 @@ from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import RelayEndpoint, publish_endpoint
 from services.inference.vllm.control import VllmControl
 from temper import Temper
+from tests.support.engines.serving_worker import ServingWorker
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.processes import running_gateway
-from tests.support.serving_worker import ServingWorker
 from tests.support.threaded_server import LoopThread
-from tests.support.tiny_model import make_tiny_model
 
 AT_ONCE = 64
 ALONE = 40

@@ -27,10 +27,10 @@ from services.contracts.engine import VllmOptions
 from services.contracts.models.registered import RegisterModel
 from services.contracts.serving import DeployModel
 from temper import Temper
+from tests.support.models.tiny_adapter import write_adapter
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.processes import free_port, running, running_gateway
 from tests.support.runtimes import FOLDER
-from tests.support.tiny_adapter import write_adapter
-from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for
 
 MODEL = "base"

@@ -27,7 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from tests.support.corpora import synthetic
 from tests.support.processes import free_port, running_service
-from tests.support.retrieval import build_index, running_retrieval
+from tests.support.search.service import build_index, running_retrieval
 from tests.support.waiting import wait_for
 
 REQUESTS = 3000

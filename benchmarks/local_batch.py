@@ -22,8 +22,8 @@ from services.contracts.batches.offline_engine import MODULE, OfflineOptions
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import REPOSITORY, child_environment
 from services.inference.vllm.launch import plan_offline
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import FOLDER, installed_runtime
-from tests.support.tiny_model import make_tiny_model
 
 MAX_TOKENS = 32
 GROUP = 50

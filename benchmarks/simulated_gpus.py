@@ -1,6 +1,6 @@
 """A worker with simulated GPUs: training and evaluation jobs hold one and only wait.
 
-Their results come from the test stubs (`tests.support.campaign_jobs`). Run as a process with a
+Their results come from the test stubs (`tests.support.campaigns.jobs`). Run as a process with a
 worker's settings; its jobs are children (`benchmarks.simulated_job`).
 """
 
@@ -16,7 +16,7 @@ from services.jobs.worker import executor
 from services.jobs.worker.handler import Launch, ServedKind
 from services.jobs.worker.main import serve_kinds
 from services.jobs.worker.settings import WorkerSettings
-from tests.support.campaign_jobs import StandInEvaluation, StandInTraining
+from tests.support.campaigns.jobs import StandInEvaluation, StandInTraining
 
 GPUS = ("GPU-simulated-0", "GPU-simulated-1")
 GPU_BYTES = 80 << 30

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.leftovers import watch_this_run
-from tests.support.runtime_tests import INSIDE
+from tests.support.runtime.runtime_tests import INSIDE
 from tests.support.tiers import assign
 
 pytest_plugins = ["tests.support.groups", "tests.support.reruns"]

@@ -22,7 +22,7 @@ from benchmarks.sandbox.programs import PROGRAMS
 from benchmarks.sandbox.servers import our_service
 from benchmarks.serving.server import RUNTIMES
 from services.core.process.runtimes import find_runtime
-from tests.support.reachable import launcher
+from tests.support.programs.reachable import launcher
 
 _BOMB = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass\n"
 _BOMB_SECONDS = 5.0

@@ -61,7 +61,7 @@ def url(settings: dict[str, str], home: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def worker(url: str, settings: dict[str, str], home: Path) -> Iterator[None]:
     """A worker whose jobs run the script named by their suffix."""
-    with running("tests.support.stub_worker", [], settings, home.parent / "worker.log"):
+    with running("tests.support.jobs.stub_worker", [], settings, home.parent / "worker.log"):
         yield
 
 

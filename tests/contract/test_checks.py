@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from temper.cli.main import main
+from tests.support.models.template_kinds import WITHOUT_CALLS, tokenizer
 from tests.support.processes import running, running_gateway
-from tests.support.template_kinds import WITHOUT_CALLS, tokenizer
 from tests.support.waiting import wait_for
 
 ROW = {"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}

@@ -10,7 +10,7 @@ import pytest
 
 from services.core.db.engine import Database
 from temper.cli.main import main
-from tests.support.evaluations import LOWER_SCORE, SucceededEvaluations
+from tests.support.evaluation.evaluations import LOWER_SCORE, SucceededEvaluations
 
 
 @pytest.fixture(scope="module")

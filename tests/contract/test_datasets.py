@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.word_tokenizer import write_word_tokenizer
+from tests.support.models.word_tokenizer import write_word_tokenizer
 
 CAMPAIGN = {
     "base_model": "base",

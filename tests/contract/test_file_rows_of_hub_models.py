@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.support.chat_templates.families import FAMILIES
-from tests.support.hub import MAIN, Hub, Kind, Repository, running_hub
+from tests.support.models.hub import MAIN, Hub, Kind, Repository, running_hub
 from tests.support.processes import running_gateway
 
 ROW = {"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}

@@ -13,8 +13,8 @@ from services.contracts.rollouts.trajectories import CallOutcome, FinishReason
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.log.updates import UpdateLog
+from tests.support.evaluation.trajectory_files import read_parquet
 from tests.support.trajectories import call, trajectory
-from tests.support.trajectory_files import read_parquet
 
 SANDBOX = {"class_name": "sandbox"}
 NESTED = json.loads("[" * 150 + "]" * 150)

@@ -10,8 +10,8 @@ import pytest
 
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
+from tests.support.models.worded_tokenizer import write_worded_tokenizer
 from tests.support.trajectories import trajectory
-from tests.support.worded_tokenizer import write_worded_tokenizer
 
 PROMPTS = [{"question": "1+1=", "gold": 2}]
 

@@ -10,9 +10,9 @@ import pytest
 from examples.demo_1_addition.data import write_data
 from services.contracts.models.registered import RegisterModel
 from temper import Temper
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.processes import running, running_gateway
 from tests.support.runtimes import FOLDER, installed_runtime
-from tests.support.tiny_model import make_tiny_model
 
 
 @dataclass(frozen=True)

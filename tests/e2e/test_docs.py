@@ -12,9 +12,9 @@ import pytest
 
 from services.core.process.runtimes import REPOSITORY
 from tests.support.doc_blocks import Block, blocks_of, commands_of
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import FOLDER, installed_runtime
 from tests.support.stack import Home, home_in
-from tests.support.tiny_model import make_tiny_model
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -12,8 +12,8 @@ from openai.types import Batch
 from services.contracts.models.registered import RegisterModel
 from services.core.process.runtimes import REPOSITORY
 from tests.e2e.conftest import Platform, running_platform
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import installed_runtime
-from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(600)]
@@ -33,7 +33,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     folder = home / "models"
     make_tiny_model(folder / "reader", "vllm")
     (folder / "texts.json").write_text(json.dumps(TEXTS))
-    script = REPOSITORY / "tests" / "support" / "embedding_models.py"
+    script = REPOSITORY / "tests" / "support" / "models" / "embedding_models.py"
     subprocess.run([python, script, folder], check=True, capture_output=True, timeout=300)
     with running_platform(home, {"HF_HUB_OFFLINE": "1"}, ["evaluator"]) as platform:
         for name in MODELS:

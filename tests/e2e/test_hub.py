@@ -23,10 +23,10 @@ from services.contracts.training.fine_tuning import (
 from services.contracts.training.offline import SupervisedHyperparameters, SupervisedMethod
 from services.core.artifacts import Artifacts
 from tests.e2e.conftest import Platform, running_platform
-from tests.support.hub import Hub, Kind, Repository, running_hub
+from tests.support.models.hub import Hub, Kind, Repository, running_hub
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.processes import free_port
 from tests.support.runtimes import installed_runtime
-from tests.support.tiny_model import make_tiny_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
 

@@ -15,11 +15,11 @@ from temper.submission.job_file import read_job_file
 from temper.submission.submission import Submission
 from temper.submission.submit import Reporting, submit
 from tests.e2e.conftest import Platform, running_platform
-from tests.support.library import LIBRARY
-from tests.support.retrieval import build_index, running_retrieval
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import installed_runtime
 from tests.support.sandbox import running_sandbox
-from tests.support.tiny_model import make_tiny_model
+from tests.support.search.library import LIBRARY
+from tests.support.search.service import build_index, running_retrieval
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
 

@@ -16,9 +16,9 @@ from openai.types.chat import (
 
 from services.contracts.models.registered import RegisterModel
 from temper import Temper
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.processes import Process, free_port, is_ready, running
 from tests.support.runtimes import FOLDER, installed_runtime
-from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(600)]

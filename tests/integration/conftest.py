@@ -31,7 +31,7 @@ class Platform:
 
     def start_worker(
         self,
-        module: str = "tests.support.stub_worker",
+        module: str = "tests.support.jobs.stub_worker",
         *,
         lease_seconds: float = LEASE_SECONDS,
     ) -> Process:

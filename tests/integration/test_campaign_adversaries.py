@@ -15,8 +15,8 @@ from tests.integration.test_campaigns import (
     Campaigns,
     Script,
 )
-from tests.support.sandbox_scripts import KEY
-from tests.support.scripted_llm import Messages
+from tests.support.campaigns.scripted_llm import Messages
+from tests.support.programs.sandbox_scripts import KEY
 
 READS_FINAL_PART = """
 import glob, os

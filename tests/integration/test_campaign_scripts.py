@@ -13,11 +13,11 @@ import pytest
 from services.contracts.campaigns.loops import StepName
 from services.jobs.campaign_steps import request_key
 from tests.integration.test_campaigns import GOOD, SETTINGS, Campaigns, Script, running_campaigns
+from tests.support.campaigns.scripted_llm import Messages
 from tests.support.processes import free_port
+from tests.support.programs.sandbox_scripts import KEY, ScriptClient
+from tests.support.programs.sandbox_scripts import SETTINGS as SCRIPT_SETTINGS
 from tests.support.sandbox import running_sandbox
-from tests.support.sandbox_scripts import KEY, ScriptClient
-from tests.support.sandbox_scripts import SETTINGS as SCRIPT_SETTINGS
-from tests.support.scripted_llm import Messages
 from tests.support.waiting import wait_for
 
 WAITING = f"""```python

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.campaigns.scripted_llm import Messages, ScriptedLlm
 from tests.support.gateway import GatewayClient
 from tests.support.processes import Process, running, running_gateway
-from tests.support.scripted_llm import Messages, ScriptedLlm
 from tests.support.waiting import wait_for
 
 LEASE_SECONDS = "3600"
@@ -138,7 +138,7 @@ class Campaigns:
 
 @contextlib.contextmanager
 def running_campaigns(
-    folder: Path, jobs: str = "tests.support.campaign_jobs"
+    folder: Path, jobs: str = "tests.support.campaigns.jobs"
 ) -> Iterator[Campaigns]:
     """Everything but the campaigns' worker; ``jobs`` is the module of the worker for its jobs."""
     with contextlib.ExitStack() as stack:

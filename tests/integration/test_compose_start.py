@@ -12,9 +12,9 @@ from socket import AF_INET
 import psutil
 import pytest
 
-from tests.support.docker_engine import PROJECT, Engine, running_engine
+from tests.support.docker.engine import PROJECT, Engine, running_engine
+from tests.support.docker.stand_in_images import make_images
 from tests.support.processes import free_port
-from tests.support.stand_in_images import make_images
 
 pytestmark = [pytest.mark.docker, pytest.mark.drill]
 

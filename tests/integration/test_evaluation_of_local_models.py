@@ -9,9 +9,9 @@ from services.contracts.engine import VllmOptions
 from services.contracts.sampling import Sampling
 from services.evaluator.serving import Adapter, LocalModel
 from tests.integration.evaluation_job import EvaluationJob
+from tests.support.models.tiny_model import make_tiny_model
+from tests.support.runtime.stand_in import add_runtime
 from tests.support.runtimes import installed_runtime
-from tests.support.stand_in_runtime import add_runtime
-from tests.support.tiny_model import make_tiny_model
 
 
 def phases(job: EvaluationJob) -> list[str]:

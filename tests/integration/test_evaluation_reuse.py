@@ -16,7 +16,7 @@ from services.jobs.store import get_job, move_job
 from services.jobs.worker.settings import WorkerSettings
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running, running_gateway
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 from tests.support.waiting import wait_for
 
 ROWS = 4

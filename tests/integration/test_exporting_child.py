@@ -12,7 +12,7 @@ import pytest
 from services.core.process.reporter import REPORTS, RESULT
 from services.core.process.runtimes import child_environment
 from services.trainer.exporting.spec import SPEC, Credentials, ExportSpec
-from tests.support.hub import WritableHub, running
+from tests.support.models.hub import WritableHub, running
 from tests.support.runtimes import installed_runtime
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(300)]

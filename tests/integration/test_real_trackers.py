@@ -106,7 +106,7 @@ def read_back(python: Path, name: str, home: Path) -> dict[str, Any]:
     """What a tracker recorded, read with its own package."""
     data = home / "trackers"
     run = subprocess.run(
-        [python, "-m", "tests.support.tracked", name, home / "job", data, JOB],
+        [python, "-m", "tests.support.jobs.tracked", name, home / "job", data, JOB],
         cwd=REPOSITORY,
         env=child_environment({"TRACKIO_DIR": str(data / "trackio")}),
         capture_output=True,

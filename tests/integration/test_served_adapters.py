@@ -14,8 +14,8 @@ from services.core.process.reporter import RESULT, Reporter
 from services.evaluator.serving import Adapter, LocalModel, served
 from services.rollouts.chat import open_chat_tokens
 from services.trainer.offline.spec import SPEC, TrainingSpec
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import installed_runtime
-from tests.support.tiny_model import make_tiny_model
 
 pytestmark = pytest.mark.long
 

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.integration.conftest import SHORT_LEASE_SECONDS, Platform
-from tests.support.event_file import steps_of_loss
+from tests.support.jobs.event_file import steps_of_loss
 from tests.support.waiting import wait_for
 
 pytestmark = [

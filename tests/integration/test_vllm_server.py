@@ -16,9 +16,9 @@ from services.inference.clients.chat import ChatCompletion, ChatRequest, Inferen
 from services.inference.clients.retries import ServiceFailed
 from services.inference.vllm.log import StartupPhase
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
+from tests.support.models.tiny_adapter import write_adapter
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import installed_runtime
-from tests.support.tiny_adapter import write_adapter
-from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.runtime

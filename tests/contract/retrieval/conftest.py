@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.library import LIBRARY
-from tests.support.retrieval import Retrieval, build_index, running_retrieval
+from tests.support.search.library import LIBRARY
+from tests.support.search.service import Retrieval, build_index, running_retrieval
 
 
 @pytest.fixture(scope="session")

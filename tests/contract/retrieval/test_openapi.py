@@ -11,9 +11,9 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from services.core.web.auth import hash_key
-from tests.support.library import LIBRARY
 from tests.support.openapi import check_answers, operations
-from tests.support.retrieval import Retrieval, build_index, running_retrieval
+from tests.support.search.library import LIBRARY
+from tests.support.search.service import Retrieval, build_index, running_retrieval
 
 KEY = "temper-openapi"
 HEADERS = {"Authorization": f"Bearer {KEY}"}

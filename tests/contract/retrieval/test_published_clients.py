@@ -14,7 +14,7 @@ import requests
 
 from infra.testing.verl import has_verl, verl_folder
 from tests.contract.sandbox.verl_modules import verl_importable
-from tests.support.retrieval import Retrieval
+from tests.support.search.service import Retrieval
 
 SCHEMA = {
     "type": "function",

@@ -15,9 +15,9 @@ import pytest
 from services.contracts.batches.prompt_batches import PromptBatch, rows_folder
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.evaluator.prompts.run import answer
-from tests.support.offline_engine import make_runtime
+from tests.support.engines.offline_engine import make_runtime
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import FOLDER, installed_runtime
-from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for
 
 TEMPLATE = "system_prompt: '{{ text }}'"

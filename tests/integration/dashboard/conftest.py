@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Error, Page, Response, expect, sync_playwright
 
+from tests.support.dashboard.showcase import Showcase
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running, running_gateway
-from tests.support.showcase import Showcase
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
@@ -45,7 +45,7 @@ def gateway(settings: dict[str, str]) -> Iterator[GatewayClient]:
     home = Path(settings["TEMPER_HOME"])
     with (
         running_gateway(settings, home.parent / "gateway.log") as url,
-        running("tests.support.stub_worker", [], settings, home.parent / "worker.log"),
+        running("tests.support.jobs.stub_worker", [], settings, home.parent / "worker.log"),
         GatewayClient(url, home) as client,
     ):
         yield client

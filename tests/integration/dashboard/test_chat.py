@@ -16,10 +16,10 @@ from services.jobs.job import NewJob
 from services.jobs.queues import TRAINING
 from services.jobs.store import create_job
 from services.models.registry import checkpoint_name
-from tests.support.engine_stand_in import EngineStandIn
+from tests.support.engines.serving_worker import ServingWorker
+from tests.support.engines.stand_in import EngineStandIn
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running_gateway
-from tests.support.serving_worker import ServingWorker
 from tests.support.threaded_server import LoopThread
 
 NAMES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")

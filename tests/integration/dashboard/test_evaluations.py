@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from services.contracts.evaluation.results import SampleResult, ToolUse
 from services.core.db.engine import Database
 from services.rollouts.log.log import IndexedLog
-from tests.support.evaluations import LOWER_SCORE, SucceededEvaluations
+from tests.support.evaluation.evaluations import LOWER_SCORE, SucceededEvaluations
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, trajectory
 

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 
 from services.api.dashboard.assets import STATIC
 from tests.integration.dashboard.conftest import KEY
-from tests.support.accessibility import violations
-from tests.support.showcase import BEGIN, END, LONG, SEARCHED, Showcase
+from tests.support.dashboard.accessibility import violations
+from tests.support.dashboard.showcase import BEGIN, END, LONG, SEARCHED, Showcase
 
 PHONE, WIDE = (390, 800), (1600, 1000)
 OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"

@@ -39,7 +39,7 @@ def gateway(
     }
     with (
         running_gateway(settings, folder / "gateway.log") as url,
-        running("tests.support.stub_worker", [], settings, folder / "trainer.log"),
+        running("tests.support.jobs.stub_worker", [], settings, folder / "trainer.log"),
         running("services.evaluator", [], settings, folder / "evaluator.log"),
         GatewayClient(url, folder / "home") as client,
     ):

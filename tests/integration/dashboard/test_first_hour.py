@@ -12,8 +12,8 @@ from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
 from services.jobs.store import get_job, move_job
-from tests.support.accessibility import violations
-from tests.support.evaluations import SucceededEvaluations
+from tests.support.dashboard.accessibility import violations
+from tests.support.evaluation.evaluations import SucceededEvaluations
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running_gateway
 

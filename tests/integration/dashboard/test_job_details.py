@@ -14,8 +14,8 @@ from services.core.db.tables import AlertRow
 from services.jobs.events import append_event
 from services.jobs.store import get_job, move_job
 from services.rollouts.log.log import IndexedLog
-from tests.support.evaluation_view import metrics_of
-from tests.support.evaluations import Calls, SucceededEvaluations
+from tests.support.evaluation.evaluation_view import metrics_of
+from tests.support.evaluation.evaluations import Calls, SucceededEvaluations
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import trajectory
 

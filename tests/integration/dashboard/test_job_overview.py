@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.accessibility import violations
+from tests.support.dashboard.accessibility import violations
 from tests.support.gateway import GatewayClient
 
 STEPS = 12

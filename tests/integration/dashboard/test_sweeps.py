@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.accessibility import violations
+from tests.support.dashboard.accessibility import violations
 from tests.support.gateway import GatewayClient
 
 pytestmark = pytest.mark.drill

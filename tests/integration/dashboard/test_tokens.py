@@ -9,8 +9,8 @@ from playwright.sync_api import Locator, Page, expect
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.gateway import GatewayClient
+from tests.support.models.worded_tokenizer import write_worded_tokenizer
 from tests.support.trajectories import trajectory
-from tests.support.worded_tokenizer import write_worded_tokenizer
 
 HOSTILE = "<script>document.title='broken'</script>\u202e"
 TEXTS = {1: "1+", 2: "1", 3: "=", 7: " two", 8: "\n", 9: HOSTILE}

@@ -20,7 +20,7 @@ from services.contracts.rollouts.trajectories import CallOutcome, ToolCallRecord
 from services.contracts.sandbox.programs import CommandResult, CommandStatus, RunStatus
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
-from tests.support.accessibility import violations
+from tests.support.dashboard.accessibility import violations
 from tests.support.gateway import GatewayClient
 from tests.support.trajectories import call, endpoint_trajectory, trajectory
 

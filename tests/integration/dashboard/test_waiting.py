@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.support.dashboard.showcase import SEARCHED
 from tests.support.gateway import GatewayClient
-from tests.support.showcase import SEARCHED
 
 pytestmark = pytest.mark.drill
 

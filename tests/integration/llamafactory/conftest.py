@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import installed_runtime
-from tests.support.tiny_model import make_tiny_model
 
 from .training_job import Job
 

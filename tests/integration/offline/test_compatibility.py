@@ -7,7 +7,7 @@ import pytest
 
 from services.contracts.training.stages import Stage
 from services.trainer.offline.library.internals import llamafactory_module
-from tests.support.offline import OfflineJob
+from tests.support.training.offline import OfflineJob
 
 
 def test_the_library_refuses_the_installed_transformers_when_it_may() -> None:

@@ -16,8 +16,8 @@ from services.trainer.offline import generation
 from services.trainer.offline.generation import GenerationPrompt, GenerationSetup, generate
 from services.trainer.offline.grading import AnswerPair
 from services.trainer.offline.tokenizer import load_tokenizer
-from tests.support.offline import OfflineJob, rows_of
-from tests.support.runtime_tests import CORE_PYTHON
+from tests.support.runtime.runtime_tests import CORE_PYTHON
+from tests.support.training.offline import OfflineJob, rows_of
 
 QUESTIONS = ["1+1?", "What is the sum of eleven and thirty-one?", "Say it."]
 

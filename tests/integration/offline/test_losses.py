@@ -11,7 +11,7 @@ from services.contracts.training.stages import Stage
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.library.sequence_trainer import read_tokens
 from services.trainer.offline.library.untrained_rows import is_trained
-from tests.support.offline import OfflineJob, rows_of
+from tests.support.training.offline import OfflineJob, rows_of
 
 BETA = 0.1
 

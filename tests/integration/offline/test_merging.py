@@ -9,7 +9,7 @@ import torch
 
 from services.contracts.training.stages import Stage
 from services.core.process.reporter import RESULT
-from tests.support.offline import OfflineJob, rows_of
+from tests.support.training.offline import OfflineJob, rows_of
 
 STOP = 7
 

@@ -11,8 +11,8 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.training.stages import Stage
 from services.models.tokenizer_ids.files import read_chat_templates
 from services.rollouts.chat import open_chat_tokens
-from tests.support.offline import OfflineJob
-from tests.support.tokenizer_kinds import KINDS
+from tests.support.models.tokenizer_kinds import KINDS
+from tests.support.training.offline import OfflineJob
 
 ASKED = {"role": "user", "content": "One?"}
 SYSTEM = {"role": "system", "content": "Be brief."}

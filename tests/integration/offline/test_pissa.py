@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from services.contracts.training.stages import Stage
 from services.core.process.reporter import REPORTS
-from tests.support.offline import OfflineJob
+from tests.support.training.offline import OfflineJob
 
 PISSA = {"pissa_init": True, "pissa_convert": True, "logging_steps": 1, "save_steps": 2}
 PROBE = torch.tensor([[5, 17, 40, 99]])

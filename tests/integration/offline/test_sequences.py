@@ -11,7 +11,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.training.stages import Stage
 from services.trainer.forward import logits
 from services.trainer.offline.library import sequence_forward
-from tests.support.offline import OfflineJob
+from tests.support.training.offline import OfflineJob
 
 PACKED: dict[str, Any] = {"packing": True}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.contracts.training.stages import Stage
-from tests.support.compiler import needs_compiler
-from tests.support.offline import OfflineJob, rows_of
+from tests.support.runtime.compiler import needs_compiler
+from tests.support.training.offline import OfflineJob, rows_of
 
 
 @pytest.mark.long

@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 
 from services.contracts.training.stages import Stage
 from services.core.process.child_signals import request_pause_of, withdraw_pause
-from tests.support.compiler import needs_compiler
-from tests.support.offline import OfflineJob
+from tests.support.runtime.compiler import needs_compiler
+from tests.support.training.offline import OfflineJob
 
 
 @pytest.mark.long

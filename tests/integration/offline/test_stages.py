@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from services.contracts.training.stages import Stage
-from tests.support.offline import OfflineJob, rows_of
+from tests.support.training.offline import OfflineJob, rows_of
 
 PAIRS = {f"rewards/{name}" for name in ("chosen", "rejected", "margins", "accuracies")}
 SIDES = {f"{name}/{side}" for name in ("logps", "logits") for side in ("chosen", "rejected")}

@@ -11,7 +11,7 @@ import pytest
 def losses(base: Path, folder: Path, processes: int) -> dict[str, float]:
     folder.mkdir()
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    module = ["--module", "tests.support.offline_ranks", str(base), str(folder)]
+    module = ["--module", "tests.support.training.offline_ranks", str(base), str(folder)]
     site_packages = Path(pytest.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, *launcher, *module, str(site_packages)],

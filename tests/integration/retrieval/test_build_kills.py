@@ -10,9 +10,9 @@ from services.contracts.retrieval.indexes import IndexMode
 from services.core.process.reporter import RESULT
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import remove_atomically
-from tests.support.crash_points import crash_points
-from tests.support.hashing_encoder import HashingEncoder
-from tests.support.index_building import IndexFolder, rows
+from tests.support.search.crash_points import crash_points
+from tests.support.search.hashing_encoder import HashingEncoder
+from tests.support.search.index_building import IndexFolder, rows
 from tests.support.waiting import wait_for
 
 OLD = [f"old-{number}" for number in range(30)]

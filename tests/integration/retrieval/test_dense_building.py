@@ -10,8 +10,8 @@ import pytest
 
 from services.contracts.retrieval.indexes import IndexMode
 from services.core.process.reporter import RESULT
-from tests.support.index_building import IndexFolder, IndexOrder, rows
 from tests.support.runtimes import installed_runtime
+from tests.support.search.index_building import IndexFolder, IndexOrder, rows
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.runtime

@@ -27,7 +27,7 @@ from services.retrieval.encoder.specification import (
     EncoderSpecification,
     TextKind,
 )
-from tests.support.onnx_file import write_lookup
+from tests.support.models.onnx_file import write_lookup
 from tests.support.processes import REPOSITORY
 from tests.support.runtimes import FOLDER, installed_runtime
 
@@ -108,7 +108,7 @@ class Models:
 def models(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Models:
     folder = tmp_path_factory.mktemp("models")
     (folder / "texts.json").write_text(json.dumps(TEXTS))
-    script = REPOSITORY / "tests" / "support" / "encoder_models.py"
+    script = REPOSITORY / "tests" / "support" / "models" / "encoder_models.py"
     subprocess.run([runtime.python, script, folder], check=True, capture_output=True, timeout=WAIT)
     return Models(folder, json.loads((folder / "expected.json").read_bytes()))
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.index_building import IndexFolder, rows
+from tests.support.search.index_building import IndexFolder, rows
 from tests.support.small_disk import IN_A_SMALL_FILE_SYSTEM, require_mounts
 
 MEGABYTES = 3

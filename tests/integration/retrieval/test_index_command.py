@@ -13,8 +13,8 @@ from services.retrieval.builder.encoding import running_encoder
 from services.retrieval.encoder.specification import EncoderSpecification
 from services.retrieval.store.store import IndexStore
 from temper.cli.exit_codes import ExitCode
-from tests.support.index_building import IndexFolder, rows
 from tests.support.runtimes import FOLDER, installed_runtime
+from tests.support.search.index_building import IndexFolder, rows
 from tests.support.stack import DEADLINE, Home, home_in
 from tests.support.waiting import wait_for
 

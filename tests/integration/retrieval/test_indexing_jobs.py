@@ -12,9 +12,9 @@ import pytest
 
 from services.contracts.retrieval.index_messages import MODULE
 from tests.integration.conftest import LEASE_SECONDS, SHORT_LEASE_SECONDS, Platform
-from tests.support.index_building import IndexFolder, rows
 from tests.support.processes import Process
 from tests.support.runtimes import FOLDER, installed_runtime
+from tests.support.search.index_building import IndexFolder, rows
 from tests.support.waiting import wait_for
 
 ROUTE = "/v1/indexing/jobs"

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
-from tests.support.retrieval import Retrieval, running_retrieval
+from tests.support.search.indexes import build_index, passage
+from tests.support.search.service import Retrieval, running_retrieval
 from tests.support.waiting import wait_for
 
 PASSAGES = [passage("lists", "A list is sorted in place."), passage("files", "A file is closed.")]

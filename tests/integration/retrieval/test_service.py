@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
 from tests.support.processes import Process, free_port, running_gateway
-from tests.support.retrieval import ANSWER_SECONDS, Retrieval, running_retrieval
+from tests.support.search.indexes import build_index, passage
+from tests.support.search.service import ANSWER_SECONDS, Retrieval, running_retrieval
 from tests.support.waiting import wait_for
 
 PASSAGES = [passage("lists", "A list is sorted in place."), passage("files", "A file is closed.")]

@@ -32,7 +32,7 @@ def scores(folder: Path) -> dict[str, list[float]]:
     """Scores of each sample by the models created in ``folder``."""
     conversations = folder / "conversations.json"
     conversations.write_text(json.dumps([Sample.of(each).conversation for each in SAMPLES]))
-    script = ["-m", "tests.support.reward_model", str(folder), str(conversations)]
+    script = ["-m", "tests.support.models.reward_model", str(folder), str(conversations)]
     done = subprocess.run(
         [str(installed_runtime("training").python), *script],
         env=child_environment({}),

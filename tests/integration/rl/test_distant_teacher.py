@@ -19,8 +19,8 @@ from services.inference.vllm.server import VllmServer
 from services.rollouts.log.log import read_indexed
 from services.trainer.rl.spec import RemoteTeacher
 from tests.integration.rl.training_job import OnlineJob
+from tests.support.models.tiny_model import SCRIPT, make_tiny_model
 from tests.support.runtimes import installed_runtime
-from tests.support.tiny_model import SCRIPT, make_tiny_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -57,7 +57,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
     folder = tmp_path_factory.mktemp("policy")
     base = folder / "base"
     subprocess.run(
-        [training.python, "-m", "tests.support.published_policy", folder, base],
+        [training.python, "-m", "tests.support.models.published_policy", folder, base],
         check=True,
         capture_output=True,
         timeout=300,

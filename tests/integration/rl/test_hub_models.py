@@ -14,8 +14,8 @@ from services.core.artifacts import ModelSource
 from services.core.process.runtimes import child_environment
 from services.trainer.rl.spec import TEACHER
 from tests.integration.rl.training_job import OnlineJob
-from tests.support.hub import Hub, Kind, Repository, running_hub
-from tests.support.tiny_model import make_tiny_model
+from tests.support.models.hub import Hub, Kind, Repository, running_hub
+from tests.support.models.tiny_model import make_tiny_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
 

@@ -24,9 +24,9 @@ from services.trainer.rl.learner.protocol import (
     Save,
     Update,
 )
-from tests.support.learner_child import DEADLINE, LearnerChild, learner_child
-from tests.support.learning import drawn_batch, learner_spec
 from tests.support.runtimes import installed_runtime
+from tests.support.training.learner_child import DEADLINE, LearnerChild, learner_child
+from tests.support.training.learning import drawn_batch, learner_spec
 
 pytestmark = pytest.mark.runtime
 COMPILES = pytest.mark.skipif(

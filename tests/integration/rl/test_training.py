@@ -16,11 +16,11 @@ from services.rollouts.prompts import Prompt
 from services.trainer.rl.groups import BatchBuilder, Group
 from services.trainer.rl.learner.protocol import Done, Update
 from tests.integration.rl.training_job import OnlineJob
-from tests.support.learner_child import learner_child
-from tests.support.learning import learner_spec
+from tests.support.evaluation.trajectory_files import read_parquet
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import installed_runtime
-from tests.support.tiny_model import make_tiny_model
-from tests.support.trajectory_files import read_parquet
+from tests.support.training.learner_child import learner_child
+from tests.support.training.learning import learner_spec
 from tests.unit.inference.scripted_server import Exchange, answer, running_server
 
 pytestmark = pytest.mark.runtime

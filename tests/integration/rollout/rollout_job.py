@@ -22,8 +22,8 @@ from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint
 from services.rollouts.log.log import read_indexed
 from tests.support.chat_templates.families import FAMILIES
+from tests.support.engines.token_server import MODEL, TokenServer
 from tests.support.processes import REPOSITORY
-from tests.support.token_server import MODEL, TokenServer
 from tests.support.waiting import wait_for
 
 DEADLINE = 180.0

@@ -17,9 +17,9 @@ from examples.demo_3_tool_use.tasks import (
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply, open_toolbox
 from tests.support.corpora.passage import Passage
-from tests.support.library import LIBRARY
-from tests.support.retrieval import build_index, running_retrieval
 from tests.support.sandbox import running_sandbox
+from tests.support.search.library import LIBRARY
+from tests.support.search.service import build_index, running_retrieval
 
 
 @pytest.fixture(scope="module")

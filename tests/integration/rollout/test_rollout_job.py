@@ -24,9 +24,9 @@ from tests.integration.rollout.rollout_job import (
     reply,
     tokenizer_folder,
 )
-from tests.support.hub import Kind, Repository, running_hub
-from tests.support.token_server import TokenServer
-from tests.support.trajectory_files import read_parquet
+from tests.support.engines.token_server import TokenServer
+from tests.support.evaluation.trajectory_files import read_parquet
+from tests.support.models.hub import Kind, Repository, running_hub
 
 
 @pytest.fixture

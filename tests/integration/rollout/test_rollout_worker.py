@@ -16,9 +16,9 @@ from tests.integration.rollout.rollout_job import (
     reply,
     tokenizer_folder,
 )
+from tests.support.engines.token_server import MODEL, TokenServer
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running, running_gateway
-from tests.support.token_server import MODEL, TokenServer
 from tests.unit.evaluator.chat_server import ChatServer, Reply, calling
 
 

@@ -14,8 +14,8 @@ from services.core.artifacts import ModelSource
 from services.core.process.supervised import WATCHDOG
 from services.evaluator.serving import LocalModel
 from tests.integration.rollout.rollout_job import RolloutJob
+from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import installed_runtime
-from tests.support.tiny_model import make_tiny_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(600)]
 

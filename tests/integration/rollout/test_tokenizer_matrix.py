@@ -11,8 +11,8 @@ from services.models.tokenizer_ids.probes import probes_for
 from services.rollouts.chat.template import ChatTemplate
 from tests.support.chat_templates.conversation import QUESTION, TOOLS
 from tests.support.chat_templates.families import FAMILIES
+from tests.support.models.tokenizer_kinds import KINDS, MARKS
 from tests.support.runtimes import installed_runtime
-from tests.support.tokenizer_kinds import KINDS, MARKS
 
 pytestmark = pytest.mark.runtime
 

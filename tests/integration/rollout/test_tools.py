@@ -16,10 +16,10 @@ from services.core.operator_environment import OperatorEnvironment
 from services.core.web.auth import hash_key
 from services.rollouts.tools import Toolbox, ToolReply, open_toolbox
 from services.rollouts.tools.toolbox import REPEAT_SECONDS
-from tests.support.library import LIBRARY
 from tests.support.processes import running_gateway
-from tests.support.retrieval import build_index, running_retrieval
 from tests.support.sandbox import running_sandbox
+from tests.support.search.library import LIBRARY
+from tests.support.search.service import build_index, running_retrieval
 
 KEY = "temper-tools"
 RETOOL = Tool(

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.integration.sandbox.pool.programs import arguments
-from tests.support.reachable import launcher
+from tests.support.programs.reachable import launcher
 from tests.support.runtimes import installed_runtime
 from tests.support.sandbox import running_sandbox
 from tests.support.waiting import wait_for

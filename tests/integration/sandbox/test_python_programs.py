@@ -24,8 +24,8 @@ from tests.integration.sandbox.python_programs import (
     surroundings,
 )
 from tests.integration.sandbox.python_programs.program import Program
+from tests.support.programs.sandbox_pool import PoolInThread, running_pool
 from tests.support.runtimes import installed_runtime
-from tests.support.sandbox_pool import PoolInThread, running_pool
 
 SECONDS = 120
 LIMITS = Limits(seconds=SECONDS, memory_bytes=1 << 30, output_bytes=16 << 20)

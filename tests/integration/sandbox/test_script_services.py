@@ -9,8 +9,8 @@ from services.sandbox.isolation.cgroups import find_cgroups
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import choose_tier
 from tests.integration.sandbox.test_network import HOST, greet
+from tests.support.programs.sandbox_scripts import SETTINGS, ScriptClient
 from tests.support.sandbox import running_sandbox
-from tests.support.sandbox_scripts import SETTINGS, ScriptClient
 from tests.support.tcp import server
 from tests.support.waiting import wait_for
 

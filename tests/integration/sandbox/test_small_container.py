@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reachable import launcher
+from tests.support.programs.reachable import launcher
 from tests.support.runtimes import installed_runtime
 from tests.support.sandbox import Sandbox, running_sandbox
 

@@ -12,7 +12,7 @@ from services.contracts.data.datasets import DatasetStatistics, RegisterDataset,
 from services.contracts.errors import InvalidRequest
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow
-from tests.support.campaign_run import REQUEST
+from tests.support.campaigns.run import REQUEST
 
 TOKENS = TokenStatistics(total=1, mean=1.0, median=1, p95=1, longest=1)
 STATISTICS = DatasetStatistics(rows=1, fields=[], tokens=TOKENS, samples=[])

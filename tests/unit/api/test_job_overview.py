@@ -13,7 +13,7 @@ from services.core.ids import new_id
 from services.jobs.events import append_event
 from services.jobs.job import NewJob
 from services.jobs.store import create_job, get_job
-from tests.support.evaluation_view import metrics_of
+from tests.support.evaluation.evaluation_view import metrics_of
 
 
 def new(database: Database, kind: str, request: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from services.contracts.models.registered import RegisterModel
 from services.core.settings import Settings
 from services.models.tokenizer_ids import compare
 from services.models.tokenizer_ids.compare import RuntimeIds
-from tests.support.tokenizer_kinds import KINDS
+from tests.support.models.tokenizer_kinds import KINDS
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from services.api.jobs.view import job_view
 from services.contracts.jobs import JobError, JobStatus, RowProblem
 from services.core.db.tables import CheckpointRow
 from services.jobs.job import Job
-from tests.support.evaluation_view import metrics_of
+from tests.support.evaluation.evaluation_view import metrics_of
 
 JOB = Job(
     seq=1,

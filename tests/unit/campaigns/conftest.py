@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.core.db.engine import Database
-from tests.support.campaign_run import StoredCampaign
+from tests.support.campaigns.run import StoredCampaign
 from tests.support.database import database, migrated
 
 __all__ = ["campaign", "database", "migrated"]

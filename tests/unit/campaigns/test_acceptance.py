@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from services.campaigns.steps.acceptance import compare
 from services.contracts.campaigns.acceptance import AcceptancePolicy, AcceptBy
 from services.contracts.campaigns.campaigns import CreateCampaign
-from tests.support.campaign_run import REQUEST
+from tests.support.campaigns.run import REQUEST
 
 
 def scores(right: int, of: int = 40) -> dict[int, float]:

@@ -22,8 +22,8 @@ from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
 from services.jobs.claims import check_claim
 from services.jobs.store import move_job
-from tests.support.campaign_run import StoredCampaign
-from tests.support.scripted_llm import ScriptedLlm
+from tests.support.campaigns.run import StoredCampaign
+from tests.support.campaigns.scripted_llm import ScriptedLlm
 
 SHARED = {"read": True, "write": True}
 SECRET = "the-endpoint's-key"

@@ -10,7 +10,7 @@ from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluation.benchmarks import BENCHMARKS, SplitName
 from services.datasets.splits import rows_of_part
-from tests.support.campaign_run import REQUEST
+from tests.support.campaigns.run import REQUEST
 
 
 def request(**fields: object) -> CreateCampaign:

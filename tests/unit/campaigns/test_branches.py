@@ -19,8 +19,8 @@ from services.contracts.jobs import JobStatus
 from services.jobs.job import NewJob
 from services.jobs.queues import TRAINING
 from services.jobs.store import create_job, get_job, move_job
-from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
-from tests.support.scripted_llm import Messages, ScriptedLlm
+from tests.support.campaigns.run import SEARCH_ITEMS, StoredCampaign, measured
+from tests.support.campaigns.scripted_llm import Messages, ScriptedLlm
 
 
 class Nothing(Resource):

@@ -13,8 +13,8 @@ from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
 from services.jobs.queues import CAMPAIGN
-from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
-from tests.support.scripted_llm import ScriptedLlm
+from tests.support.campaigns.run import SEARCH_ITEMS, StoredCampaign, measured
+from tests.support.campaigns.scripted_llm import ScriptedLlm
 
 HOUR = 3600.0
 

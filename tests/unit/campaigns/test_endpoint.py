@@ -14,8 +14,8 @@ from services.campaigns.steps.coding import write_code
 from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName
 from services.contracts.errors import JobFailed
-from tests.support.campaign_run import StoredCampaign
-from tests.support.scripted_llm import ScriptedLlm
+from tests.support.campaigns.run import StoredCampaign
+from tests.support.campaigns.scripted_llm import ScriptedLlm
 
 OLD, NEW = "max_tokens", "max_completion_tokens"
 REFUSES_OLD = {

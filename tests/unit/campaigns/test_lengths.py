@@ -15,9 +15,9 @@ from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName
 from services.contracts.data.datasets import TokenStatistics
 from services.core.db.tables import ModelRow
-from tests.support.campaign_run import StoredCampaign, measured
-from tests.support.scripted_llm import Messages, ScriptedLlm
-from tests.support.word_tokenizer import write_word_tokenizer
+from tests.support.campaigns.run import StoredCampaign, measured
+from tests.support.campaigns.scripted_llm import Messages, ScriptedLlm
+from tests.support.models.word_tokenizer import write_word_tokenizer
 
 ROWS = [Row(instruction="Add 1 and 1", output="2"), Row(instruction="Add", output="x" * 400)]
 

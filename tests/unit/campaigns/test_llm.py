@@ -20,8 +20,8 @@ from services.campaigns.run.signals import Interrupted, StepFailed
 from services.contracts.campaigns.loops import StepName
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignEffectRow, EventRow
-from tests.support.campaign_run import StoredCampaign
-from tests.support.scripted_llm import ScriptedLlm
+from tests.support.campaigns.run import StoredCampaign
+from tests.support.campaigns.scripted_llm import ScriptedLlm
 
 
 @pytest.fixture

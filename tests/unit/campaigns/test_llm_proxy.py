@@ -16,9 +16,9 @@ from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignScriptRow
 from services.jobs.campaign_scripts import close_script, open_script
 from services.jobs.store import get_job, move_job
-from tests.support.campaign_run import StoredCampaign
+from tests.support.campaigns.run import StoredCampaign
+from tests.support.campaigns.scripted_llm import ScriptedLlm
 from tests.support.processes import free_port
-from tests.support.scripted_llm import ScriptedLlm
 
 SCRIPT = "a" * 64
 SECRET = "the-endpoint's-key"

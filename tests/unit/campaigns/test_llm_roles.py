@@ -7,8 +7,8 @@ from services.campaigns.llm.conversation import Conversation
 from services.campaigns.run.records import Proposal
 from services.campaigns.run.run import CampaignRun
 from services.contracts.campaigns.loops import StepName
-from tests.support.campaign_run import StoredCampaign
-from tests.support.scripted_llm import ScriptedLlm
+from tests.support.campaigns.run import StoredCampaign
+from tests.support.campaigns.scripted_llm import ScriptedLlm
 
 CHEAP, DEAR = {"prompt": 1.0, "completion": 1.0}, {"prompt": 100.0, "completion": 100.0}
 

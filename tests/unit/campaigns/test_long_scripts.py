@@ -16,8 +16,8 @@ from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns.loops import Failure, StepName
 from services.contracts.errors import JobFailed
 from services.core.db.tables import EventRow
-from tests.support.campaign_run import CAMPAIGN_ID, StoredCampaign
-from tests.support.scripted_scripts import ENDED, LONG, Json, ScriptedScripts
+from tests.support.campaigns.run import CAMPAIGN_ID, StoredCampaign
+from tests.support.campaigns.scripted_scripts import ENDED, LONG, Json, ScriptedScripts
 
 SOURCE = "print('data')"
 KEY = "script-key"

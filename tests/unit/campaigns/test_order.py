@@ -7,7 +7,7 @@ from services.campaigns.run.signals import Waiting
 from services.campaigns.steps.measurement import _ResultRow, item_scores
 from services.campaigns.worker import CampaignWork
 from services.contracts.jobs import JobStatus
-from tests.support.campaign_run import StoredCampaign
+from tests.support.campaigns.run import StoredCampaign
 
 
 def test_a_campaign_takes_no_step_before_the_one_that_it_comes_after_has_ended(

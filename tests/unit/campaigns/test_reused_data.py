@@ -12,8 +12,8 @@ from services.campaigns.run.signals import StepFailed
 from services.campaigns.scripts.script import run_script
 from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns.loops import StepName
-from tests.support.campaign_run import StoredCampaign
-from tests.support.scripted_llm import ScriptedLlm
+from tests.support.campaigns.run import StoredCampaign
+from tests.support.campaigns.scripted_llm import ScriptedLlm
 
 SCRIPT = """
 import json, sys, uuid

@@ -20,7 +20,7 @@ from services.jobs.campaign_steps import cancel_orphans, request_key
 from services.jobs.job import NewJob
 from services.jobs.queues import TRAINING
 from services.jobs.store import create_job, get_job, move_job, request_cancel
-from tests.support.campaign_run import NOWHERE, StoredCampaign, measured
+from tests.support.campaigns.run import NOWHERE, StoredCampaign, measured
 
 RUNNING = (2, StepName.RUNNING)
 

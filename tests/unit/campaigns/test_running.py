@@ -10,7 +10,7 @@ from services.campaigns.run.run import CampaignRun
 from services.campaigns.steps import running, seeds
 from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName
-from tests.support.campaign_run import StoredCampaign, measured
+from tests.support.campaigns.run import StoredCampaign, measured
 
 
 def test_data_of_final_items_alone_give_the_llm_a_measurement_and_no_failure(

@@ -16,7 +16,7 @@ from services.core.artifacts import Artifacts
 from services.jobs.job import NO_DEVICE, NewJob
 from services.jobs.queues import CAMPAIGN
 from services.jobs.store import create_job, get_job
-from tests.support.campaign_run import NOWHERE, REQUEST, StoredCampaign
+from tests.support.campaigns.run import NOWHERE, REQUEST, StoredCampaign
 
 STRONG = {"base_url": f"{NOWHERE}/v1", "model": "big"}
 PRICE = {"prompt": 1.0, "completion": 2.0}

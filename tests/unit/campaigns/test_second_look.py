@@ -14,9 +14,9 @@ from services.campaigns.steps.feedback import judge
 from services.campaigns.steps.measurement import parts_of
 from services.campaigns.steps.second_look import FALSE_CAMPAIGNS, _level, is_clear
 from services.contracts.campaigns.loops import StepName
-from tests.support.campaign_gateway import GatewayOfTest
-from tests.support.campaign_run import NOWHERE, StoredCampaign, measured
-from tests.support.scripted_llm import ScriptedLlm
+from tests.support.campaigns.gateway import GatewayOfTest
+from tests.support.campaigns.run import NOWHERE, StoredCampaign, measured
+from tests.support.campaigns.scripted_llm import ScriptedLlm
 
 CAMPAIGNS, ATTEMPTS, ITEMS = 200, 20, 30
 

@@ -13,8 +13,8 @@ from services.campaigns.steps.acceptance import compare_measurements
 from services.campaigns.steps.measurement import parts_of
 from services.campaigns.steps.running import run_experiment
 from services.contracts.campaigns.loops import Failure, StepName
-from tests.support.campaign_gateway import GatewayOfTest
-from tests.support.campaign_run import SEARCH_ITEMS, StoredCampaign, measured
+from tests.support.campaigns.gateway import GatewayOfTest
+from tests.support.campaigns.run import SEARCH_ITEMS, StoredCampaign, measured
 
 TRAIN, SEARCH, FINAL = "1.running.train", "1.running.evaluate.search", "1.running.evaluate.final"
 

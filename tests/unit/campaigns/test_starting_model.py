@@ -15,7 +15,7 @@ from services.core.db.tables import ModelRow
 from services.jobs.job import NewJob
 from services.jobs.queues import MERGE, TRAINING
 from services.jobs.store import create_job, fail_job, get_job, move_job
-from tests.support.campaign_run import StoredCampaign
+from tests.support.campaigns.run import StoredCampaign
 
 MERGED = "ft:base:merged:1"
 

@@ -24,8 +24,8 @@ from services.core.db.tables import CampaignEffectRow
 from services.jobs.job import NewJob
 from services.jobs.queues import TRAINING
 from services.jobs.store import create_job, fail_job, get_job, move_job
-from tests.support.campaign_run import StoredCampaign, measured
-from tests.support.scripted_llm import Messages, ScriptedLlm
+from tests.support.campaigns.run import StoredCampaign, measured
+from tests.support.campaigns.scripted_llm import Messages, ScriptedLlm
 
 ANSWER = """```python
 import json

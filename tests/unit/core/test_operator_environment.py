@@ -8,7 +8,7 @@ from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import RuntimeMissing
 from services.core.tool_settings import ToolSettings
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 
 
 def loaded_by(home: Path, **accelerators: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from services.contracts.data.datasets import TokenStatistics
 from services.datasets.token_counts.counter import TokenCounter, TokensNotCounted
-from tests.support.word_tokenizer import write_word_tokenizer
+from tests.support.models.word_tokenizer import write_word_tokenizer
 
 ROWS = [{"q": "one two three", "a": ["four", {"b": "five"}]}, {"q": "one", "a": None}]
 

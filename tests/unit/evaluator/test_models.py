@@ -38,7 +38,7 @@ from services.jobs.claims import Claim, ClaimStage
 from services.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.jobs.store import create_job
 from services.jobs.worker.settings import WorkerSettings
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 from tests.unit.evaluator.chat_server import ChatServer, Reply
 
 REQUEST = {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions"}

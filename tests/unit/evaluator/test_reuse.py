@@ -25,7 +25,7 @@ from services.jobs.claims import Claim, ClaimStage
 from services.jobs.job import Job, NewJob
 from services.jobs.store import create_job, get_job, move_job
 from services.jobs.worker.settings import WorkerSettings
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 
 REMOTE = {"base_url": "http://127.0.0.1:9/v1", "model": "adder"}
 JUDGE = {

@@ -13,7 +13,7 @@ from services.core.process.reporter import REPORTS, Reporter
 from services.evaluator import serving
 from services.evaluator.serving import Adapter, LocalModel, served
 from services.models.tokenizer_ids.files import read_chat_templates, read_end_tokens
-from tests.support.tokenizer_kinds import KINDS
+from tests.support.models.tokenizer_kinds import KINDS
 
 TEMPLATE = "### {{ messages[0].content }}"
 

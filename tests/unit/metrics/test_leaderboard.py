@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.metrics.leaderboard import Leaderboard, leaderboard
-from tests.support.evaluation_view import evaluation, evaluation_of_several
+from tests.support.evaluation.evaluation_view import evaluation, evaluation_of_several
 
 
 def shown(board: Leaderboard) -> list[tuple[str, list[str | None], float | None]]:

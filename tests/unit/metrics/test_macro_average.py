@@ -12,7 +12,7 @@ from services.contracts.evaluation.results import ItemEstimate, MacroAverage
 from services.metrics.macro_average import macro_average
 from services.metrics.main_metric import mean_of_independent
 from services.metrics.repeated import bounded_mean
-from tests.support.evaluation_view import metrics_of
+from tests.support.evaluation.evaluation_view import metrics_of
 
 
 def outcome(

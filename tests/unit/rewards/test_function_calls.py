@@ -13,7 +13,7 @@ from services.evaluator.evaluation.samples import parse_sample
 from services.rewards.function_calls.answers import calls_of
 from services.rewards.function_calls.rows import read_question
 from services.rewards.interface import Score
-from tests.support.benchmark_scores import benchmark_scores
+from tests.support.evaluation.benchmark_scores import benchmark_scores
 
 AREA = {
     "name": "triangle.area",

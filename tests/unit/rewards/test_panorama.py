@@ -12,7 +12,7 @@ from services.evaluator.evaluation.samples import parse_sample
 from services.metrics.measures import Measures
 from services.rewards.interface import Score
 from services.rewards.panorama.rows import read_question
-from tests.support.benchmark_scores import benchmark_scores
+from tests.support.evaluation.benchmark_scores import benchmark_scores
 
 CONTEXT = {"title": "A lid", "abstract": "...", "claims": ["1. A lid.", "2. A red lid."]}
 OPTIONS = {letter: {"patent_id": letter, "title": "Pot"} for letter in "ABCDEFGH"}

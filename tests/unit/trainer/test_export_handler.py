@@ -19,7 +19,7 @@ from services.jobs.worker.handler import Launch
 from services.jobs.worker.settings import WorkerSettings
 from services.trainer.exporting.handler import ExportHandler
 from services.trainer.exporting.spec import SPEC, VARIABLE, Credentials, ExportSpec
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 
 ADAPTER = "ft:base:temper:x:11111111"
 KEYS = {"s3": {"key": "store-key"}, "gs": {"token": "other-key"}}

@@ -18,7 +18,7 @@ from services.datasets.scan import InvalidFile
 from services.datasets.validate import FileValidation
 from services.trainer.offline.spec import TrainingFilesSpec
 from services.trainer.offline.validation import check_training_file
-from tests.support.template_kinds import KINDS, WITHOUT_CALLS, tokenizer
+from tests.support.models.template_kinds import KINDS, WITHOUT_CALLS, tokenizer
 
 PLAIN = KINDS["plain"]
 

@@ -25,7 +25,7 @@ from services.models.registry import get_model_row, gguf_file, locate_model
 from services.trainer.merging.handler import MergeHandler
 from services.trainer.merging.spec import SPEC, MergeSpec
 from services.trainer.offline.spec import TrainingSpec
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 
 TRAINED_BY = f"ftjob-{'1' * 24}"
 LINEAGE = Lineage(

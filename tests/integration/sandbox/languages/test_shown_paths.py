@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.execution import Execution, Limits, PythonFile
-from tests.support.sandbox_pool import PoolInThread, running_pool
+from tests.support.programs.sandbox_pool import PoolInThread, running_pool
 
 FILE, DEVICE = "/etc/debian_version", "/dev/tty"
 NO_TERMINAL = "No such device or address"  # what a terminal's device says to who has none

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from services.sandbox.isolation.tier import Tier
-from tests.support.sandbox_pool import PoolInThread, running_pool
+from tests.support.programs.sandbox_pool import PoolInThread, running_pool
 
 SECRET = "the-services-own-secret"
 

@@ -13,7 +13,7 @@ from services.sandbox.execution import (
     OutputListener,
     PythonFile,
 )
-from tests.support.sandbox_pool import PoolInThread
+from tests.support.programs.sandbox_pool import PoolInThread
 
 MEGABYTE = 1 << 20
 

@@ -12,7 +12,7 @@ from tests.integration.sandbox.pool.programs import (
     run,
     start,
 )
-from tests.support.sandbox_pool import PoolInThread
+from tests.support.programs.sandbox_pool import PoolInThread
 from tests.support.waiting import wait_for
 
 

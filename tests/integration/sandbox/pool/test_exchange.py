@@ -7,7 +7,7 @@ import pytest
 
 from services.sandbox.execution import Executable, ExitReason, Stream
 from tests.integration.sandbox.pool.programs import MEGABYTE, execution, python, run, start
-from tests.support.sandbox_pool import PoolInThread
+from tests.support.programs.sandbox_pool import PoolInThread
 from tests.support.time_limits import with_enough_time
 
 

@@ -30,8 +30,8 @@ from tests.integration.sandbox.pool.programs import (
     run,
     start,
 )
+from tests.support.programs.sandbox_pool import PoolInThread, running_pool
 from tests.support.runtimes import installed_runtime
-from tests.support.sandbox_pool import PoolInThread, running_pool
 from tests.support.waiting import wait_for
 
 

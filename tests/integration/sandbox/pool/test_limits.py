@@ -8,7 +8,7 @@ import pytest
 from services.sandbox.execution import Executable, ExitReason
 from services.sandbox.isolation.tier import Tier
 from tests.integration.sandbox.pool.programs import MEGABYTE, execution, named, python, run, start
-from tests.support.sandbox_pool import CALL_SECONDS, PoolInThread, running_pool
+from tests.support.programs.sandbox_pool import CALL_SECONDS, PoolInThread, running_pool
 from tests.support.time_limits import LIMITS, with_enough_time
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reachable import launcher
+from tests.support.programs.reachable import launcher
+from tests.support.programs.sandbox_scripts import SETTINGS, ScriptClient
 from tests.support.runtimes import installed_runtime
 from tests.support.sandbox import Sandbox, running_sandbox
-from tests.support.sandbox_scripts import SETTINGS, ScriptClient
 
 LIMITS = {
     "TEMPER_SANDBOX_CONCURRENCY": "2",

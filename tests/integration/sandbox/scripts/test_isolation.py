@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.sandbox.hostile.test_processes import processes_with
+from tests.support.programs.sandbox_scripts import KEY, ScriptClient
 from tests.support.sandbox import Sandbox
-from tests.support.sandbox_scripts import KEY, ScriptClient
 from tests.support.waiting import wait_for
 
 FOLDERS = {"datasets": "campaigns/mine"}

@@ -2,8 +2,8 @@
 
 import secrets
 
+from tests.support.programs.sandbox_scripts import ScriptClient
 from tests.support.sandbox import Sandbox
-from tests.support.sandbox_scripts import ScriptClient
 from tests.support.waiting import wait_for
 
 FOLDERS = {"datasets": "campaigns/mine"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.integration.sandbox.sessions.client import SessionClient
-from tests.support.reachable import launcher
+from tests.support.programs.reachable import launcher
 from tests.support.runtimes import installed_runtime
 from tests.support.sandbox import Sandbox, running_sandbox
 

@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from tests.support.serving_worker import ServingWorker
+from tests.support.engines.serving_worker import ServingWorker
 from tests.support.threaded_server import LoopThread
 from tests.unit.api.tool_upstream import running_api
 

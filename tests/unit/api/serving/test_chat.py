@@ -9,8 +9,8 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion
 
-from tests.support.engine_stand_in import KEY
-from tests.support.serving_worker import RunningServing, ServingWorker
+from tests.support.engines.serving_worker import RunningServing, ServingWorker
+from tests.support.engines.stand_in import KEY
 
 STEP_SECONDS = 60.0
 Meanwhile = Callable[[Callable[[], Any]], Future[Any]]

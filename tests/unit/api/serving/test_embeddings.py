@@ -10,8 +10,8 @@ import httpx
 import openai
 import pytest
 
-from tests.support.engine_stand_in import KEY
-from tests.support.serving_worker import RunningServing, ServingWorker
+from tests.support.engines.serving_worker import RunningServing, ServingWorker
+from tests.support.engines.stand_in import KEY
 
 STEP_SECONDS = 60.0
 Meanwhile = Callable[[Callable[[], Any]], Future[Any]]

@@ -14,7 +14,7 @@ from services.inference.relay_protocol import is_kept_warm
 from services.inference.vllm.launch import AdapterSlots
 from services.jobs.reconcile import give_up_claim
 from services.jobs.store import get_job
-from tests.support.serving_worker import ServingWorker
+from tests.support.engines.serving_worker import ServingWorker
 from tests.unit.api.serving.test_chat import STEP_SECONDS, Meanwhile, ask
 
 SLOTS = AdapterSlots(rank=8, count=1)

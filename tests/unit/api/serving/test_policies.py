@@ -20,7 +20,7 @@ from services.inference.relay_protocol import RelayEndpoint, ServedAdapter, publ
 from services.jobs.job import Job, NewJob
 from services.jobs.queues import TRAINING
 from services.jobs.store import create_job
-from tests.support.engine_stand_in import KEY, EngineStandIn
+from tests.support.engines.stand_in import KEY, EngineStandIn
 from tests.support.threaded_server import LoopThread
 
 STEP_SECONDS = 60.0

@@ -23,7 +23,7 @@ from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
 from services.contracts.errors import RateLimited, Unavailable
 from services.core.web.auth import hash_key
-from tests.support.serving_worker import ServingWorker
+from tests.support.engines.serving_worker import ServingWorker
 from tests.support.waiting import wait_for
 
 STEP_SECONDS = 60.0

@@ -14,7 +14,7 @@ import pytest
 from temper.datasets.rows import read_rows, write_rows
 from temper.datasets.sources import open_source
 from temper.submission.submission import SubmissionError
-from tests.support.hub import MAIN, Kind, Repository, running_hub
+from tests.support.models.hub import MAIN, Kind, Repository, running_hub
 
 CHEMCOT = {
     "id": "1",

@@ -13,7 +13,7 @@ from services.contracts.evaluation.results import SampleResult, ToolUse
 from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.metrics.conversations import MAX_TEXT, steps
 from temper.cli.main import main
-from tests.support.evaluation_view import evaluation
+from tests.support.evaluation.evaluation_view import evaluation
 from tests.support.trajectories import call, trajectory
 from tests.unit.cli.conftest import ScriptedServer
 

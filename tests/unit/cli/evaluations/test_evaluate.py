@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse
 
 from services.contracts.data.files import File, FilePurpose
 from temper.cli.main import main
-from tests.support.evaluation_view import evaluation, evaluation_of_several
-from tests.support.hub import Hub, Kind, Repository, running_hub
+from tests.support.evaluation.evaluation_view import evaluation, evaluation_of_several
+from tests.support.models.hub import Hub, Kind, Repository, running_hub
 from tests.unit.cli.conftest import ScriptedServer
 
 ROWS = '{"question": "1 + 1?", "answer": "#### 2"}\n'

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from services.contracts.evaluation.comparisons import EvaluationComparison, PairedComparison
 from services.contracts.evaluation.results import SampleResult
 from temper.cli.main import main
-from tests.support.evaluation_view import evaluation, evaluation_of_several
+from tests.support.evaluation.evaluation_view import evaluation, evaluation_of_several
 from tests.unit.cli.conftest import ScriptedServer
 
 HOSTILE = '<script>alert("x")</script> | =1+1\n\u202e'

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from services.contracts.data.files import File, FilePurpose
 from services.contracts.evaluation.evaluations import Evaluation
 from temper.cli.main import main
-from tests.support.evaluation_view import evaluation
+from tests.support.evaluation.evaluation_view import evaluation
 from tests.unit.cli.conftest import ScriptedServer
 
 

@@ -5,7 +5,7 @@ import pytest
 from services.contracts.jobs import Event, Job, JobError, JobReference, JobStatus, Progress
 from services.contracts.retrieval.indexes import IndexingJob
 from temper.cli.jobs.job_view import event_line, job_fields, job_row
-from tests.support.evaluation_view import evaluation
+from tests.support.evaluation.evaluation_view import evaluation
 
 
 def event(**fields: Any) -> Event:

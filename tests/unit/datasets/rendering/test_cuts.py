@@ -17,7 +17,7 @@ from services.datasets.rendering.exchanges import (
 )
 from services.datasets.rendering.missing_parts import missing_parts
 from services.datasets.rendering.training_tokens import encoded_parts
-from tests.support.template_kinds import (
+from tests.support.models.template_kinds import (
     KINDS,
     SPECIAL,
     WITHOUT_CALLS,

@@ -22,7 +22,7 @@ from services.jobs.queues import ROLLOUT
 from services.jobs.store import create_job
 from services.jobs.worker.handler import Launch
 from services.jobs.worker.settings import WorkerSettings
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 
 REMOTE = {"base_url": "http://127.0.0.1:8000/v1", "model": "big"}
 QUESTION = {"question": "Größe?", "gold": "1"}

@@ -13,7 +13,7 @@ from services.datasets.validate import SPEC, PromptTemplate
 from services.datasets.validate import validate as validate_files
 from services.evaluator.rollout.spec import PromptFileSpec
 from services.evaluator.rollout.validation import check_prompts
-from tests.support.template_kinds import WITHOUT_CALLS
+from tests.support.models.template_kinds import WITHOUT_CALLS
 
 
 def validate(folder: Path, rows: list[Any], **fields: Any) -> dict[str, Any]:

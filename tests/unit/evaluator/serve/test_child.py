@@ -21,7 +21,7 @@ from services.evaluator.serve.spec import ServeSpec
 from services.evaluator.serving import LocalModel
 from services.inference.relay_protocol import RelayEndpoint, keep_warm, read_endpoint
 from services.inference.vllm.server import VllmFailed
-from tests.support.engine_stand_in import KEY, EngineStandIn
+from tests.support.engines.stand_in import KEY, EngineStandIn
 from tests.support.waiting import wait_for
 
 EPOCH = 4

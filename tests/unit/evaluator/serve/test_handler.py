@@ -21,7 +21,7 @@ from services.jobs.queues import SERVE
 from services.jobs.store import create_job
 from services.jobs.worker.settings import WorkerSettings
 from services.jobs.workers import heartbeat
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 
 
 @pytest.fixture

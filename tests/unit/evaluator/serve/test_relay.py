@@ -14,7 +14,7 @@ from services.evaluator.serve.engine import ServedEngine
 from services.inference.relay import Destination, Relay
 from services.inference.relay_protocol import ADAPTER_HEADER, REFUSAL_HEADER, Refusal
 from services.inference.vllm.control import VllmControl
-from tests.support.engine_stand_in import KEY, EngineStandIn
+from tests.support.engines.stand_in import KEY, EngineStandIn
 
 BODY = {"model": "base", "messages": [{"role": "user", "content": "hi"}]}
 CHAT = "/v1/chat/completions"

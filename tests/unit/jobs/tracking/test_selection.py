@@ -12,7 +12,7 @@ from services.jobs.store import create_job
 from services.jobs.tracking.selection import TrackerName, TrackerSelection, select_trackers
 from tests.support.database import database, migrated
 from tests.support.extension import write_wheel
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 
 __all__ = ["database", "migrated"]
 

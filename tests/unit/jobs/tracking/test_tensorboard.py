@@ -6,7 +6,7 @@ from typing import Any
 
 from services.jobs.tracking.tracker import End, Trace, TrackedRun
 from services.jobs.tracking.trackers.tensorboard import TensorBoardTracker
-from tests.support.event_file import records, steps_of_loss
+from tests.support.jobs.event_file import records, steps_of_loss
 
 
 def begun(folder: Path, saved: dict[str, Any] | None = None) -> TensorBoardTracker:

@@ -12,7 +12,7 @@ from services.jobs.tracking.selection import TrackerSelection, TrackerSpec
 from services.jobs.tracking.tracker import End, TrackedRun
 from services.jobs.worker import trackers
 from services.jobs.worker.trackers import JobTrackers
-from tests.support.fake_tracker import TARGET, calls
+from tests.support.jobs.fake_tracker import TARGET, calls
 from tests.support.waiting import wait_for
 
 Start = Callable[..., JobTrackers]

@@ -22,7 +22,7 @@ from services.models.tokenizer_ids.words import (
     check_told_words,
     spread_words,
 )
-from tests.support.tokenizer_kinds import KINDS
+from tests.support.models.tokenizer_kinds import KINDS
 
 RUNTIMES = [
     Runtime(name, Path(f"/runtimes/{name}/bin/python"), "1", Accelerator.CPU)

@@ -20,7 +20,7 @@ from services.models.tokenizer_ids.prepared import (
     speaks_as,
 )
 from services.rollouts.chat.template import ChatTemplate
-from tests.support.tokenizer_kinds import KINDS
+from tests.support.models.tokenizer_kinds import KINDS
 
 DEFAULT = "{% for m in messages %}{{ m.content }} {% endfor %}\n\n  "
 WITH_TOOLS = "\n  {{ tools | length }}{% for m in messages %}\n{{ m.content }}{% endfor %}\n"

@@ -21,8 +21,8 @@ from services.retrieval.store.errors import IndexBusy
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
 from services.retrieval.store.text_writer import TextWriter
-from tests.support.hashing_encoder import HashingEncoder
-from tests.support.index_building import rows
+from tests.support.search.hashing_encoder import HashingEncoder
+from tests.support.search.index_building import rows
 
 
 @dataclass

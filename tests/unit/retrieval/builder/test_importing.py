@@ -19,8 +19,8 @@ from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
 from services.retrieval.vectors.builder import DenseBuilder
 from services.retrieval.vectors.errors import VectorFileUnusable
-from tests.support.hashing_encoder import HashingEncoder
-from tests.support.index_building import rows
+from tests.support.search.hashing_encoder import HashingEncoder
+from tests.support.search.index_building import rows
 
 PASSAGES = 35
 

@@ -26,8 +26,8 @@ from services.retrieval.encoder.errors import EncoderMismatch, EncoderUnavailabl
 from services.retrieval.encoder.specification import EncoderSpecification, TextKind
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
-from tests.support.hashing_encoder import HashingEncoder
-from tests.support.index_building import rows
+from tests.support.search.hashing_encoder import HashingEncoder
+from tests.support.search.index_building import rows
 
 
 class Builder:

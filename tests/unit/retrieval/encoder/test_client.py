@@ -20,7 +20,7 @@ from services.retrieval.encoder.errors import (
 )
 from services.retrieval.encoder.models.encoder import Encoder
 from services.retrieval.encoder.specification import EncoderDescription, TextKind
-from tests.support.encoder_child import DIMENSION, LetterCounts, letter_encoder, letters
+from tests.support.search.encoder_child import DIMENSION, LetterCounts, letter_encoder, letters
 
 WAIT = 30.0
 

@@ -18,8 +18,8 @@ from services.retrieval.encoder.client import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderUnavailable, EncoderUnusable
 from services.retrieval.encoder.process import EncoderProcess
 from services.retrieval.encoder.specification import EncoderSpecification, TextKind
-from tests.support.encoder_child import DIMENSION
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
+from tests.support.search.encoder_child import DIMENSION
 from tests.support.waiting import wait_for
 
 WAIT = 60.0
@@ -30,7 +30,7 @@ def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a runtime ``encoder`` whose Python is this one."""
     program = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
     add_runtime(tmp_path / "runtimes", "encoder", program)
-    monkeypatch.setattr(process_module, "CHILD", "tests.support.encoder_child")
+    monkeypatch.setattr(process_module, "CHILD", "tests.support.search.encoder_child")
     return tmp_path / "runtimes"
 
 
@@ -131,7 +131,7 @@ import os, signal, sys
 from pathlib import Path
 from services.retrieval.encoder import process as process_module
 from services.retrieval.encoder.specification import EncoderSpecification
-process_module.CHILD = "tests.support.encoder_child"
+process_module.CHILD = "tests.support.search.encoder_child"
 specification = EncoderSpecification(model="letters")
 log = Path(sys.argv[1], "..", "encoder.log")
 process = process_module.EncoderProcess(specification, runtimes=Path(sys.argv[1]), log=log)

@@ -12,7 +12,7 @@ from services.retrieval.app import create_retrieval
 from services.retrieval.engine.engine import SearchEngine
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
+from tests.support.search.indexes import build_index, passage
 
 PASSAGES = [
     passage("lists", "A list is sorted in place by its method sort.", "Lists", year=2001),

@@ -10,7 +10,7 @@ from services.contracts.errors import ConfigurationError
 from services.retrieval.store import integrity
 from services.retrieval.store.layout import IndexFolder, write_atomically
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
+from tests.support.search.indexes import build_index, passage
 from tests.support.waiting import wait_for
 from tests.unit.retrieval.service.conftest import Serve
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from services.contracts.retrieval.search import MAX_QUERY_CHARACTERS, MAX_TOPK
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
+from tests.support.search.indexes import build_index, passage
 from tests.unit.retrieval.service.conftest import Serve
 
 

@@ -11,7 +11,7 @@ from services.contracts.errors import InvalidRequest
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Hit, Query
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
+from tests.support.search.indexes import build_index, passage
 from tests.unit.retrieval.service.conftest import Serve
 
 

@@ -19,7 +19,7 @@ from services.retrieval.encoder.specification import (
 )
 from services.retrieval.engine.encoders import EncoderClients
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index
+from tests.support.search.indexes import build_index
 from tests.unit.retrieval.service.conftest import PASSAGES, Serve
 
 DIMENSION = 16

@@ -14,7 +14,7 @@ from services.retrieval.store.index import Index
 from services.retrieval.store.query import Query
 from services.retrieval.store.seals import unseal
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
+from tests.support.search.indexes import build_index, passage
 
 OLD = [passage("one", "an old passage", year=1999), passage("two", "another old passage")]
 

@@ -15,7 +15,7 @@ from services.retrieval.corpus.document import Document
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
+from tests.support.search.indexes import build_index, passage
 
 IDS = st.sampled_from([*"abcdef", "ü", "x y"])
 WORDS = ("red", "green", "blue")

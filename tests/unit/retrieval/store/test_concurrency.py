@@ -12,8 +12,8 @@ from services.retrieval.store.changes import Changes
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
-from tests.support.index_processes import start
-from tests.support.indexes import build_index, passage
+from tests.support.search.index_processes import start
+from tests.support.search.indexes import build_index, passage
 
 
 def together(*actions: Callable[[], None]) -> None:

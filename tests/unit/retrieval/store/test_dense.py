@@ -14,7 +14,7 @@ from services.retrieval.store.index import Index
 from services.retrieval.store.query import Fusion, Query
 from services.retrieval.store.store import IndexStore
 from services.retrieval.vectors.errors import DimensionMismatch
-from tests.support.indexes import build_index, passage
+from tests.support.search.indexes import build_index, passage
 
 SIZE = 40
 DIMENSION = 8

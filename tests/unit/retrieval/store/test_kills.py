@@ -14,8 +14,8 @@ from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
 from services.retrieval.store.text_writer import TextWriter
 from services.retrieval.store.tokens import Analyzer
-from tests.support.index_processes import killed_some_time_after, start, vectors_of
-from tests.support.indexes import build_index, passage
+from tests.support.search.index_processes import killed_some_time_after, start, vectors_of
+from tests.support.search.indexes import build_index, passage
 
 ROUNDS = 4
 

@@ -12,7 +12,7 @@ from services.retrieval.corpus.document import Document
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Hit, Query
 from services.retrieval.store.store import IndexStore
-from tests.support.indexes import build_index, passage
+from tests.support.search.indexes import build_index, passage
 
 PASSAGES = [
     passage("fox", "The quick brown fox jumps over the dog", "Fox", year=1999, tags=["a", "b"]),

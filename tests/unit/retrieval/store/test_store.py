@@ -15,7 +15,7 @@ from services.retrieval.store.index import Index
 from services.retrieval.store.query import Query
 from services.retrieval.store.seals import seal, unseal
 from services.retrieval.store.store import IndexStore, open_path
-from tests.support.indexes import build_index, passage, write_version
+from tests.support.search.indexes import build_index, passage, write_version
 
 OLD = [passage("one", "an old passage")]
 NEW = [passage("one", "a new passage"), passage("two", "another")]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.log.parquet import SCHEMA, write_parquet
-from tests.support.trajectory_files import read_parquet
+from tests.support.evaluation.trajectory_files import read_parquet
 from tests.unit.rollouts.log.examples import trajectories, trajectory
 
 

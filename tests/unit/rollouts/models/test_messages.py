@@ -16,8 +16,8 @@ from services.inference.clients.retries import FailureKind, ServiceFailed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.messages import MessageModel
+from tests.support.evaluation.trajectory_files import read_parquet
 from tests.support.rollouts import FunctionToolbox, echo, question
-from tests.support.trajectory_files import read_parquet
 from tests.support.virtual_time import run_in_virtual_time
 
 USAGE = TokenUsage(prompt=30, completion=10)

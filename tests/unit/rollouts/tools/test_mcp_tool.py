@@ -39,7 +39,7 @@ def mcp_tool(url: str, name: str = "add", **config: Any) -> Tool:
 @contextmanager
 def adding_server(folder: Path, *arguments: str) -> Iterator[str]:
     """The published server with a tool of its own; yields its address."""
-    module = "tests.support.mcp_server"
+    module = "tests.support.programs.mcp_server"
     with running_service(module, {}, folder / "mcp.log", arguments=arguments) as (_, url):
         yield url
 

@@ -17,7 +17,7 @@ import pytest
 
 from services.sandbox.guest import accounting
 from services.sandbox.guest.processes import Process
-from tests.support.confined import in_fork
+from tests.support.programs.confined import in_fork
 from tests.support.waiting import wait_for
 
 MEGABYTE = 1 << 20

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from services.sandbox.guest import reaper, syscalls
-from tests.support.confined import in_fork
+from tests.support.programs.confined import in_fork
 from tests.support.waiting import wait_for
 
 SECONDS = 50

@@ -15,7 +15,7 @@ from services.sandbox.isolation.cgroup import Cgroup
 from services.sandbox.isolation.cgroup_removal import processes_in
 from services.sandbox.isolation.cgroups import Cgroups, find_cgroups
 from services.sandbox.isolation.hierarchy import Controller, own_cgroups
-from tests.support.confined import Killed, in_fork
+from tests.support.programs.confined import Killed, in_fork
 from tests.support.waiting import wait_for
 
 MEBIBYTE = 1 << 20

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from services.sandbox.guest import landlock
-from tests.support.confined import in_fork
+from tests.support.programs.confined import in_fork
 
 pytestmark = pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
 needs_tcp = pytest.mark.skipif(landlock.abi() < 4, reason="Landlock ABI 4 is needed")

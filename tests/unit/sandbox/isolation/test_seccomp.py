@@ -25,7 +25,7 @@ from services.sandbox.guest import syscalls
 from services.sandbox.isolation.bpf import ALLOW, KILL, error
 from services.sandbox.isolation.seccomp import compile_filter
 from services.sandbox.isolation.tier import Tier
-from tests.support.confined import Killed, call, filtered, in_fork, number_of
+from tests.support.programs.confined import Killed, call, filtered, in_fork, number_of
 from tests.unit.sandbox.isolation.bpf_machine import evaluate
 
 FULL = compile_filter(Tier.FULL, memory_counted=True)

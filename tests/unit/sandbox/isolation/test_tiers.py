@@ -36,7 +36,7 @@ FORBID_NAMESPACES = """
 import errno
 from services.sandbox.guest import syscalls
 from services.sandbox.isolation.bpf import ALLOW, Clause, ArgumentMatch, Rule, assemble, error
-from tests.support.confined import architecture, number_of
+from tests.support.programs.confined import architecture, number_of
 refused = Rule(error(errno.EPERM))
 by_flags = Rule(error(errno.EPERM), (Clause((ArgumentMatch(0, (0,), mask=0x7E020000),), ALLOW),))
 rules = {"unshare": refused, "mount": refused, "setns": refused, "clone": by_flags}

@@ -7,7 +7,7 @@ import pytest
 
 from services.sandbox.languages import availability
 from services.sandbox.languages.availability import Availability, Probes
-from tests.support.subprocess_runner import SubprocessRunner
+from tests.support.programs.subprocess_runner import SubprocessRunner
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
 

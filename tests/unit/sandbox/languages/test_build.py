@@ -11,7 +11,7 @@ from services.sandbox.languages import build as registry
 from services.sandbox.languages.build import Languages, ProgramSource
 from services.sandbox.languages.catalog import ToolchainMissing
 from services.sandbox.languages.declaration import LanguageSpec
-from tests.support.subprocess_runner import SubprocessRunner
+from tests.support.programs.subprocess_runner import SubprocessRunner
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
 LIMITS = Limits(seconds=30.0, memory_bytes=1 << 28, output_bytes=1000)

@@ -5,7 +5,7 @@ import pytest
 
 from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.groups import overlong_penalty
-from tests.support.learning import drawn_batch, in_branches
+from tests.support.training.learning import drawn_batch, in_branches
 
 
 @pytest.mark.parametrize("top_k", [None, 3])

@@ -21,7 +21,7 @@ from services.jobs.store import create_job
 from services.jobs.worker.settings import WorkerSettings
 from services.trainer.handler import FineTuningHandler
 from services.trainer.rl.spec import SPEC, OnlineTask, PromptFilesSpec, RemoteTeacher
-from tests.support.stand_in_runtime import add_runtime
+from tests.support.runtime.stand_in import add_runtime
 
 REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]
 SECRET = "the-key-of-the-sandbox"

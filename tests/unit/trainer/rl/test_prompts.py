@@ -16,7 +16,7 @@ from services.datasets.validate import SPEC, validate
 from services.trainer.rl.prompts import MAX_ROWS, EpochShuffle, read_row, read_rows
 from services.trainer.rl.spec import TEACHER, PromptFilesSpec, TaughtModel
 from services.trainer.rl.validation import check_prompts
-from tests.support.tokenizer_kinds import KINDS
+from tests.support.models.tokenizer_kinds import KINDS
 
 USER = {"role": "user", "content": "q"}
 CALL = {

@@ -13,7 +13,7 @@ from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import ColocatedEngine, Update
 from services.trainer.rl.learner.update import Updater, UpdateResult
-from tests.support.learning import drawn_batch, learner_spec
+from tests.support.training.learning import drawn_batch, learner_spec
 
 TOTAL = 80 << 30
 CUDA = torch.device("cuda", 0)

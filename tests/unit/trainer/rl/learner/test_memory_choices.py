@@ -16,7 +16,7 @@ from services.trainer.rl.learner.learner import TRAINER, Learner
 from services.trainer.rl.learner.micro_batches import chosen_micro_batching
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import ColocatedEngine, LearnerSpec, Save, Update
-from tests.support.learning import drawn_batch, learner_spec
+from tests.support.training.learning import drawn_batch, learner_spec
 
 CUDA = torch.device("cuda", 0)
 LARGE = {

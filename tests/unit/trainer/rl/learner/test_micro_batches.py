@@ -13,7 +13,7 @@ from services.trainer.rl.learner.micro_batches import (
     micro_batches,
     pack,
 )
-from tests.support.learning import drawn_batch
+from tests.support.training.learning import drawn_batch
 
 
 @given(

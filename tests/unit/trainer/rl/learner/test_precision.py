@@ -8,7 +8,7 @@ import torch
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.model import load_frozen
 from services.trainer.rl.learner.parallel import ProcessGroup
-from tests.support.learning import learner_spec
+from tests.support.training.learning import learner_spec
 
 TOKEN_IDS = torch.arange(1, 9)
 

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from services.trainer.rl.learner.model import Float32Linear, LanguageModel, load_learner_model
 from services.trainer.rl.learner.parallel import FullySharded
-from tests.support.learning import learner_spec
+from tests.support.training.learning import learner_spec
 
 TOKEN_IDS = torch.arange(1, 9)
 EVERYWHERE = torch.arange(8)

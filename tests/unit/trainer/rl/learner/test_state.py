@@ -25,7 +25,7 @@ from services.trainer.rl.learner.parallel import (
 )
 from services.trainer.rl.learner.protocol import Export, LearnerSpec, Probe, Publish, Save, Update
 from services.trainer.rl.learner.state import LearnerState, atomic_folder, restore_state
-from tests.support.learning import drawn_batch, learner_spec
+from tests.support.training.learning import drawn_batch, learner_spec
 
 PROBE = [[1, 2, 3, 4, 5, 6], [9, 8, 7]]
 

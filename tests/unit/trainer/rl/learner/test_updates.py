@@ -16,7 +16,7 @@ from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import Done, Export, MeasureBatch, Probe, Update
-from tests.support.learning import drawn_batch, in_branches, learner_spec
+from tests.support.training.learning import drawn_batch, in_branches, learner_spec
 
 
 @pytest.fixture

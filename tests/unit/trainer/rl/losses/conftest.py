@@ -1,3 +1,3 @@
-from tests.support.runtime_tests import pytest_pycollect_makemodule
+from tests.support.runtime.runtime_tests import pytest_pycollect_makemodule
 
 __all__ = ["pytest_pycollect_makemodule"]

@@ -11,7 +11,7 @@ import pytest
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
 from services.trainer.rl.weight_sync import LogprobReference, Tolerance
-from tests.support.weighted_server import Faults, Pace, WeightedServer, weights
+from tests.support.engines.weighted_server import Faults, Pace, WeightedServer, weights
 
 PROBES = [[5, 6, 7], [8, 9]]
 LIMIT = 120.0

@@ -1,0 +1,1 @@
+"""Campaigns in tests: their gateway, records, and the LLM that a script plays."""

@@ -1,0 +1,1 @@
+"""A home with content for every view, and rules of accessibility."""

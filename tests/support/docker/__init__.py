@@ -1,0 +1,1 @@
+"""Docker engines of a test's own, and images that stand in for published ones."""

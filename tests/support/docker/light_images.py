@@ -1,0 +1,62 @@
+"""The images of the compose file from its own Dockerfile, without what takes gigabytes.
+
+Left out are the runtimes of workers and encoders, and all languages of the sandbox but Python;
+trainer and evaluator run stand-ins of their children. The rest is built as it is for an operator.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.support.docker.engine import Engine
+from tests.support.docker.stand_in_base import make_base_images, package_arguments
+from tests.support.processes import REPOSITORY
+
+STUBS = {"services.trainer": "stub_tuning_worker", "services.evaluator": "stub_serving_worker"}
+STUB_FILES = ("__init__", "stub_worker", "stub_child", "engine_stand_in", *STUBS.values())
+SERVICES = ("api", "campaigns", "sandbox", "retrieval", "trainer", "evaluator", "cli")
+
+
+def copy_project(folder: Path) -> None:
+    """Copy what git knows of the repository, changes included: the operator's checkout."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    for name in listed.stdout.split("\0")[:-1]:
+        if (source := REPOSITORY / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, folder / name)
+    folder.chmod(0o755)
+
+
+def build_images(engine: Engine) -> None:
+    """Build all images in the engine's project, and print their sizes."""
+    project = engine.project
+    make_base_images(engine, project.parent)
+    (project / "Dockerfile.light").write_text(_lightened((project / "Dockerfile").read_text()))
+    with (project / ".dockerignore").open("a") as ignored:
+        ignored.write("!tests/support/\n")
+    build = {"dockerfile": "Dockerfile.light", "network": "host"}
+    names = (*SERVICES, "indexer")
+    override = {"services": {name: {"build": build} for name in names}}
+    (project / "light.yml").write_text(json.dumps(override))
+    with package_arguments() as arguments:
+        variables = engine.variables
+        engine.variables = {**variables, **arguments}
+        engine.compose("build", *SERVICES, files=("docker-compose.yml", "light.yml"))
+        engine.variables = variables
+    # What images share is stored once.
+    print(engine.docker("system", "df", "--verbose").partition("\n\nContainers")[0])
+
+
+def _lightened(text: str) -> str:
+    text = re.sub(r"^COPY --from=(?!sandbox)\S+-runtime .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"(?<=^        )bash \\\n.*?(?=libseccomp2)", "", text, flags=re.M | re.S)
+    for module, stub in STUBS.items():
+        copied = " ".join(f"tests/support/{name}.py" for name in STUB_FILES)
+        own = f'USER 10001:10001\nCMD ["python", "-m", "{module}"]\n'
+        assert own in text
+        stand_in = f'COPY {copied} tests/support/\nCMD ["python", "-m", "tests.support.{stub}"]\n'
+        text = text.replace(own, stand_in.replace("CMD", "USER 10001:10001\nCMD", 1))
+    return text

@@ -1,0 +1,1 @@
+"""Stand-ins for inference engines and for the workers that start them."""

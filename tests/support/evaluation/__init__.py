@@ -1,0 +1,1 @@
+"""Evaluations, their scores and trajectories, as tests read them."""

@@ -1,0 +1,1 @@
+"""Jobs that play a script, and what trackers kept of them."""

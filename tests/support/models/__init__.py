@@ -1,0 +1,1 @@
+"""Small models, tokenizers and chat templates made for tests."""

@@ -1,0 +1,71 @@
+"""Creates published policies and computes their log-probabilities, in the training runtime.
+
+    python -m tests.support.models.published_policy FOLDER BASE
+
+BASE becomes a tiny model. FOLDER gets `first` and `second` (whole models), `tied` and `tied-2`
+(whole models whose output layer is their embeddings), `adapter-1` and `adapter-2` (over BASE), the
+probes, and under each folder's name what its model says of them.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from tests.support.models.tiny_parts import build_model, build_tokenizer
+
+LENGTHS = (300, 140)
+"""Longer than a block of the prefix cache on a CPU, which has 128 tokens."""
+
+
+def main() -> None:
+    folder, base = Path(sys.argv[1]), Path(sys.argv[2])
+    tokenizer = build_tokenizer()
+    tokenizer.save_pretrained(base)
+    build_model(tokenizer, seed=0).save_pretrained(base)
+    generator = torch.Generator().manual_seed(7)
+    probes = [torch.randint(256, (length,), generator=generator) for length in LENGTHS]
+    log_probs = {
+        name: [_log_probabilities(model, probe) for probe in probes]
+        for name, model in _made(folder, base)
+    }
+    (folder / "probes.json").write_text(json.dumps([probe.tolist() for probe in probes]))
+    (folder / "log_probs.json").write_text(json.dumps(log_probs))
+
+
+def _made(folder: Path, base: Path) -> Iterator[tuple[str, nn.Module]]:
+    for number, name in enumerate(("first", "second", "tied", "tied-2")):
+        config = AutoConfig.from_pretrained(base, tie_word_embeddings=name.startswith("tied"))
+        model = AutoModelForCausalLM.from_config(config)
+        _perturb(model.parameters(), seed=number)
+        model.save_pretrained(folder / name)
+        yield name, model
+    for number in (1, 2):
+        settings = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
+        model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), settings)
+        _perturb((p for p in model.parameters() if p.requires_grad), seed=number)
+        model.save_pretrained(folder / f"adapter-{number}")
+        yield f"adapter-{number}", model
+
+
+def _perturb(parameters: Iterable[nn.Parameter], *, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in parameters:
+        nn.init.normal_(parameter, std=0.1, generator=generator)
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def _log_probabilities(model: Any, probe: torch.Tensor) -> list[float]:
+    log_probs = torch.log_softmax(model.float().eval()(probe[None]).logits[0, :-1], dim=-1)
+    chosen: list[float] = log_probs.gather(1, probe[1:, None])[:, 0].tolist()
+    return chosen
+
+
+if __name__ == "__main__":
+    main()

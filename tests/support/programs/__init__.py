@@ -1,0 +1,1 @@
+"""Programs of the sandbox in tests: confinement, pools and clients."""

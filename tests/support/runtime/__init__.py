@@ -1,0 +1,1 @@
+"""Tests and stand-ins that run with the Python of a runtime."""

@@ -1,0 +1,1 @@
+"""Indexes, encoders and the retrieval service in tests."""

@@ -1,0 +1,1 @@
+"""Learners and offline trainings of tests."""
