@@ -6,8 +6,9 @@ import uuid
 from pathlib import Path
 
 import httpx
-import openai
 import pytest
+
+import openai
 
 
 def upload(client: openai.OpenAI, content: bytes = b"{}\n", name: str = "rows.jsonl") -> str:

@@ -3,8 +3,9 @@
 import hashlib
 from pathlib import Path
 
-import openai
 import pytest
+
+import openai
 
 CONTENT = b'{"prompt": "a", "completion": "b"}\n' * 1000
 

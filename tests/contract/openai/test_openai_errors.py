@@ -4,8 +4,9 @@ import uuid
 from collections.abc import Iterator
 
 import httpx
-import openai
 import pytest
+
+import openai
 
 
 def create(client: openai.OpenAI, file_id: str, **fields: object) -> object:

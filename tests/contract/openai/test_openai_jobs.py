@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import openai
 import pytest
+
+import openai
 from openai.types.fine_tuning import FineTuningJob
 
 pytestmark = pytest.mark.usefixtures("worker")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.uploading import (
+from tests.contract.files.uploading import (
     BOUNDARY,
     FILE,
     FORM,
