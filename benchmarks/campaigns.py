@@ -21,7 +21,7 @@ from services.contracts.campaigns.loops import StepName
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import JobRow
-from tests.integration.test_campaigns import BAD, Campaigns, Script, running_campaigns
+from tests.integration.campaigns.test_campaigns import BAD, Campaigns, Script, running_campaigns
 from tests.support.campaigns.run import StoredCampaign, measured
 
 LOOPS = 10

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.simulated_gpus import EVALUATION_SECONDS, GPUS, TRAINING_SECONDS
-from tests.integration.test_campaigns import BAD, Campaigns, Script, running_campaigns
+from tests.integration.campaigns.test_campaigns import BAD, Campaigns, Script, running_campaigns
 
 LOOPS = 3
 ANSWER_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""TensorBoard's event file; tests/integration/test_real_trackers.py reads it with TensorBoard."""
+"""TensorBoard's event file; tests/integration/jobs/test_real_trackers.py reads it with TensorBoard."""
 
 import struct
 from pathlib import Path

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.test_campaign_scripts import SECRET, scripted_campaigns
-from tests.integration.test_campaigns import (
+from tests.integration.campaigns.test_campaign_scripts import SECRET, scripted_campaigns
+from tests.integration.campaigns.test_campaigns import (
     GOOD,
     LEAKED,
     SETTINGS,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from temper.cli.main import main
-from tests.integration.test_campaigns import BAD, Script, question, running_campaigns
+from tests.integration.campaigns.test_campaigns import BAD, Script, question, running_campaigns
 from tests.support.waiting import wait_for
 
 SUMS = [(first, 2) for first in range(200, 230)]

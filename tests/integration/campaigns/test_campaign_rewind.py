@@ -10,8 +10,8 @@ from services.contracts.campaigns.limits import CampaignBudget
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobKind
 from temper.client import ClientError, Temper
-from tests.integration.test_campaign_branches import Branching
-from tests.integration.test_campaigns import BAD, GOOD, Script, _asks, running_campaigns
+from tests.integration.campaigns.test_campaign_branches import Branching
+from tests.integration.campaigns.test_campaigns import BAD, GOOD, Script, _asks, running_campaigns
 from tests.support.waiting import wait_for
 
 

@@ -8,7 +8,7 @@ import pytest
 from services.contracts.engine import VllmOptions
 from services.contracts.sampling import Sampling
 from services.evaluator.serving import Adapter, LocalModel
-from tests.integration.evaluation_job import EvaluationJob
+from tests.integration.evaluation.evaluation_job import EvaluationJob
 from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtime.stand_in import add_runtime
 from tests.support.runtimes import installed_runtime

@@ -15,7 +15,7 @@ from services.core.process.reporter import RESULT
 from services.evaluator.evaluation.results import RESULTS
 from services.evaluator.evaluation.spec import BenchmarkSpec
 from services.evaluator.serving import RemoteEndpoint
-from tests.integration.evaluation_job import DEADLINE, EvaluationJob, index_of, prompt
+from tests.integration.evaluation.evaluation_job import DEADLINE, EvaluationJob, index_of, prompt
 from tests.unit.evaluator.chat_server import ChatServer, Reply, add
 
 

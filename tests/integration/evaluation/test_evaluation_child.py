@@ -12,7 +12,7 @@ from services.contracts.sampling import Sampling
 from services.core.process.reporter import METRICS, RESULT
 from services.evaluator.evaluation.results import RESULTS
 from services.evaluator.serving import RemoteEndpoint
-from tests.integration.evaluation_job import (
+from tests.integration.evaluation.evaluation_job import (
     DEADLINE,
     EvaluationJob,
     complete_lines,

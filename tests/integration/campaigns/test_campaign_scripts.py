@@ -12,7 +12,13 @@ import pytest
 
 from services.contracts.campaigns.loops import StepName
 from services.jobs.campaign_steps import request_key
-from tests.integration.test_campaigns import GOOD, SETTINGS, Campaigns, Script, running_campaigns
+from tests.integration.campaigns.test_campaigns import (
+    GOOD,
+    SETTINGS,
+    Campaigns,
+    Script,
+    running_campaigns,
+)
 from tests.support.campaigns.scripted_llm import Messages
 from tests.support.processes import free_port
 from tests.support.programs.sandbox_scripts import KEY, ScriptClient

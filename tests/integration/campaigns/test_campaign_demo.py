@@ -12,7 +12,7 @@ from examples.demo_common.printer import Printer
 from examples.demo_common.steps import Demo
 from services.contracts.campaigns.llms import CampaignLlm
 from temper.client import Temper
-from tests.integration.test_campaigns import Campaigns, running_campaigns
+from tests.integration.campaigns.test_campaigns import Campaigns, running_campaigns
 
 RIGHT, UNCARRIED, SHUFFLED = Quality.RIGHT, Quality.UNCARRIED, Quality.SHUFFLED
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_campaigns import GOOD, Script, running_campaigns
+from tests.integration.campaigns.test_campaigns import GOOD, Script, running_campaigns
 from tests.support.waiting import wait_for
 
 TRAININGS = (1, 2, 4)

@@ -22,7 +22,12 @@ from services.evaluator.serving import LocalModel, RemoteEndpoint
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import read_indexed
 from services.rollouts.tools.declaration import declarations
-from tests.integration.evaluation_job import DEADLINE, EvaluationJob, prompt, without_times
+from tests.integration.evaluation.evaluation_job import (
+    DEADLINE,
+    EvaluationJob,
+    prompt,
+    without_times,
+)
 from tests.integration.rollout.memorized_rollouts import memorize
 from tests.support.chat_templates.conversation import Conversation, ToolTurn, call
 from tests.support.chat_templates.families import FAMILIES

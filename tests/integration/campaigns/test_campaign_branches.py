@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_campaigns import BAD, GOOD, Campaigns, running_campaigns
+from tests.integration.campaigns.test_campaigns import BAD, GOOD, Campaigns, running_campaigns
 from tests.support.campaigns.scripted_llm import Messages
 from tests.support.waiting import wait_for
 
