@@ -84,9 +84,9 @@ DRILLS = (
     "tests/unit/retrieval/store/test_concurrency.py",
     "tests/unit/retrieval/store/test_kills.py",
     "tests/unit/retrieval/test_python_documentation.py",
-    "tests/unit/rewards/test_chemistry.py",
-    "tests/unit/rewards/test_chemistry_properties.py",
-    "tests/unit/rewards/test_chemistry_reactions.py",
+    "tests/unit/rewards/families/test_chemistry.py",
+    "tests/unit/rewards/families/test_chemistry_properties.py",
+    "tests/unit/rewards/families/test_chemistry_reactions.py",
     "tests/unit/runtimes/test_install.py",
 )
 """Files that fuzz, repeat kills, fill disks, count leaks, start many processes or hundreds of

@@ -9,7 +9,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.evaluation.benchmarks import BENCHMARKS
 from services.rewards.chemistry.rows import read_question
 from services.rewards.interface import RewardFailed
-from tests.unit.rewards.test_chemistry import row, said, scores
+from tests.unit.rewards.families.test_chemistry import row, said, scores
 
 ALIKE = {
     "exact_match": 1.0,

@@ -14,7 +14,7 @@ from services.core.process.runtimes import child_environment
 from services.rewards.chemistry.rows import read_question
 from services.rewards.interface import RewardFailed
 from tests.support.runtimes import installed_runtime
-from tests.unit.rewards.test_chemistry import said, scores
+from tests.unit.rewards.families.test_chemistry import said, scores
 
 CYCLOOCTANE = "C1CCCCCCC1"
 EXCESSES = {"CCO": 0, "Cc1ccccc1": 0, "C1CC1": 0, CYCLOOCTANE: 2, "C1CCCCCCCCCCC1": 6}
