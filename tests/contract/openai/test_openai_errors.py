@@ -4,9 +4,8 @@ import uuid
 from collections.abc import Iterator
 
 import httpx
-import pytest
-
 import openai
+import pytest
 
 
 def create(client: openai.OpenAI, file_id: str, **fields: object) -> object:

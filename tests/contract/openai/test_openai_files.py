@@ -6,9 +6,8 @@ import uuid
 from pathlib import Path
 
 import httpx
-import pytest
-
 import openai
+import pytest
 
 
 def upload(client: openai.OpenAI, content: bytes = b"{}\n", name: str = "rows.jsonl") -> str:

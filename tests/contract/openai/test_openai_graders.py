@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
-import openai
 from services.contracts.rewards.grading import GraderErrors
 from tests.support.processes import running_gateway
 from tests.unit.inference.scripted_server import (

@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import pytest
-
 import openai
+import pytest
 from openai.types.fine_tuning import FineTuningJob
 
 pytestmark = pytest.mark.usefixtures("worker")

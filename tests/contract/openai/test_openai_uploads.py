@@ -3,9 +3,8 @@
 import hashlib
 from pathlib import Path
 
-import pytest
-
 import openai
+import pytest
 
 CONTENT = b'{"prompt": "a", "completion": "b"}\n' * 1000
 

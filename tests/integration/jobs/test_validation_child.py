@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from services.contracts.evaluation.benchmarks import BENCHMARKS
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 TIMEOUT_SECONDS = 180
 EVALUATION = "services.evaluator.evaluation.validation"
 

@@ -19,7 +19,7 @@ from services.core.web.auth import hash_key, known_hash
 from services.jobs.tracking.selection import TrackerName
 from services.sandbox.settings import SandboxSettings
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 WHOLE = "docker-compose.yml"
 VARIANTS = {"default": [WHOLE], "gpu": [WHOLE, "infra/compose/gpu.yml"]}
 WORKERS = {"trainer", "evaluator", "indexer"}

@@ -30,7 +30,7 @@ from temper.cli.main import main
 from temper.client import Temper
 
 URL = "http://127.0.0.1:8080"
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 EXAMPLES = {
     JobKind.FINE_TUNING: examples.FINE_TUNING,
     JobKind.EVALUATION: examples.EVALUATION,

@@ -1,4 +1,4 @@
-"""TensorBoard's event file; tests/integration/jobs/test_real_trackers.py reads it with TensorBoard."""
+"""The event file of TensorBoard, which test_real_trackers reads with TensorBoard itself."""
 
 import struct
 from pathlib import Path
