@@ -100,7 +100,7 @@ class Showcase:
             f"{jobs}/{self.rollout}": "a[download]",
             f"{jobs}/{CAMPAIGN_ID}": f"a[href='/ui/campaigns/{CAMPAIGN_ID}']",
             f"{jobs}/{self.failed}/clone": "textarea",
-            f"{jobs}/{self.failed}/sweep": "main input",
+            f"{jobs}/{self.failed}/sweep": "form input",
             "/ui/group?metadata=team=blue": "td",
             f"{jobs}/{self.evaluations[0]}/results": "td",
             trajectories: "td",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from services.contracts.jobs import JobError, JobStatus
+from services.contracts.jobs import JobError, JobKind, JobStatus
 from services.contracts.serving import ServingResult
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
@@ -157,6 +157,9 @@ class ServingWorker:
     def _waiting(self) -> Job | None:
         with self.database.read() as session:
             found = session.scalar(
-                select(JobRow.id).where(JobRow.status == JobStatus.VALIDATING_FILES.value)
+                select(JobRow.id).where(
+                    JobRow.status == JobStatus.VALIDATING_FILES.value,
+                    JobRow.kind == JobKind.SERVE.value,
+                )
             )
             return get_job(session, found) if found is not None else None

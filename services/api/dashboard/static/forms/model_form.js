@@ -52,7 +52,7 @@ export function modelForm(signal, done) {
   load().catch((error) => { if (!signal.aborted) problem.textContent = error.message; });
   return h("section", { "aria-label": "Add a model" }, h("h2", {}, "Add a model"), problem, folders,
     h("form", { class: "row", onsubmit: addHub }, field("Model of a hub", hub), h("button", {}, "Add"),
-      h("span", { class: "quiet" }, "It is downloaded when first used; the job that does so shows the progress.")));
+      h("span", { class: "quiet" }, "It is downloaded when a training or an engine first needs it; the page of that job says so, and the end of its log shows how far.")));
 }
 
 /** The name of a model in a folder: its path, as far as names allow. */

@@ -1,7 +1,7 @@
 // Why a job does not go on, and what to do about it: the same words wherever a job is shown.
 
 import { h } from "../core/dom.js";
-import { words } from "../core/format.js";
+import { isFinal, words } from "../core/format.js";
 import { waitsFor } from "./name.js";
 
 const WORKERS = () => h("a", { href: "/ui/workers" }, "workers");
@@ -22,6 +22,7 @@ const PHASES = {
   starting: "its process starts",
   starting_engine: "its engine starts: about a minute on a processor, and longer for the first time",
   loading_model: "its model is loaded: about a minute on a processor, longer where it must be downloaded",
+  downloading_model: "its model is downloaded from the hub: the end of its log shows how far",
   checking_model: "its model is checked",
   validating_files: "its files are checked",
 };
@@ -35,9 +36,12 @@ function isPreparing(job) {
 export function waiting(job) {
   if (job.status === "paused") return ["paused: resume it to go on from its last checkpoint"];
   if (isPreparing(job)) return [PHASES[job.phase]];
-  if (!["queued", "validating_files", "running"].includes(job.status) || !job.queue_reason) {
-    return job.status === "validating_files" && !job.started_at ? ["a worker checks its files first"] : null;
-  }
+  if (isFinal(job)) return null;
+  if (job.queue_reason) return explained(job);
+  return job.status === "validating_files" && !job.started_at ? ["a worker checks its files first"] : null;
+}
+
+function explained(job) {
   const [, remedy] = REMEDIES.find(([pattern]) => pattern.test(job.queue_reason)) ?? [];
   const holders = waitsFor(job);
   return [h("bdi", {}, job.queue_reason), holders ? [", ", holders] : null, remedy ? h("span", { class: "quiet" }, " (", remedy(), ")") : null];
