@@ -96,6 +96,18 @@ browser through one part of the dashboard in detail: they are left to `make test
 SPREAD = ("tests/integration/sandbox/test_python_programs.py",)
 """Files whose tests run in parallel although they share a fixture of the module."""
 
+TOGETHER = (
+    "tests/contract",
+    "tests/integration/cli",
+    "tests/integration/dashboard",
+    "tests/integration/sandbox/hostile",
+    "tests/integration/sandbox/languages",
+    "tests/integration/sandbox/pool",
+    "tests/integration/sandbox/scripts",
+    "tests/integration/sandbox/sessions",
+)
+"""Folders whose tests run in one worker: they share servers of the session, or a browser."""
+
 
 def assign(item: pytest.Item) -> None:
     """Mark a test with its tier, time limit and xdist group, and drills as such."""
@@ -106,8 +118,11 @@ def assign(item: pytest.Item) -> None:
     path = _path(item)
     if path in DRILLS:
         item.add_marker("drill")
-    if path not in SPREAD and _belongs_to_file(item):
-        item.add_marker(pytest.mark.xdist_group(path))
+    group = next((each for each in TOGETHER if path.startswith(f"{each}/")), None)
+    if group is None and path not in SPREAD and _belongs_to_file(item):
+        group = path
+    if group is not None:
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def tier_of(item: pytest.Item) -> str:

@@ -15,7 +15,7 @@ from tests.support.waiting import wait_for
 ROW = {"messages": [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}]}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = tmp_path_factory.mktemp("home")
     port = free_port()
@@ -44,7 +44,7 @@ def folder(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return tmp_path
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True, scope="session")
 def base_model(gateway: Gateway) -> str:
     model = gateway.home / "models" / "cli-base"
     model.mkdir(parents=True)
