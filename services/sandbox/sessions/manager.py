@@ -33,6 +33,7 @@ class Sessions:
         self._metrics = metrics
         self._sessions: dict[str, OpenSession] = {}
         self._opening = 0
+        self._opened = asyncio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -75,6 +76,7 @@ class Sessions:
             memory_bytes=memory,
         )
         self._sessions[session.id] = session
+        self._opened.set()
         self._count()
         return session.view()
 
@@ -138,6 +140,9 @@ class Sessions:
 
     async def _expire_periodically(self) -> None:
         while True:
+            if not self._sessions:
+                self._opened.clear()
+            await self._opened.wait()
             await asyncio.sleep(CHECK_SECONDS)
             try:
                 await self._end_expired()

@@ -14,10 +14,10 @@ from services.core.db.engine import Database
 from services.core.db.tables import ModelRow
 from services.jobs.store import get_job, move_job
 from tests.support.dashboard.accessibility import violations
+from tests.support.engines.serving_worker import ServingWorker
 from tests.support.evaluation.evaluations import SucceededEvaluations
 from tests.support.gateway import GatewayClient
 from tests.support.processes import running_gateway
-from tests.support.serving_worker import ServingWorker
 from tests.support.threaded_server import LoopThread
 
 TUNED = "ft:tiny:temper::0123abcd"

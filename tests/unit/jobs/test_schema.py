@@ -55,6 +55,7 @@ def test_the_migration_creates_the_tables_on_sqlite(tmp_path: Path) -> None:
     assert differences(f"sqlite:///{tmp_path / 'temper.db'}") == []
 
 
+@pytest.mark.variant
 def test_the_migration_creates_the_tables_on_postgres() -> None:
     with running_postgres() as url:
         assert differences(url) == []

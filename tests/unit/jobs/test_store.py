@@ -175,6 +175,7 @@ def test_events_are_numbered_without_gaps_and_read_from_either_end(database: Dat
     assert backwards == [3, 2]
 
 
+@pytest.mark.drill
 def test_a_database_can_be_migrated_by_many_processes_at_once(tmp_path: Path) -> None:
     import concurrent.futures
     import subprocess

@@ -94,7 +94,7 @@ def postgres() -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+@pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.variant)])
 def test_unstorable_reports_are_sanitized(
     backend: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
