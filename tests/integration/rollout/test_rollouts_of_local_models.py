@@ -41,32 +41,7 @@ def server_of(child: int) -> psutil.Process | None:
     return None
 
 
-def test_a_local_model_is_served_for_the_rollouts_and_then_stopped(tmp_path: Path) -> None:
-    job = local_job(tmp_path, sampling=RolloutSampling(max_tokens=8))
-
-    job.run(seconds=300)
-
-    statistics = job.statistics()
-    assert (statistics.trajectories, statistics.failed) == (12, 0)
-    assert [report["phase"] for report in job.reports("phase")] == [
-        "loading_model",
-        "playing",
-        "summarizing",
-    ]
-    for each in job.trajectories():
-        assert each.finish_reason in {FinishReason.LENGTH, FinishReason.ANSWERED}
-        assert 1 <= each.sampled_tokens == len(each.response_token_ids) <= 8
-        assert all(log_prob < 0.0 for log_prob in each.log_probs)
-        assert set(each.policy_versions) == {0}
-        assert each.reward is not None
-    first, second = (
-        {each.id: each for each in job.trajectories()}[f"traj-0-{n}"] for n in range(2)
-    )
-    assert first.prompt_token_ids == second.prompt_token_ids
-    assert first.response_token_ids != second.response_token_ids
-
-
-def test_a_killed_server_is_replaced_and_its_rollouts_are_repeated(tmp_path: Path) -> None:
+def test_a_local_model_plays_and_a_killed_server_is_replaced(tmp_path: Path) -> None:
     long = RolloutSampling(max_tokens=200)
     job = local_job(tmp_path, sampling=long, samples_per_prompt=10, max_concurrency=4)
 
@@ -84,3 +59,14 @@ def test_a_killed_server_is_replaced_and_its_rollouts_are_repeated(tmp_path: Pat
         "summarizing",
     ]
     assert any("starting replacement 1 of 3" in each["message"] for each in job.reports("message"))
+    for each in job.trajectories():
+        assert each.finish_reason in {FinishReason.LENGTH, FinishReason.ANSWERED}
+        assert 1 <= each.sampled_tokens == len(each.response_token_ids) <= 200
+        assert all(log_prob < 0.0 for log_prob in each.log_probs)
+        assert set(each.policy_versions) == {0}
+        assert each.reward is not None
+    first, second = (
+        {each.id: each for each in job.trajectories()}[f"traj-0-{n}"] for n in range(2)
+    )
+    assert first.prompt_token_ids == second.prompt_token_ids
+    assert first.response_token_ids != second.response_token_ids

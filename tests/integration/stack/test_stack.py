@@ -5,7 +5,9 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,33 +59,42 @@ def test_up_starts_all_services_and_a_signal_stops_them(home: Home) -> None:
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("victim", [Service.EVALUATOR, Service.API])
-def test_a_crashed_service_is_restarted_and_the_others_keep_running(
-    home: Home, victim: Service
-) -> None:
-    process, before = home.up()
-    former = processes(before)
-
-    os.kill(former[victim].pid, signal.SIGKILL)
-
-    def restarted_state() -> StackState | None:
-        state = home.ready_state(process)
-        return state if state and processes(state)[victim] != former[victim] else None
-
-    state = wait_for(restarted_state, "it runs again", DEADLINE)
-    now = processes(state)
-    assert all(now[name] == former[name] for name in former if name is not victim)
-    with Temper(state.url) as client:
-        wait_for(lambda: workers_registered(client, now), "all are signed on", DEADLINE)
+def test_a_crashed_service_is_restarted_and_the_others_keep_running(home: Home) -> None:
+    process, started = home.up()
+    states = [started]
+    for victim in (Service.EVALUATOR, Service.API):
+        former = processes(states[-1])
+        os.kill(former[victim].pid, signal.SIGKILL)
+        states.append(restarted(home, process, former, victim))
+        now = processes(states[-1])
+        assert all(now[name] == former[name] for name in former if name is not victim)
+        with Temper(states[-1].url) as client:
+            wait_for(partial(workers_registered, client, now), "all are signed on", DEADLINE)
 
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
-    assert f"{victim} exited with signal 9" in said
+    last = processes(states[-1])
+    for victim in (Service.EVALUATOR, Service.API):
+        assert f"{victim} exited with signal 9" in said
+        assert f"{victim} was restarted as process {last[victim].pid}" in said
     assert "ready." in said or "listening on" in said  # a line of the log
-    assert f"{victim} was restarted as process {now[victim].pid}" in said
-    assert all_processes_ended(before)
-    assert all_processes_ended(state)
+    assert all(all_processes_ended(state) for state in states)
+
+
+def restarted(
+    home: Home,
+    stack: "subprocess.Popen[str]",
+    former: dict[Service, ProcessIdentity],
+    victim: Service,
+) -> StackState:
+    """The state of the stack once the victim runs again."""
+
+    def found() -> StackState | None:
+        state = home.ready_state(stack)
+        return state if state and processes(state)[victim] != former[victim] else None
+
+    return wait_for(found, f"{victim} runs again", DEADLINE)
 
 
 @pytest.mark.drill
