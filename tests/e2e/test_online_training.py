@@ -73,9 +73,10 @@ def small(submission: Submission) -> Submission:
     "name",
     [
         "retool",
-        "search_r1",
-        "ppo",
         "distillation",
+        # Critics, losses and search are tested in `make test-rest`, without an engine.
+        pytest.param("search_r1", marks=pytest.mark.long),
+        pytest.param("ppo", marks=pytest.mark.long),
     ],
 )
 def test_an_example_trains_a_model(platform: Platform, name: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from services.core.process.reporter import RESULT
 
 from .training_job import Job
 
-pytestmark = [pytest.mark.runtime, pytest.mark.drill, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.runtime, pytest.mark.long, pytest.mark.timeout(600)]
 
 SAVE_STEPS = 30
 STEPS = 2000
