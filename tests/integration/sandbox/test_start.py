@@ -29,7 +29,6 @@ def refusal(tmp_path: Path, *arguments: str, **settings: str) -> str:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"TEMPER_SANDBOX_CONCURRENCY": "0"}, "TEMPER_SANDBOX_CONCURRENCY: "),
         ({"TEMPER_SANDBOX_TIER": "none"}, "TEMPER_SANDBOX_TIER: "),
         ({"TEMPER_SANDBOX_MEMORY_MB": "5000"}, "TEMPER_SANDBOX_MEMORY_MB is above "),
         ({"TEMPER_RUNTIMES": "/nowhere"}, "sandbox"),

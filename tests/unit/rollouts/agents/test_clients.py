@@ -5,7 +5,6 @@ from collections.abc import AsyncIterable
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -71,6 +70,8 @@ async def responses(session: JsonObject, *, stream: bool) -> JsonObject:
 
 
 async def messages(session: JsonObject, *, stream: bool) -> JsonObject:
+    from anthropic import AsyncAnthropic  # a second that only this test needs
+
     base_url = session["base_url"].removesuffix("/v1")
     client: Any = AsyncAnthropic(base_url=base_url, api_key=session["api_key"], max_retries=0)
     tool = {"name": FUNCTION["name"], "input_schema": FUNCTION["parameters"]}

@@ -14,7 +14,7 @@ from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients import json_service
-from services.rollouts.tools import ToolReply, open_toolbox
+from services.rollouts.tools import ToolReply, open_toolbox, search
 from tests.unit.inference.scripted_server import (
     Behavior,
     ScriptedServer,
@@ -72,7 +72,10 @@ def test_a_tool_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["sandbox", "search"])
-def test_an_answer_that_does_not_follow_the_contract(server: ScriptedServer, name: str) -> None:
+def test_an_answer_that_does_not_follow_the_contract(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(search, "ATTEMPTS", 2)
     server.script = [answer(body=b"<html>")]
     places = {"sandbox": "sandbox_fusion_url", "search": "retrieval_service_url"}
     arguments: dict[str, JsonObject] = {"sandbox": {"code": "1"}, "search": {"query_list": ["a"]}}

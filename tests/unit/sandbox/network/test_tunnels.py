@@ -77,7 +77,7 @@ def test_backpressure_reaches_the_sender(new_loop: LoopFactory) -> None:
         running_proxy([other.place], new_loop) as proxy,
         proxy.tunnel(other.place) as client,
     ):
-        client.settimeout(2)
+        client.settimeout(0.5)
         sent = 0
         with contextlib.suppress(TimeoutError):
             while sent < MORE_THAN_BUFFERS:
