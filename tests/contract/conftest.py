@@ -66,14 +66,14 @@ def worker(url: str, settings: dict[str, str], home: Path) -> Iterator[None]:
 
 
 @pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.variant)]
+    scope="session", params=["sqlite", pytest.param("postgres", marks=pytest.mark.variant)]
 )
 def each_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for each kind of database, named after it."""
     return tmp_path_factory.mktemp(request.param, numbered=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def each_database(each_folder: Path) -> Iterator[GatewayClient]:
     """A gateway without workers, over a database of each kind."""
     settings = {

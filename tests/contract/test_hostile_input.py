@@ -16,9 +16,14 @@ def gateway(each_database: GatewayClient) -> GatewayClient:
     return each_database
 
 
+def training_file(gateway: GatewayClient) -> str:
+    listed = gateway.http.get("/v1/files", params={"purpose": "fine-tune"}).json()["data"]
+    return str(listed[0]["id"])
+
+
 def create(gateway: GatewayClient, fields: str) -> httpx.Response:
     """Create a job from raw JSON text, which may be malformed."""
-    file_id = gateway.http.get("/v1/files").json()["data"][0]["id"]
+    file_id = training_file(gateway)
     body = f'{{"model": "base", "training_file": "{file_id}", {fields}}}'
     return gateway.http.post("/v1/fine_tuning/jobs", content=body.encode(), headers=JSON)
 
@@ -64,7 +69,7 @@ def job_ids(gateway: GatewayClient) -> list[str]:
 
 @pytest.mark.parametrize("pattern", ["(?=x)", "(", "((x{999}){999}){999}", r"\1"])
 def test_a_pattern_outside_re2_is_rejected(gateway: GatewayClient, pattern: str) -> None:
-    file_id = gateway.http.get("/v1/files").json()["data"][0]["id"]
+    file_id = training_file(gateway)
     grader = {"type": "regex", "pattern": pattern}
     body = {"model": "base", "file": file_id, "grader": grader}
 
