@@ -153,6 +153,7 @@ def refused(tmp_path: Path, *arguments: str, **settings: str) -> str:
     return process.stderr
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("host", ["0.0.0.0", ""])
 def test_binding_a_public_address_without_keys_is_rejected(tmp_path: Path, host: str) -> None:
     output = refused(tmp_path, "--host", host)
@@ -162,6 +163,7 @@ def test_binding_a_public_address_without_keys_is_rejected(tmp_path: Path, host:
     assert len(output.splitlines()) == 1
 
 
+@pytest.mark.drill
 def test_a_plain_key_instead_of_its_hash_is_rejected_without_echoing_it(tmp_path: Path) -> None:
     output = refused(tmp_path, TEMPER_API_KEY_HASHES="temper-a-real-key")
 
@@ -169,6 +171,7 @@ def test_a_plain_key_instead_of_its_hash_is_rejected_without_echoing_it(tmp_path
     assert "temper-a-real-key" not in output
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize(
     "settings", [{"TEMPER_ALLOW_KEYLESS": "true"}, {"TEMPER_API_KEY_HASHES": hash_key(KEY)}]
 )

@@ -26,14 +26,17 @@ FOLDERS = {
 }
 
 DRILLS = (
+    "tests/architecture/test_processes.py",
     "tests/contract/retrieval/test_openapi.py",
     "tests/contract/retrieval/test_published_clients.py",
     "tests/contract/sandbox/test_busy_sandbox.py",
     "tests/contract/sandbox/test_openapi.py",
     "tests/contract/sandbox/test_openapi_of_sessions.py",
+    "tests/contract/jobs/test_checks.py",
     "tests/contract/files/test_file_rows_of_hub_models.py",
     "tests/contract/test_openapi.py",
     "tests/integration/batches/test_batches.py",
+    "tests/integration/batches/test_own_engine.py",
     "tests/integration/dashboard/test_campaigns.py",
     "tests/integration/dashboard/test_chat.py",
     "tests/integration/dashboard/test_curves.py",
@@ -67,7 +70,9 @@ DRILLS = (
     "tests/integration/sandbox/hostile/test_disk.py",
     "tests/integration/sandbox/hostile/test_memory.py",
     "tests/integration/sandbox/hostile/test_processes.py",
+    "tests/integration/sandbox/pool/test_concurrency.py",
     "tests/integration/sandbox/pool/test_failures.py",
+    "tests/integration/sandbox/pool/test_limits.py",
     "tests/integration/sandbox/sessions/test_cells.py",
     "tests/integration/sandbox/sessions/test_lifecycle.py",
     "tests/integration/sandbox/sessions/test_stops.py",
@@ -78,9 +83,11 @@ DRILLS = (
     "tests/integration/sandbox/test_python_programs.py",
     "tests/integration/sandbox/test_queue.py",
     "tests/integration/sandbox/test_script_services.py",
+    "tests/integration/sandbox/test_start.py",
     "tests/integration/campaigns/test_campaign_batch.py",
     "tests/integration/campaigns/test_campaigns.py",
     "tests/integration/evaluation/test_evaluation_child.py",
+    "tests/integration/evaluation/test_evaluation_of_local_models.py",
     "tests/integration/evaluation/test_evaluation_of_several_benchmarks.py",
     "tests/integration/evaluation/test_evaluation_reuse.py",
     "tests/integration/evaluation/test_evaluation_with_tools.py",
@@ -104,7 +111,9 @@ DRILLS = (
     "tests/unit/rewards/families/test_chemistry.py",
     "tests/unit/rewards/families/test_chemistry_properties.py",
     "tests/unit/rewards/families/test_chemistry_reactions.py",
+    "tests/unit/rollouts/agents/test_clients.py",
     "tests/unit/runtimes/test_install.py",
+    "tests/unit/trainer/rl/test_learner_client.py",
 )
 """Files that fuzz, repeat kills, fill disks, count leaks, start many processes or hundreds of
 programs, start whole stacks for minutes, load a runtime for one corner of the product, or drive a

@@ -253,6 +253,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.drill
 def test_a_full_disk_is_reported_and_leaves_no_partial_upload(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk") as disk,

@@ -142,6 +142,7 @@ def single_stream_gateway(tmp_path: Path) -> Iterator[GatewayClient]:
         yield client
 
 
+@pytest.mark.drill
 def test_streams_over_the_limit_are_rejected_until_a_reader_disconnects(
     single_stream_gateway: GatewayClient,
 ) -> None:

@@ -101,6 +101,7 @@ def test_duplicate_column_names_are_refused(read: Read) -> None:
         read(buffer.getvalue())
 
 
+@pytest.mark.drill
 def test_a_small_file_cannot_expand_without_bound(read: Read) -> None:
     content = parquet({"text": ["a" * 2**27]}, compression="zstd")
     assert len(content) < 100_000

@@ -238,6 +238,7 @@ SIMULATED = 8_000
 SHOWN = 40
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("samples", [1, 4, 16])
 @pytest.mark.parametrize("items", [15, 30, 300])
 def test_simulated_runs_are_told_apart_as_often_as_they_should(items: int, samples: int) -> None:

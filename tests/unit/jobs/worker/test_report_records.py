@@ -137,6 +137,7 @@ def test_reports_over_the_limit_leave_no_gap_in_event_numbers(
     assert events[-1].message == "done"
 
 
+@pytest.mark.drill
 def test_many_reports_are_recorded_in_order(database: Database) -> None:
     queued_job(database)
     held = claim(database, cpu_worker())

@@ -77,6 +77,7 @@ def test_a_tiny_index_of_any_kind_is_exact(rows: int, build: Build) -> None:
     assert (found >= 0).sum() == 2 * min(rows, 3)
 
 
+@pytest.mark.drill
 def test_large_indexes_are_compressed_by_default(build: Build) -> None:
     vectors, queries = clustered(12_000, dimension=128), clustered(40, seed=1, dimension=128)
     index = build(DenseKind.AUTO, vectors)
@@ -85,6 +86,7 @@ def test_large_indexes_are_compressed_by_default(build: Build) -> None:
     assert index.memory_bytes < 0.3 * vectors.nbytes
 
 
+@pytest.mark.drill
 def test_neighbors_spread_over_many_lists_are_found(build: Build) -> None:
     """Short queries are like random ones: no few lists hold their neighbors."""
     random = np.random.default_rng(0)

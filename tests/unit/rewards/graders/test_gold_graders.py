@@ -92,6 +92,7 @@ def test_a_backtracking_pattern_takes_linear_time() -> None:
     assert not grade(RegexGrader(pattern=r"^(?:a|a)*(?:a*)*b$"), "a" * 50_000, "b").correct
 
 
+@pytest.mark.drill
 def test_searching_all_matches_of_a_long_answer_is_bounded() -> None:
     grader = RegexGrader(pattern=r"(?P<answer>.*b|a)")
     assert grade(grader, "a" * 100_000, "a") == Verdict(True, "a")

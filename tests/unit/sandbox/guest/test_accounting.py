@@ -348,6 +348,7 @@ sys.stdin.read()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+@pytest.mark.drill
 @pytest.mark.parametrize(
     ("work", "least", "most"), [("sort", 20, 41), ("threading.Event().wait", 0, 1)]
 )

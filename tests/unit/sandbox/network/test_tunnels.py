@@ -51,6 +51,7 @@ def test_data_right_after_connect_is_forwarded(echoing: Server, new_loop: LoopFa
         assert client.recv(100) == b"early"
 
 
+@pytest.mark.drill
 def test_large_data_can_be_sent_and_received_concurrently(
     echoing: Server, new_loop: LoopFactory
 ) -> None:
