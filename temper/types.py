@@ -46,7 +46,7 @@ from services.contracts.models.registered import Model, ModelFolder, RegisterMod
 from services.contracts.notes import Note
 from services.contracts.retrieval.indexes import CreateIndexingJob, IndexingJob
 from services.contracts.rewards.audits import RewardAudit
-from services.contracts.rewards.graders import NumericGrader
+from services.contracts.rewards.graders import FunctionCallsGrader, NumericGrader
 from services.contracts.rewards.openai_graders import MultiGrader, StringCheckGrader
 from services.contracts.rewards.rewards import (
     RetoolReward,
@@ -67,7 +67,7 @@ from services.contracts.rollouts.trajectories import Trajectory
 from services.contracts.sampling import Sampling
 from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
 from services.contracts.stack import StackService
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.adaptation import LoraSettings, TrainingType
 from services.contracts.training.checks import Check, CreateCheck
 from services.contracts.training.fine_tuning import (
     Checkpoint,
@@ -139,6 +139,7 @@ __all__ = [
     "FileRows",
     "FineTuningJob",
     "ForkCampaign",
+    "FunctionCallsGrader",
     "IndexingJob",
     "Job",
     "JobKind",
@@ -147,6 +148,7 @@ __all__ = [
     "JsonObject",
     "KlPenalty",
     "KlTo",
+    "LoraSettings",
     "Merge",
     "Method",
     "MethodType",

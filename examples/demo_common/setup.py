@@ -42,8 +42,7 @@ def make_model(home: Path, name: str, script: str, arguments: Sequence[str], out
 
     The model goes below the model root; an existing one is reused.
     """
-    root = Path(os.environ.get("TEMPER_MODEL_ROOT") or home / "models").expanduser()
-    model = root / name
+    model = model_root(home) / name
     if (model / "config.json").is_file():
         out.note(f"  reusing {model}")
         return model
@@ -55,6 +54,11 @@ def make_model(home: Path, name: str, script: str, arguments: Sequence[str], out
     partial.rename(model)
     out.note(f"  created {model}")
     return model
+
+
+def model_root(home: Path) -> Path:
+    """The folder below which the local stack registers models."""
+    return Path(os.environ.get("TEMPER_MODEL_ROOT") or home / "models").expanduser()
 
 
 def _run(command: Sequence[str]) -> None:

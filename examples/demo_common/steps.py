@@ -10,6 +10,7 @@ from temper.types import (
     CreateEvaluation,
     CreateFineTuningJob,
     CreateIndexingJob,
+    CreateMerge,
     CreateRollout,
     Evaluation,
     Event,
@@ -28,7 +29,9 @@ STATUS_SECONDS = 60.0
 """Time limit for the final status, which may appear shortly after the last event."""
 SHOWN_METRICS = 4
 LARGE = 1000
-DemoRequest = CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob
+DemoRequest = (
+    CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob | CreateMerge
+)
 _FILE_FIELDS = frozenset({"training_file", "validation_file", "file"})
 
 
@@ -83,6 +86,8 @@ class Demo:
                 return self.client.indexing.create(request)
             case CreateRollout():
                 return self.client.rollouts.create(request)
+            case CreateMerge():
+                return self.client.merges.create(request)
 
     def finish(self, job_id: str) -> None:
         """Follow a job to its end; raise `DemoFailed` unless it succeeded."""
@@ -102,6 +107,12 @@ class Demo:
         if evaluation.metrics is None:
             raise DemoFailed(f"{job_id} has no metrics")
         return evaluation
+
+    def convert(self, request: CreateMerge) -> str:
+        """Merge or convert a model to the end; return the name of the result."""
+        job_id = self.submit(request)
+        self.finish(job_id)
+        return self.client.merges.get(job_id).merged_model or ""
 
     def train(self, request: CreateFineTuningJob, file: File) -> FineTuningJob:
         """Fine-tune to the end."""
@@ -141,3 +152,5 @@ def _kind(request: DemoRequest) -> JobKind:
             return JobKind.INDEXING
         case CreateRollout():
             return JobKind.ROLLOUT
+        case CreateMerge():
+            return JobKind.MERGE

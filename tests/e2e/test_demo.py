@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.runtime, pytest.mark.timeout(1500)]
 PERCENTAGE = r"\d+\.\d%"
 
 
-def run_demo(home: Path, *name: str) -> "subprocess.CompletedProcess[str]":
+def run_demo(home: Path, *name: str, seconds: float = 1200) -> "subprocess.CompletedProcess[str]":
     settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER)}
     return subprocess.run(
         [sys.executable, "-m", "temper", "demo", *(name or ("addition",))],
@@ -26,7 +26,7 @@ def run_demo(home: Path, *name: str) -> "subprocess.CompletedProcess[str]":
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
-        timeout=1200,
+        timeout=seconds,
         check=False,
     )
 
@@ -117,4 +117,21 @@ def test_the_evaluation_demo_compares_two_models_and_writes_reports(tmp_path: Pa
     table = (folder / "table.md").read_text().splitlines()
     assert len(table) == 4
     assert table[3].startswith("| tiny-base |"), table
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_the_demo_of_a_published_model_learns_by_tuning_and_then_by_rl(tmp_path: Path) -> None:
+    installed_runtime("training")
+    installed_runtime("vllm")
+
+    done = run_demo(tmp_path, "real", seconds=7000)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    right = next(line for line in done.stdout.splitlines() if "right calls" in line)
+    published, tuned, reinforced = (float(share) for share in re.findall(r"(\d+\.\d)%", right))
+    assert published < 5, done.stdout
+    assert tuned > 30, done.stdout
+    assert reinforced > tuned + 5, done.stdout
     assert processes_of(tmp_path) == []

@@ -18,6 +18,7 @@ app = typer.Typer(
 
 Steps = Annotated[int | None, typer.Option(min=1, help="Updates of the policy.  [80]")]
 PpoSteps = Annotated[int | None, typer.Option(min=1, help="Updates of the policy.  [10]")]
+RealSteps = Annotated[int | None, typer.Option(min=1, help="Updates of the policy.  [10]")]
 Gamed = Annotated[
     bool,
     typer.Option("--gamed", help="Make the reward easy to game, and show what its audit finds."),
@@ -74,6 +75,12 @@ def campaign(
     """A campaign of three loops: a script or an LLM proposes data, measured scores decide."""
     given = {"--llm-url": llm_url, "--llm-model": llm_model}
     _run("demo_5_campaign", *(f"{name}={value}" for name, value in given.items() if value))
+
+
+@app.command()
+def real(steps: RealSteps = None, seed: Seed = 0) -> None:
+    """A published model of 135 million weights: fine-tune and RL on calls of a calculator."""
+    _run("demo_6_real", *_steps(steps), f"--seed={seed}")
 
 
 def _steps(steps: int | None) -> list[str]:

@@ -1,0 +1,1 @@
+"""A published instruction model that learns to call a calculator, by fine-tuning and then by RL."""
