@@ -11,6 +11,7 @@ and the logits, a part at a time; some losses need them whole. With checkpointin
 input, and one layer at a time is computed again.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.contracts.training.adaptation import TrainingType
@@ -43,7 +44,10 @@ TOKENS_PER_DEVICE = 16_384
 LOGITS_AT_ONCE = 2**26
 """Most logits that are held at a time; beyond that they are computed again for the gradient."""
 WHOLE_LOGITS = ("use_dft_loss", "use_asft_loss", "use_eaft_loss", "label_smoothing_factor")
-"""Arguments with which the library computes the loss, from the logits of a whole batch."""
+"""Arguments with which the library computes the loss, from the logits of a whole batch; so does
+that of a mixture of experts, ``moe_aux_loss_coef``."""
+MOST_WHOLE_LOGITS = 2**29
+"""Most logits of such a batch, unless one row has more: 6.4 GB."""
 SEQUENCES_PER_ROW = {Stage.SFT: 1, Stage.PT: 1, Stage.DPO: 2, Stage.RM: 2, Stage.KTO: 2}
 """A pair has two answers; KTO also reads each prompt with the answer of another row."""
 
@@ -136,7 +140,7 @@ def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -
     """What the settings of an offline method put on each of ``devices`` GPUs."""
     arguments = settings.llamafactory
     length = _positive(arguments.get("cutoff_len")) or settings.max_seq_length
-    rows = rows_per_device(settings, length, devices)
+    rows = rows_per_device(settings, length, devices, shape.vocabulary)
     trained_bytes, share = _cost_per_weight(settings, max(1, devices))
     tokens = length * rows * SEQUENCES_PER_ROW[settings.stage]
     return MemoryLoad(
@@ -153,10 +157,16 @@ def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -
 
 def _logits_bytes(settings: OfflineHyperparameters, logits: int) -> float:
     """What the logits of a micro-batch take at the peak."""
-    arguments = settings.llamafactory
-    if any(arguments.get(name) for name in (*WHOLE_LOGITS, "moe_aux_loss_coef")):
+    if settings.stage is Stage.RM:  # scores are read from hidden states
+        return 0.0
+    if has_whole_logits(settings.llamafactory):
         return LOGIT_BYTES * logits
     return LOGIT_BYTES * min(logits, LOGITS_AT_ONCE)
+
+
+def has_whole_logits(arguments: Mapping[str, object]) -> bool:
+    """Whether the logits of a batch exist whole, under LLaMA-Factory's arguments."""
+    return any(arguments.get(name) for name in (*WHOLE_LOGITS, "moe_aux_loss_coef"))
 
 
 def _frozen_bytes(shape: ModelShape, bits: object, share: float) -> float:
@@ -209,20 +219,27 @@ def lora_parameters(shape: ModelShape, rank: int, target_modules: list[str] | No
     return sum(rank * (each.inputs + each.outputs) * each.count for each in targets)
 
 
-def rows_per_device(settings: OfflineHyperparameters, length: int, devices: int) -> int:
+def rows_per_device(
+    settings: OfflineHyperparameters, length: int, devices: int, vocabulary: int
+) -> int:
     """Rows of one micro-batch on one device."""
     given = _positive(settings.llamafactory.get("per_device_train_batch_size"))
     if given is not None:
         return given
-    fitting = fitting_rows(length, settings.stage)
+    whole = has_whole_logits(settings.llamafactory)
+    fitting = fitting_rows(length, settings.stage, vocabulary if whole else None)
     batch = AUTO_BATCH_SIZE if settings.batch_size == "auto" else settings.batch_size
     share = max(1, batch // max(1, devices))
     return max(n for n in range(1, share + 1) if share % n == 0 and n <= fitting)
 
 
-def fitting_rows(length: int, stage: Stage) -> int:
-    """How many rows of ``length`` tokens are batched on one device at most."""
-    return max(1, TOKENS_PER_DEVICE // (length * SEQUENCES_PER_ROW[stage]))
+def fitting_rows(length: int, stage: Stage, vocabulary: int | None) -> int:
+    """How many rows of ``length`` tokens are batched on one device at most; ``vocabulary`` of whole
+    logits."""
+    tokens = TOKENS_PER_DEVICE
+    if vocabulary:
+        tokens = min(tokens, MOST_WHOLE_LOGITS // vocabulary)
+    return max(1, tokens // (length * SEQUENCES_PER_ROW[stage]))
 
 
 def _copies(settings: OfflineHyperparameters) -> int:

@@ -18,7 +18,7 @@ from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.fine_tuning import TRAINING_DATASET
 from services.contracts.training.sharding import Sharding
 from services.contracts.training.stages import Stage
-from services.models.capacity.training import fitting_rows
+from services.models.capacity.training import fitting_rows, has_whole_logits
 from services.trainer.offline.rows.examples import RENDERED
 from services.trainer.offline.spec import TrainingSpec
 
@@ -43,6 +43,8 @@ class TrainingEnvironment:
     resizes: bool = False
     """Whether the adapter that is trained further has more tokens than the base."""
     resume_from: Path | None = None
+    vocabulary: int | None = None
+    """The logits of one token; None where the model's configuration is not understood."""
     devices: int = 1
     cpu_cores: int = 1
     has_gpu: bool = False
@@ -161,7 +163,7 @@ def _batch(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, int]:
     per_device = _positive(spec, "per_device_train_batch_size")
     accumulation = _positive(spec, "gradient_accumulation_steps")
     if spec.batch_size is None or (per_device and accumulation):
-        per_device = per_device or min(8, _fitting_rows(spec))
+        per_device = per_device or min(8, _fitting_rows(spec, place))
         accumulation = accumulation or 1
     else:
         share = _divide(spec.batch_size, place.devices, "devices")
@@ -170,7 +172,7 @@ def _batch(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, int]:
         elif accumulation:
             per_device = _divide(share, accumulation, "gradient_accumulation_steps")
         else:
-            fitting = _fitting_rows(spec)
+            fitting = _fitting_rows(spec, place)
             per_device = max(n for n in range(1, share + 1) if share % n == 0 and n <= fitting)
             accumulation = share // per_device
     return {
@@ -185,10 +187,11 @@ def _positive(spec: TrainingSpec, name: str) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _fitting_rows(spec: TrainingSpec) -> int:
+def _fitting_rows(spec: TrainingSpec, place: TrainingEnvironment) -> int:
     longest = spec.arguments.get("cutoff_len")
     length = longest if isinstance(longest, int) else spec.max_seq_len
-    return fitting_rows(length, spec.stage)
+    vocabulary = place.vocabulary if has_whole_logits(spec.arguments) else None
+    return fitting_rows(length, spec.stage, vocabulary)
 
 
 def _divide(rows: int, parts: int, name: str) -> int:

@@ -22,6 +22,7 @@ from services.contracts.training.stages import Stage
 from services.core.artifacts import write_stop_tokens
 from services.core.processors import has_native_bfloat16, usable_cores
 from services.inference.merging.weights import adapter_vocabulary
+from services.models.capacity.shape import read_shape
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
 from services.trainer.offline.arguments import (
@@ -100,6 +101,7 @@ def _environment(
     spec: TrainingSpec, preparation: Preparation, context: Context
 ) -> TrainingEnvironment:
     checkpoint = newest_complete(context.output_dir) if spec.resume else None
+    shape = read_shape(preparation.model)
     place = TrainingEnvironment(
         model=preparation.model,
         output_dir=context.output_dir,
@@ -111,6 +113,7 @@ def _environment(
         resizes=_has_more_tokens(spec, preparation.model)
         or adds_tokens(spec, preparation.tokenizer, preparation.model),
         resume_from=checkpoint,
+        vocabulary=None if shape is None else shape.vocabulary,
         devices=context.processes,
         cpu_cores=usable_cores(),
         has_gpu=torch.cuda.is_available(),

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from services.contracts.training.fine_tuning import MemoryEstimate
-from services.contracts.training.offline import OfflineHyperparameters, SupervisedHyperparameters
+from services.contracts.training.offline import (
+    OfflineHyperparameters,
+    RewardModelHyperparameters,
+    SupervisedHyperparameters,
+)
 from services.contracts.training.preference_optimization import DpoHyperparameters
 from services.models.capacity.remedies import ROWS, offline_remedy
 from services.models.capacity.shape import ModelShape, model_shape
@@ -28,7 +32,7 @@ TOKENS = 16_384
 LOGITS = 2**26 * 12 / 1e9
 ACTIVATIONS = TOKENS * 32 * 208_896 / 1e9 + LOGITS
 CHECKPOINTED = TOKENS * (32 * 8192 + 208_896) / 1e9
-WHOLE = TOKENS * (32 * 8192 + 128_256 * 12) / 1e9
+WHOLE = 4096 * (32 * 8192 + 128_256 * 12) / 1e9
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +80,7 @@ def test_weights_and_optimizer_states_are_counted_by_how_they_are_kept(
         ({"max_seq_length": 1024}, CHECKPOINTED),  # sixteen rows
         ({"llamafactory": {"cutoff_len": 32_768}}, 2 * CHECKPOINTED),  # one row is always taken
         ({"llamafactory": {"per_device_train_batch_size": 16}}, 2 * CHECKPOINTED),
-        ({"llamafactory": {"use_dft_loss": True}}, WHOLE),
+        ({"llamafactory": {"use_dft_loss": True}}, WHOLE),  # two rows
     ],
 )
 def test_activations_grow_with_the_tokens_of_a_micro_batch(
@@ -194,6 +198,15 @@ def test_a_reference_model_of_its_own_counts(
     found = estimated(shape, DpoHyperparameters.model_validate(settings))
 
     assert found.base_gb == pytest.approx(base, abs=0.001)
+
+
+def test_a_reward_model_has_no_logits(shape: ModelShape) -> None:
+    arguments = {"per_device_train_batch_size": 1, "disable_gradient_checkpointing": True}
+    settings = RewardModelHyperparameters.model_validate({"llamafactory": arguments})
+
+    found = estimated(shape, settings)
+
+    assert found.activations_gb == pytest.approx((ACTIVATIONS - LOGITS) / 4, abs=0.001)
 
 
 @pytest.mark.parametrize(("gigabytes", "fits"), [(28.1, False), (28.2, True)])
