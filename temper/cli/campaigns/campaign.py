@@ -11,7 +11,6 @@ from rich.text import Text
 from temper.cli.campaigns import sync
 from temper.cli.campaigns.batch import batch
 from temper.cli.campaigns.history import fork, rewind
-from temper.cli.campaigns.start import PublishedFlags, start
 from temper.cli.gateway import connect
 from temper.cli.jobs.job_view import job_fields
 from temper.cli.jobs.jobs import logs
@@ -78,7 +77,6 @@ def report(
     out.note(f"written to {output}")
 
 
-app.command("start", cls=PublishedFlags)(start)
 app.command("batch")(batch)
 app.add_typer(sync.app, name="sync")
 app.command("logs")(logs)

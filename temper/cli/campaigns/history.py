@@ -1,8 +1,8 @@
-"""``temper campaign fork`` and ``rewind``: going back to a step of a campaign."""
+"""``temper campaign fork``, ``rewind`` and ``start --path``: going back to a step of a campaign."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,6 +50,41 @@ def rewind(
     with connect() as client:
         request = RewindCampaign(loop=loop, step=step)
         _show(client.campaigns.rewind(campaign_id, request), as_json)
+
+
+def go_back(
+    place: str, checkout: bool, base_model: str | None, budget: dict[str, Any], as_json: bool
+) -> None:
+    """Rewind a campaign to a step, ``ID/LOOP[/STEP]``, or fork it there without ``checkout``.
+
+    ``base_model``, if given, must be the campaign's.
+    """
+    from services.contracts.campaigns.campaigns import ForkCampaign, RewindCampaign
+    from temper.submission.draft import Draft
+
+    campaign, loop, step = _place(place)
+    draft = Draft({"loop": loop, "step": step})
+    with connect() as client:
+        found = client.campaigns.get(campaign)
+        if base_model not in {None, found.base_model}:
+            raise typer.BadParameter(
+                f"the base model of {campaign} is {found.base_model}", param_hint="--base-model"
+            )
+        if checkout:
+            _show(client.campaigns.rewind(campaign, draft.request(RewindCampaign)), as_json)
+            return
+        draft.body["budget"] = budget
+        _show(client.campaigns.fork(campaign, draft.request(ForkCampaign)), as_json)
+
+
+def _place(text: str) -> tuple[str, int, str]:
+    campaign, _, rest = text.partition("/")
+    loop, _, step = rest.partition("/")
+    if not campaign or not loop.isascii() or not loop.isdigit():
+        raise typer.BadParameter(
+            f"{text!r} is not ID/LOOP[/STEP], such as campaign-1/2/coding", param_hint="--path"
+        )
+    return campaign, int(loop), step or StepName.PROPOSAL.value
 
 
 def _show(campaign: Campaign, as_json: bool) -> None:

@@ -13,8 +13,8 @@ from typer.main import get_command
 if TYPE_CHECKING:
     from services.contracts.kinds import Kind
 
-OWN_START = {"campaign": "temper.cli.campaigns.start:start"}
-"""Kinds whose ``start`` has options of its own."""
+OWN_START = {"campaign": "temper.cli.campaigns.start:app"}
+"""Kinds whose ``start`` has options of its own: a `typer.Typer` with this one command."""
 
 
 def summary(kind: Kind) -> str:
@@ -84,7 +84,7 @@ class CommandBeside(TyperCommand):
 
 def _start(kind: Kind) -> TyperCommand:
     if kind.name in OWN_START:
-        return cast(TyperCommand, imported("start", OWN_START[kind.name]))
+        return cast(TyperCommand, get_command(resolve_name(OWN_START[kind.name])))
     from temper.cli.requests.start import start_of
 
     return cast(TyperCommand, imported("start", start_of(kind)))

@@ -43,7 +43,9 @@ def gateway(
         "purpose": "evals",
         "sha256": "0" * 64,
     }
-    server.on("/v1/files", JSONResponse(file))
+    server.on(
+        "/v1/files", lambda asked: JSONResponse({"data": []} if asked.method == "GET" else file)
+    )
     server.on("/v1/models/tiny", JSONResponse(model))
     server.on("/v1/models", JSONResponse({"object": "list", "data": [model]}))
     server.on("/v1/campaigns", JSONResponse(CAMPAIGN))
@@ -293,3 +295,30 @@ def test_the_base_model_of_a_path_is_that_of_its_campaign(
     assert main(arguments) == 2
 
     assert "tiny" in capsys.readouterr().err
+
+
+def test_a_job_file_is_below_the_options_and_above_the_environment(
+    gateway: ScriptedServer, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text(ENVIRONMENT)
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/rows.jsonl").write_text('{"prompt": "1+1", "gold": "2"}\n')
+    (tmp_path / "jobs/campaign.yaml").write_text(
+        "kind: campaign\nscenario: Sums.\nbenchmark: gsm8k\nfile: rows.jsonl\n"
+        "branches: 5\nbudget: {loops: 4, hours: 2}\nllm: {model: own}\n"
+    )
+
+    assert start("-f", "jobs/campaign.yaml", "--loops", "7", "--set", "seeds.most=2") == 0
+
+    body = sent(gateway)
+    assert (body["scenario"], body["benchmark"], body["branches"]) == ("Sums.", "gsm8k", 5)
+    assert (body["budget"]["loops"], body["budget"]["hours"], body["seeds"]["most"]) == (7, 2, 2)
+    assert (body["llm"]["model"], body["llm"]["base_url"]) == ("own", URL)
+
+
+def test_a_bound_is_that_of_the_field(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start(*LLM, "--scenario", "Sums.", "--file", "items.jsonl", "--loop-n", "0") == 2
+
+    assert "--loop-n: budget.loops: Input should be greater" in capsys.readouterr().err
