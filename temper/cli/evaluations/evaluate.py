@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.evaluation.benchmarks import SplitName
 from temper.cli.evaluations.outcomes import show_outcomes
 from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
 from temper.cli.jobs.follow import Follower, detachable
 from temper.cli.output import Output, transfer_bar
+from temper.cli.requests.flags import takes_request
+from temper.submission.draft import Draft
 
 if TYPE_CHECKING:
     from services.contracts.evaluation.evaluations import Evaluation
@@ -32,16 +33,6 @@ BaseUrl = Annotated[
     str | None,
     typer.Option(help="An OpenAI-compatible endpoint with the model, up to and including /v1."),
 ]
-Samples = Annotated[int | None, typer.Option(help="Answers per row, for pass@k and maj@n.")]
-Limit = Annotated[
-    int | None, typer.Option(help="Take only this many rows of each benchmark, from the first.")
-]
-Split = Annotated[
-    SplitName | None,
-    typer.Option(help="Take the first or last half of each sub-task's rows, at most 100."),
-]
-MaxTokens = Annotated[int | None, typer.Option(help="Maximum tokens per answer.")]
-Temperature = Annotated[float | None, typer.Option(help="0 is greedy.")]
 Tools = Annotated[
     Path | None,
     typer.Option(
@@ -51,24 +42,26 @@ Tools = Annotated[
         help="A tool file: every answer becomes a conversation in which the model calls its tools.",
     ),
 ]
-Fresh = Annotated[
-    bool,
-    typer.Option("--fresh", help="Sample the model even if an identical evaluation has finished."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the evaluation as a JSON line.")]
 
 
+FLAGS = {
+    "--samples": "samples_per_item",
+    "--limit": "max_samples",
+    "--split": "split",
+    "--max-tokens": "sampling.max_tokens",
+    "--temperature": "sampling.temperature",
+    "--fresh": "fresh",
+}
+
+
+@takes_request("services.contracts.evaluation.evaluations:CreateEvaluation", FLAGS)
 def evaluate(
     model: Model,
     benchmarks: Benchmarks,
+    draft: Draft,
     base_url: BaseUrl = None,
-    samples: Samples = None,
-    limit: Limit = None,
-    split: Split = None,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
     tools: Tools = None,
-    fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a model on benchmarks with one engine, wait, and print one table.
@@ -79,11 +72,9 @@ def evaluate(
     from temper.submission.benchmark import read_benchmarks, read_tools
 
     given = {
+        **draft.body,
         "model": model if base_url is None else {"base_url": base_url, "model": model},
-        **_set(samples_per_item=samples, max_samples=limit, split=split, fresh=fresh or None),
     }
-    if sampling := _set(max_tokens=max_tokens, temperature=temperature):
-        given["sampling"] = sampling
     if tools is not None:
         given["tools"] = [tool.model_dump(mode="json") for tool in read_tools(tools)]
     submission = read_benchmarks(benchmarks, given)
@@ -93,11 +84,6 @@ def evaluate(
     if not as_json:
         show_outcomes(out, evaluation, submission.name)
     raise typer.Exit(of_job(evaluation.status))
-
-
-def _set(**settings: float | str | None) -> dict[str, Any]:
-    """Return the settings that were given; the benchmark decides the others."""
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _start(client: Temper, out: Output, benchmark: BenchmarkSubmission) -> str:

@@ -7,34 +7,25 @@ import typer
 from temper.cli.gateway import connect
 from temper.cli.jobs.jobs import print_job
 from temper.cli.output import JsonOption, Output
+from temper.cli.requests.flags import takes_request
+from temper.submission.draft import Draft
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL")]
-KeepWarm = Annotated[
-    bool,
-    typer.Option("--keep-warm", help="Keep it running without requests, and when other jobs wait."),
-]
-IdleSeconds = Annotated[
-    int | None, typer.Option(min=1, help="Stop it after this many seconds without a request.")
-]
-Gpus = Annotated[int | None, typer.Option(min=0, max=64, help="GPUs to spread the model over.")]
-Priority = Annotated[int, typer.Option(min=-100, max=100, help="Higher runs first.")]
+FLAGS = {
+    "--keep-warm": "keep_warm",
+    "--idle-seconds": "idle_seconds",
+    "--gpus": "gpus",
+    "--priority": "priority",
+}
 
 
-def deploy(
-    model: ModelName,
-    keep_warm: KeepWarm = False,
-    idle_seconds: IdleSeconds = None,
-    gpus: Gpus = None,
-    priority: Priority = 0,
-    as_json: JsonOption = False,
-) -> None:
+@takes_request("services.contracts.serving:DeployModel", FLAGS)
+def deploy(model: ModelName, draft: Draft, as_json: JsonOption = False) -> None:
     """Start the engine of a model before its first request."""
     from services.contracts.serving import DeployModel
 
     out = Output(as_json)
-    request = DeployModel(
-        keep_warm=keep_warm, idle_seconds=idle_seconds, gpus=gpus, priority=priority
-    )
+    request = draft.request(DeployModel)
     with connect() as client:
         serving = client.servings.deploy(model, request)
     print_job(out, serving)

@@ -10,7 +10,9 @@ from pydantic import ValidationError
 from temper.cli.gateway import connect
 from temper.cli.jobs.jobs import print_job
 from temper.cli.output import JsonOption, Output
+from temper.cli.requests.flags import takes_request
 from temper.cli.units import age, size
+from temper.submission.draft import Draft
 
 if TYPE_CHECKING:
     from services.contracts.models.registered import Lineage, Model
@@ -93,44 +95,27 @@ def register(
 
 
 @app.command()
-def merge(
-    model_id: ModelName,
-    suffix: Annotated[str, typer.Option(help="Suffix of the merged model's name.")] = "merged",
-    as_json: JsonOption = False,
-) -> None:
+@takes_request("services.contracts.models.merges:CreateMerge", {"--suffix": "suffix"})
+def merge(model_id: ModelName, draft: Draft, as_json: JsonOption = False) -> None:
     """Merge an adapter into its base, or convert a GGUF file; a job registers the result."""
-    from services.contracts.models.merges import CreateMerge
-
-    out = Output(as_json)
-    try:
-        request = CreateMerge(model=model_id, suffix=suffix)
-    except ValidationError as error:
-        raise typer.BadParameter(f"{suffix!r} is not a suffix", param_hint="--suffix") from error
-    with connect() as client:
-        job = client.merges.create(request)
-    print_job(out, job)
-    out.note(f"follow with: temper logs -f {job.id}", "dim")
+    _start("merge", model_id, draft, as_json)
 
 
 @app.command()
-def export(
-    model_id: ModelName,
-    to: Annotated[
-        str, typer.Option("--to", help="Folder, hf://owner/name or URL of a store on the server.")
-    ],
-    as_json: JsonOption = False,
-) -> None:
+@takes_request("services.contracts.models.exports:CreateExport", {"--to": "destination"})
+def export(model_id: ModelName, draft: Draft, as_json: JsonOption = False) -> None:
     """Copy a model's files to a folder, a store or a hub that the operator allows."""
-    from services.contracts.models.exports import CreateExport
+    _start("export", model_id, draft, as_json)
+
+
+def _start(kind: str, model: str, draft: Draft, as_json: bool) -> None:
+    from temper.submission.job_file import submission_of
 
     out = Output(as_json)
-    try:
-        request = CreateExport(model=model_id, destination=to)
-    except ValidationError as error:
-        reason = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise typer.BadParameter(f"{to!r} {reason}", param_hint="--to") from error
+    draft.body["model"] = model
+    request = submission_of(kind, draft).request
     with connect() as client:
-        job = client.exports.create(request)
+        job = client.of_kind(kind).create(request)
     print_job(out, job)
     out.note(f"follow with: temper logs -f {job.id}", "dim")
 
