@@ -68,32 +68,38 @@ class OwnEngine(_Strict):
 class Prompting(_Strict):
     """How a record becomes messages; see docs/prompt-batches.md."""
 
-    template: Path
+    template: Path = Field(description="YAML with system_prompt or messages.")
     variables: dict[str, str] = Field(
         default_factory=dict, description="Fields of a record by the variable that names them."
     )
-    system_text: str = SYSTEM_TEXT
-    template_as_system: bool = False
+    system_text: str = Field(default=SYSTEM_TEXT, description="The system message.")
+    template_as_system: bool = Field(
+        default=False, description="Send the template as the system message."
+    )
 
 
 class Parsing(_Strict):
     """How a prediction is parsed from an answer: JSON after the reasoning, and a path in it."""
 
-    path: str = "label"
-    reasoning_ends: list[str] | None = None
+    path: str = Field(
+        default="label", description="Parse JSON from answers; the prediction is at this path."
+    )
+    reasoning_ends: list[str] | None = Field(
+        default=None, description="Tags that end a model's reasoning."
+    )
 
 
 class PromptBatch(_Strict):
     """Everything that one ``temper batch`` does."""
 
-    records: Path
+    records: Path = Field(description=f"The records: {', '.join(FORMATS)}.")
     delimiter: str | None = Field(
         default=None,
         min_length=1,
         max_length=1,
-        description="Delimiter of the cells of a CSV file.",
+        description="Delimiter of a CSV file of records; null: detected.",
     )
-    output: Path
+    output: Path = Field(description=f"The output: {', '.join(FORMATS)}.")
     prompting: Prompting
     endpoints: list[PromptEndpoint] = []
     engine: OwnEngine | None = Field(
@@ -101,12 +107,16 @@ class PromptBatch(_Strict):
     )
     body: JsonObject = Field(description="Fields of every request beside model and messages.")
     parsing: Parsing | None = None
-    concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
-    timeout_seconds: float = Field(default=TIMEOUT_SECONDS, gt=0)
+    concurrency: int = Field(
+        default=CONCURRENCY, ge=1, le=4096, description="Maximum number of requests in flight."
+    )
+    timeout_seconds: float = Field(
+        default=TIMEOUT_SECONDS, gt=0, description="Seconds per attempt."
+    )
     patience_seconds: float = Field(
         default=PATIENCE_SECONDS,
         gt=0,
-        description="Maximum time during which no endpoint is reachable.",
+        description="Seconds without a usable endpoint after which the batch gives up.",
     )
 
     @model_validator(mode="after")

@@ -13,19 +13,17 @@ import typer
 from pydantic import ValidationError
 
 from services.contracts.batches.prompt_batches import (
-    CONCURRENCY,
     FORMATS,
     MAX_TOKENS,
-    PATIENCE_SECONDS,
-    SYSTEM_TEXT,
     TEMPERATURE,
-    TIMEOUT_SECONDS,
 )
+from temper.cli.requests.flags import Flag, takes_request
 from temper.stack.server_code import server_command, server_environment
+from temper.submission.draft import Draft
 
 if TYPE_CHECKING:
     from services.contracts.base import JsonObject
-    from services.contracts.batches.prompt_batches import OwnEngine, PromptEndpoint
+    from services.contracts.batches.prompt_batches import PromptEndpoint
 
 app = typer.Typer(help="Prompt a model once for every record of a file.")
 
@@ -37,30 +35,6 @@ BaseUrls = Annotated[
     typer.Option(
         metavar="URL[,MODEL[,WEIGHT]]", help="An endpoint, up to and including /v1; repeatable."
     ),
-]
-Prompts = Annotated[
-    Path | None,
-    typer.Option(exists=True, dir_okay=False, help=f"The records: {', '.join(FORMATS)}."),
-]
-Delimiter = Annotated[
-    str | None,
-    typer.Option(help="Delimiter of a CSV file of records; default: detected."),
-]
-TemplateFile = Annotated[
-    Path | None,
-    typer.Option(exists=True, dir_okay=False, help="YAML with system_prompt or messages."),
-]
-Target = Annotated[
-    Path | None, typer.Option("-o", "--output", help=f"The output: {', '.join(FORMATS)}.")
-]
-Variables = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--var", metavar="NAME=FIELD", help="Template variable from a field, as JSON text."
-    ),
-]
-AsSystem = Annotated[
-    bool, typer.Option("--template-as-system", help="Send the template as the system message.")
 ]
 ExtraFields = Annotated[
     list[str] | None,
@@ -75,129 +49,135 @@ KeyVariables = Annotated[
         help=f"Variable with the API key; once, or per endpoint. Default: {KEY_VARIABLE}.",
     ),
 ]
-LabelPath = Annotated[
-    str | None,
-    typer.Option(metavar="PATH", help="Parse JSON from answers; the prediction is at this path."),
-]
 Local = Annotated[
     bool,
     typer.Option("--local", help="Run --model, a folder or hub name, with vLLM on this machine."),
 ]
-EngineOptions = Annotated[
-    list[str] | None,
-    typer.Option("--engine", metavar="FIELD=JSON", help="A setting of the --local engine."),
-]
-Devices = Annotated[
-    str | None,
-    typer.Option(
-        metavar="GPU[,GPU]",
-        help="GPUs for the --local engine, by index or UUID; default: the least used.",
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not (name and separator and value):
+        raise ValueError(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, value = _pair(text)
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {value!r} is not JSON") from error
+
+
+def _file(text: str) -> str:
+    path = Path(text)
+    if not path.is_file():
+        raise ValueError(f"{text} is not a file")
+    return str(path.absolute())
+
+
+FLAGS: dict[str, Flag | str] = {
+    "--prompts": Flag("records", read=_file, metavar="FILE"),
+    "--delimiter": "delimiter",
+    "--template": Flag("prompting.template", read=_file, metavar="FILE"),
+    "-o --output": Flag("output", read=lambda text: str(Path(text).absolute()), metavar="FILE"),
+    "--var": Flag(
+        "prompting.variables",
+        "Template variable from a field, as JSON text.",
+        _pair,
+        "NAME=FIELD",
+        dict,
     ),
-]
-ReasoningEnds = Annotated[
-    list[str] | None, typer.Option("--reasoning-end", help="Tag that ends a model's reasoning.")
-]
+    "--system": "prompting.system_text",
+    "--template-as-system": "prompting.template_as_system",
+    "--label-path": Flag("parsing.path", metavar="PATH"),
+    "--reasoning-end": Flag("parsing.reasoning_ends", read=str, combine=list),
+    "--concurrency": "concurrency",
+    "--timeout": "timeout_seconds",
+    "--patience": "patience_seconds",
+    "--engine": Flag(
+        "engine.options", "A setting of the --local engine.", _setting, "FIELD=JSON", dict
+    ),
+    "--devices": Flag(
+        "engine.devices",
+        "GPUs for the --local engine, by index or UUID; default: the least used.",
+        lambda text: [each.strip() for each in text.split(",")],
+        "GPU[,GPU]",
+    ),
+}
 
 
 @app.callback(invoke_without_command=True)
+@takes_request("services.contracts.batches.prompt_batches:PromptBatch", FLAGS)
 def batch(
     context: typer.Context,
+    draft: Draft,
     model: Annotated[
         str | None, typer.Option(help="Model for endpoints that name none, or for --local.")
     ] = None,
     base_url: BaseUrls = None,
     local: Local = False,
-    prompts: Prompts = None,
-    delimiter: Delimiter = None,
-    template: TemplateFile = None,
-    output: Target = None,
-    var: Variables = None,
-    system: Annotated[str, typer.Option(help="The system message.")] = SYSTEM_TEXT,
-    template_as_system: AsSystem = False,
     temperature: Annotated[float, typer.Option(min=0)] = TEMPERATURE,
     max_tokens: Annotated[int, typer.Option(min=1)] = MAX_TOKENS,
     top_p: Annotated[float | None, typer.Option(min=0, max=1)] = None,
     n: Annotated[int | None, typer.Option("-n", min=1, help="Answers per record.")] = None,
     body: ExtraFields = None,
-    label_path: LabelPath = None,
-    reasoning_end: ReasoningEnds = None,
-    concurrency: Annotated[
-        int, typer.Option(min=1, max=4096, help="Maximum number of requests in flight.")
-    ] = CONCURRENCY,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per attempt.")] = TIMEOUT_SECONDS,
-    patience: Annotated[
-        float,
-        typer.Option(min=1, help="Give up after this many seconds without a usable endpoint."),
-    ] = PATIENCE_SECONDS,
     api_key_env: KeyVariables = None,
-    engine: EngineOptions = None,
-    devices: Devices = None,
 ) -> None:
     """Prompt a model for every record of a file: at endpoints, or with vLLM on this machine.
 
     Runs in this process. Answers are saved next to the output as they arrive; run the same command
     again to resume an interrupted batch.
     """
-    from services.contracts.batches.prompt_batches import (
-        REQUESTED,
-        Parsing,
-        PromptBatch,
-        Prompting,
-        rows_folder,
-    )
+    from services.contracts.batches.prompt_batches import REQUESTED, PromptBatch, rows_folder
 
     if context.invoked_subcommand is not None:
         return
-    if prompts is None or template is None or output is None:
-        raise typer.BadParameter("--prompts, --template and -o are required")
+    _check_files(draft)
     if local is bool(base_url):
         raise typer.BadParameter("give --base-url, or --model and --local")
-    if not local and (engine or devices):
+    if not local and draft.get("engine") is not None:
         raise typer.BadParameter("--engine and --devices need --local")
-    for path in (prompts, output):
-        if path.suffix.lower() not in FORMATS:
-            raise typer.BadParameter(f"{path} is not one of {', '.join(FORMATS)}")
-    for path in (prompts, template):
-        if output.exists() and output.samefile(path):
-            raise typer.BadParameter(f"-o {output} is the file {path} that is read")
-    if delimiter is not None and (prompts.suffix.lower() != ".csv" or len(delimiter) != 1):
-        raise typer.BadParameter("--delimiter is one character, for --prompts *.csv")
-    sampling: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
-    sampling |= {"top_p": top_p} if top_p is not None else {}
-    sampling |= {"n": n} if n is not None else {}
-    fields = {**sampling, **dict(_field(each, "--body") for each in body or [])}
+    if draft.get("parsing") is not None and draft.get("parsing.path") is None:
+        raise typer.BadParameter("--reasoning-end needs --label-path")
+    sampling = {"temperature": temperature, "max_tokens": max_tokens, "top_p": top_p, "n": n}
+    fields = {name: value for name, value in sampling.items() if value is not None}
+    try:
+        fields |= dict(map(_setting, body or []))
+    except ValueError as error:
+        raise typer.BadParameter(f"--body: {error}") from error
+    fields |= draft.get("body") or {}
     _check_names(fields)
+    draft.body["body"] = fields
     if local:
         _check_sampling(fields)
-    variables = dict(_pair(each, "--var") for each in var or [])
-    if label_path is None and reasoning_end:
-        raise typer.BadParameter("--reasoning-end needs --label-path")
-    request = PromptBatch(
-        records=prompts.absolute(),
-        delimiter=delimiter,
-        output=output.absolute(),
-        prompting=Prompting(
-            template=template.absolute(),
-            variables=variables,
-            system_text=system,
-            template_as_system=template_as_system,
-        ),
-        endpoints=_endpoints(base_url or [], model, api_key_env or []),
-        engine=_engine(model, engine or [], devices) if local else None,
-        body=fields,
-        parsing=Parsing(path=label_path, reasoning_ends=reasoning_end)
-        if label_path is not None
-        else None,
-        concurrency=concurrency,
-        timeout_seconds=timeout,
-        patience_seconds=patience,
-    )
+        _complete_engine(draft, model)
+    else:
+        endpoints = _endpoints(base_url or [], model, api_key_env or [])
+        draft.body["endpoints"] = [each.model_dump() for each in endpoints]
+    request = draft.request(PromptBatch)
     folder = rows_folder(request.output)
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f"{REQUESTED}.{os.getpid()}"
     temporary.write_text(request.model_dump_json(), encoding="utf-8")
     temporary.replace(folder / REQUESTED)
     _exec_runner("run", str(folder))
+
+
+def _check_files(draft: Draft) -> None:
+    paths = [draft.get(path) for path in ("records", "output", "prompting.template")]
+    if None in paths:
+        raise typer.BadParameter("--prompts, --template and -o are required")
+    records, output, template = map(Path, paths)
+    for path in (records, output):
+        if path.suffix.lower() not in FORMATS:
+            raise typer.BadParameter(f"{path} is not one of {', '.join(FORMATS)}")
+    for path in (records, template):
+        if output.exists() and output.samefile(path):
+            raise typer.BadParameter(f"-o {output} is the file {path} that is read")
+    if draft.get("delimiter") is not None and records.suffix.lower() != ".csv":
+        raise typer.BadParameter("--delimiter is one character, for --prompts *.csv")
 
 
 @app.command()
@@ -264,39 +244,17 @@ def _endpoint(text: str, model: str | None, variable: str | None) -> PromptEndpo
         raise typer.BadParameter(f"--base-url {text}: {reason}") from error
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not (name and separator and value):
-        raise typer.BadParameter(f"{option}: {text!r} is not of the form NAME=VALUE")
-    return name, value
-
-
-def _field(text: str, option: str) -> tuple[str, Any]:
-    name, value = _pair(text, option)
-    try:
-        return name, json.loads(value)
-    except ValueError as error:
-        raise typer.BadParameter(f"{option} {name}: {value!r} is not JSON") from error
-
-
-def _engine(model: str | None, options: Sequence[str], devices: str | None) -> OwnEngine:
-    from services.contracts.batches.offline_engine import OfflineOptions
-    from services.contracts.batches.prompt_batches import OwnEngine
+def _complete_engine(draft: Draft, model: str | None) -> None:
+    """Add the model, the runtimes, and as many parallel parts as there are devices."""
     from temper.settings import load_settings
 
     if not model:
         raise typer.BadParameter("--local needs --model")
-    wanted = [each.strip() for each in devices.split(",")] if devices else []
-    fields = dict(_field(each, "--engine") for each in options)
-    if wanted:
-        fields.setdefault("tensor_parallel_size", len(wanted))
-    home = load_settings().home
-    runtimes = Path(os.environ.get("TEMPER_RUNTIMES") or home / "runtimes").expanduser()
-    try:
-        settings = OfflineOptions.model_validate(fields)
-    except ValidationError as error:
-        raise typer.BadParameter(f"--engine {_reason(error)}") from error
-    return OwnEngine(model=model, runtimes=runtimes.absolute(), devices=wanted, options=settings)
+    if devices := draft.get("engine.devices"):
+        draft.default("engine.options.tensor_parallel_size", len(devices))
+    runtimes = Path(os.environ.get("TEMPER_RUNTIMES") or load_settings().home / "runtimes")
+    draft.default("engine.model", model)
+    draft.default("engine.runtimes", str(runtimes.expanduser().absolute()))
 
 
 def _check_names(body: JsonObject) -> None:

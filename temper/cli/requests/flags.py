@@ -34,7 +34,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Set a field of the request to JSON or text, such as budget.loops=5; repeatable.",
+        help="Set a field of the request to JSON or text, such as name=first; repeatable.",
     ),
 ]
 JobOption = Annotated[
