@@ -4,10 +4,10 @@ import { isObject } from "./schema.js";
 
 export const MOST_JOBS = 64;
 
-/** The dotted names of the fields of a request that hold one value. */
+/** The dotted names of the fields of a request that hold one value; names with dots of their own are left out. */
 export function leavesOf(value, name = "") {
   if (!isObject(value)) return Array.isArray(value) ? [] : [name];
-  return Object.entries(value).flatMap(([key, item]) => leavesOf(item, name ? `${name}.${key}` : key));
+  return Object.entries(value).filter(([key]) => !key.includes(".")).flatMap(([key, item]) => leavesOf(item, name ? `${name}.${key}` : key));
 }
 
 /** The values in a text, separated by commas: JSON where they are, otherwise texts. */
