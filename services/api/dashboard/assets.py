@@ -17,6 +17,8 @@ PAGE = "index.html"
 KINDS_MODULE = "kinds.js"
 """The module that is generated, from the descriptions of the kinds of job."""
 
+STYLES = ("vendor/uPlot.css", "style/tokens.css", "style/page.css", "style/views.css")
+
 SCRIPTS = "scripts/"
 """The folder of the scripts' names, which change with their content."""
 
@@ -57,7 +59,7 @@ def build_assets() -> Assets:
     name = f"{SCRIPTS}dashboard-{_digest(script)}.js"
     worker = bundle(sources, "core/event_worker.js").encode()
     worker_name = f"{SCRIPTS}events-{_digest(worker)}.js"
-    style = "".join((STATIC / each).read_text() for each in ("vendor/uPlot.css", "style.css"))
+    style = "".join((STATIC / each).read_text() for each in STYLES)
     loader = sources["loader.js"]
     page = (STATIC / PAGE).read_text()
     inserted = {"style": style, "script": name, "worker": worker_name, "loader": loader}

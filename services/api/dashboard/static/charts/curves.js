@@ -2,6 +2,7 @@
 
 import uPlot from "../vendor/uPlot.js";
 import { randomKey } from "../core/api.js";
+import { colorOf } from "../core/colors.js";
 import { CurveLayout } from "./curve_layout.js";
 import { field, h, select } from "../core/dom.js";
 import { duration, number } from "../core/format.js";
@@ -9,7 +10,7 @@ import { decisive, groupOf, meaningOf } from "./metric_groups.js";
 import { plot, tickLabels } from "./plot.js";
 import { pictureOf, saveButtons } from "./plot_export.js";
 
-const COLORS = ["#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be123c", "#4d7c0f"];
+const COLORS = 8; // tokens --run-1 and so on
 const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]]; // one after the other when all colors are used
 const HEIGHT = 220;
 const MARK_HEIGHT = 8;
@@ -244,8 +245,9 @@ export class Charts {
   options(name, box) {
     // A run has the same color in every chart, whether or not the others have the metric.
     const runs = [...this.runs].map(([run, metrics], index) => ({ run, metrics, index })).filter(({ metrics }) => metrics.series.has(name));
-    const style = getComputedStyle(document.documentElement);
-    const axis = { stroke: style.color, grid: { stroke: "#8884", width: 1 }, ticks: { stroke: "#8884" } };
+    const colors = Array.from({ length: COLORS }, (_, index) => colorOf(`--run-${index + 1}`));
+    const [bad, text] = [colorOf("--bad"), colorOf("--text")];
+    const axis = { stroke: text, grid: { stroke: "#8884", width: 1 }, ticks: { stroke: "#8884" } };
     const place = this.axis === "time" ? elapsed : number;
     return {
       width: Math.max(200, box.clientWidth - 18),
@@ -255,7 +257,7 @@ export class Charts {
         drag: { x: true, y: false, setScale: false },
         bind: { dblclick: () => () => this.setZoom(null) },
       },
-      hooks: { setSelect: [(chart) => this.dragged(chart)], draw: [(chart) => markGaps(chart, style.getPropertyValue("--bad"))] },
+      hooks: { setSelect: [(chart) => this.dragged(chart)], draw: [(chart) => markGaps(chart, bad)] },
       scales: { x: {}, y: { isLog: this.isLog } },
       axes: [
         { ...axis, values: (_, ticks) => ticks.map((tick) => place(tick)) },
@@ -265,8 +267,8 @@ export class Charts {
         { label: this.axis, value: (_, value) => place(value) },
         ...runs.map(({ run, index }) => ({
           label: run,
-          stroke: COLORS[index % COLORS.length],
-          dash: DASHES[Math.floor(index / COLORS.length) % DASHES.length],
+          stroke: colors[index % COLORS],
+          dash: DASHES[Math.floor(index / COLORS) % DASHES.length],
           width: 1.5,
           value: (_, value, __, at) => (at !== null && value === null ? "not finite" : number(value)),
         })),

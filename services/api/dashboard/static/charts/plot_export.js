@@ -1,5 +1,6 @@
 // A plot as a picture or a table: PNG, SVG and CSV.
 
+import { colorOf } from "../core/colors.js";
 import { h } from "../core/dom.js";
 import { oneDirection } from "../core/format.js";
 
@@ -56,9 +57,9 @@ export function pictureOf(chart, columns, name) {
   const [low, high] = [down(y.min), down(y.max)];
   const across = (value) => MARGIN + ((value - x.min) / (x.max - x.min || 1)) * (WIDTH - 2 * MARGIN);
   const height = (value) => HEIGHT - MARGIN - ((down(value) - low) / (high - low || 1)) * (HEIGHT - 2 * MARGIN);
-  const text = (left, top, anchor, content, color = "#444") => `<text x="${left}" y="${top}" text-anchor="${anchor}" fill="${color}">${escaped(content)}</text>`;
+  const text = (left, top, anchor, content, color = colorOf("--quiet")) => `<text x="${left}" y="${top}" text-anchor="${anchor}" fill="${color}">${escaped(content)}</text>`;
   const lines = chart.data.slice(1).map((values, index) => {
-    const color = chart.series[index + 1]._stroke ?? "#c2410c";
+    const color = chart.series[index + 1]._stroke ?? colorOf("--run-1");
     const runs = [[]];
     chart.data[0].forEach((place, at) => {
       if (values[at] === null) runs.push([]);
@@ -71,9 +72,9 @@ export function pictureOf(chart, columns, name) {
   const ends = [
     text(MARGIN, HEIGHT - MARGIN + 16, "start", String(Number(x.min.toPrecision(4)))), text(WIDTH - MARGIN, HEIGHT - MARGIN + 16, "end", String(Number(x.max.toPrecision(4)))),
     text(MARGIN - 4, HEIGHT - MARGIN, "end", String(Number(y.min.toPrecision(3)))), text(MARGIN - 4, MARGIN + 4, "end", String(Number(y.max.toPrecision(3)))),
-    text(WIDTH / 2, HEIGHT - 12, "middle", columns[0]), text(WIDTH / 2, 24, "middle", name, "#000"),
+    text(WIDTH / 2, HEIGHT - 12, "middle", columns[0]), text(WIDTH / 2, 24, "middle", name, colorOf("--text")),
   ].join("");
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img" aria-label="${escaped(name).replaceAll('"', "&quot;")}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>${axes}${lines.join("")}${ends}</svg>\n`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img" aria-label="${escaped(name).replaceAll('"', "&quot;")}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="${colorOf("--page")}"/>${axes}${lines.join("")}${ends}</svg>\n`;
 }
 
 function escaped(text) {

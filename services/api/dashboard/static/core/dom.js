@@ -114,8 +114,20 @@ export function table(caption, columns, rows, empty) {
     seen.set(row.id, (seen.get(row.id) ?? 0) + 1);
     return keyed(`${row.id} ${seen.get(row.id)}`, element);
   });
+  alignNumbers(head, body);
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+const NUMBER = /^[+\u2212-]?[\d,]*\.?\d+(e[+-]?\d+)? ?%?$/;
+
+/** Put columns of nothing but numbers at the right of their cells, where digits are comparable. */
+function alignNumbers(head, rows) {
+  head.forEach((name, column) => {
+    const cells = rows.map((row) => row.children[column]);
+    const texts = cells.map((cell) => cell.textContent).filter(Boolean);
+    if (texts.length && texts.every((text) => NUMBER.test(text))) for (const cell of [name, ...cells]) cell.classList.add("numeric");
+  });
 }
 
 const SHOWN_CHARACTERS = 20_000;

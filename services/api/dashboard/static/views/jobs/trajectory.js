@@ -1,6 +1,7 @@
 // One trajectory: its conversation with tool calls and results, and its tokens.
 
 import { request } from "../../core/api.js";
+import { colorOf } from "../../core/colors.js";
 import { facts, h, inline, sameBy, table, whole } from "../../core/dom.js";
 import { duration, json, number, signed, words } from "../../core/format.js";
 import { KINDS } from "../../kinds.js";
@@ -164,7 +165,7 @@ function asJson(one, path, fileName) {
 /** Chart log-probability and policy version of each sampled token; inserted tokens are gaps. */
 function drawTokens(place, one, signal) {
   const sampled = (values) => values.map((value, index) => (one.response_mask[index] ? value : null));
-  const axis = { stroke: getComputedStyle(document.documentElement).color, grid: { stroke: "#8884" }, values: (_, ticks) => tickLabels(ticks) };
+  const axis = { stroke: colorOf("--text"), grid: { stroke: "#8884" }, values: (_, ticks) => tickLabels(ticks) };
   const chart = plot({
     width: Math.max(200, place.clientWidth - 18),
     height: 200,
@@ -172,7 +173,7 @@ function drawTokens(place, one, signal) {
     axes: [axis, { ...axis, size: 60 }, { ...axis, side: 1, scale: "version", grid: { show: false } }],
     series: [
       { label: "token" },
-      { label: "log-probability", stroke: "#c2410c", value: (_, value) => number(value) },
+      { label: "log-probability", stroke: colorOf("--run-1"), value: (_, value) => number(value) },
       { label: "policy version", scale: "version", stroke: "#1d4ed8", value: (_, value) => number(value) },
     ],
   }, [one.response_token_ids.map((_, index) => index), sampled(one.log_probs), sampled(one.policy_versions)], place);
