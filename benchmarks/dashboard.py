@@ -1,12 +1,16 @@
 """Speed of the dashboard with a job of 100,000 steps, a training run with a million trajectories
-and 10,000 jobs, in Chromium on loopback; goals: first paint under 1 s, interactions under 100 ms.
+and 10,000 jobs, in Chromium on loopback; goals: first paint under 0.5 s, interactions under 100 ms.
 
 Prints for each view when its first response and all of it was painted, in milliseconds from
 navigation start; for each interaction the time until the page shows its result; and the memory of
 two gateways of the same home: one after requests to the routes by REST alone, and one after the
-browser. Medians over the rounds. Run from the repository root:
+browser. Medians over the rounds. Then 20 jobs run, each with a step every ten seconds as in a slow
+training, an hour of which is played in ``--live-seconds``: the browser's heap and nodes after a
+collection, in the page of one of them and in the comparison of all, are to stay flat from the
+middle on. Run from the repository root:
 
     python -m benchmarks.dashboard [--steps 100000] [--trajectories 1000000] [--jobs 10000]
+    python -m benchmarks.dashboard --only-live --live-seconds 120
 """
 
 import argparse
@@ -44,6 +48,9 @@ PARTS = {
     **{"generate_seconds": 5.0, "tools_seconds": 1.0, "update_seconds": 3.0},
     **{"sync_seconds": 0.5, "waiting_seconds": 0.5},
 }
+LIVE_JOBS = 20
+LIVE_STEPS = 360
+LIVE_SAMPLES = 12
 PAINTED = """(selector) => new Promise((resolve) => {
     const look = () => {
         if (!document.querySelector(selector)) requestAnimationFrame(look);
@@ -270,6 +277,51 @@ def measure(url: str, views: list[View], rounds: int) -> None:
         browser.close()
 
 
+def live(client: GatewayClient, url: str, seconds: float) -> None:
+    """Print the memory of live pages while `LIVE_JOBS` jobs report an hour of steps."""
+    ids = [client.submit("live") for _ in range(LIVE_JOBS)]
+    database = Database(f"sqlite:///{client.home / 'temper.db'}")
+    with database.write() as session:
+        now = time.time()
+        running = {"status": "running", "started_at": now, "lease_expires_at": now + 1e6}
+        session.execute(update(JobRow).where(JobRow.id.in_(ids)).values(**running))
+    print(f"{'live page, of an hour':<32}{'heap MiB':>10}{'nodes':>8}")
+    with sync_playwright() as playwright:
+        executable = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        pages = {}
+        for path in (f"/ui/jobs/{ids[0]}", f"/ui/compare?jobs={','.join(ids)}"):
+            pages[path.split("/")[2].partition("?")[0]] = page = browser.new_page()
+            page.goto(url + path)
+        begun = time.monotonic()
+        for step in range(1, LIVE_STEPS + 1):
+            values = {name: random.random() for name in METRICS}
+            with database.write() as session:
+                for job_id in ids:
+                    data = {"step": step, **values}
+                    append_events(session, job_id, [Draft(f"Step {step}", "info", "metrics", data)])
+            if step % (LIVE_STEPS // LIVE_SAMPLES) == 0:
+                for name, page in pages.items():
+                    heap, nodes = memory_of(page)
+                    share = f"{name} {100 * step // LIVE_STEPS} %"
+                    print(f"{share:<32}{heap / 2**20:>10.1f}{nodes:>8}", flush=True)
+            pages["jobs"].wait_for_timeout(
+                max(0.0, (begun + seconds * step / LIVE_STEPS - time.monotonic()) * 1000)
+            )
+        browser.close()
+    database.close()
+
+
+def memory_of(page: Page) -> tuple[int, int]:
+    """The bytes of a page's heap and its DOM nodes, after a garbage collection."""
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    heap = session.send("Runtime.getHeapUsage")["usedSize"]
+    nodes = session.send("Memory.getDOMCounters")["nodes"]
+    session.detach()
+    return int(heap), int(nodes)
+
+
 def most_memory(process: Process) -> int:
     """Return the peak memory of a process, in MiB."""
     status = Path(f"/proc/{process.pid}/status").read_text()
@@ -277,8 +329,21 @@ def most_memory(process: Process) -> int:
     return int(line.split()[1]) // 1024
 
 
-def main(size: Size, rounds: int) -> None:
-    """Run the benchmark."""
+def main(size: Size | None, rounds: int, live_seconds: float) -> None:
+    """Run the benchmark; without a size only that of the live pages."""
+    if size is not None:
+        measure_views(size, rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        home, log = Path(folder) / "home", Path(folder) / "gateway.log"
+        with (
+            running_service("services.api", {"TEMPER_HOME": str(home)}, log) as (_, url),
+            GatewayClient(url, home) as client,
+        ):
+            live(client, url, live_seconds)
+
+
+def measure_views(size: Size, rounds: int) -> None:
+    """Print times of views and interactions, and the gateway's memory."""
     with tempfile.TemporaryDirectory() as folder:
         home, log = Path(folder) / "home", Path(folder) / "gateway.log"
         settings = {"TEMPER_HOME": str(home)}
@@ -304,5 +369,8 @@ if __name__ == "__main__":
     parser.add_argument("--trajectories", type=int, default=1_000_000)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--live-seconds", type=float, default=300.0)
+    parser.add_argument("--only-live", action="store_true")
     given = parser.parse_args()
-    main(Size(given.steps, given.trajectories, given.jobs), given.rounds)
+    size = None if given.only_live else Size(given.steps, given.trajectories, given.jobs)
+    main(size, given.rounds, given.live_seconds)
