@@ -36,7 +36,7 @@ class PromptTemplate(BaseModel):
     """The folder with the chat template of the model that prompts are for, its variables, the tools
     on offer, and whether special tokens in texts are ordinary text."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     folder: Path
     variables: ChatTemplateKwargs = Field(default_factory=dict)
@@ -47,7 +47,7 @@ class PromptTemplate(BaseModel):
 class ValidationSpec(BaseModel):
     """What to validate; at most ``max_errors`` problems are reported per file."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     max_errors: int = Field(default=DEFAULT_MAX_ERRORS, ge=1, le=1000)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -22,7 +22,9 @@ from services.inference.merging.merged import merged_model
 from services.inference.merging.spec import AdapterMerge
 from services.inference.vllm.launch import NO_ROUTES, Routes, cpu_dtype
 from services.inference.vllm.model_config import read_model_config
-from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
+
+if TYPE_CHECKING:
+    from services.inference.vllm.server import StartupProgress, VllmServer
 
 ENDPOINT_KEY = "TEMPER_ENDPOINT_KEY"
 """Variable of the child's environment with the API key of a remote endpoint, if it needs one. The
@@ -85,7 +87,7 @@ class RemoteEndpoint(RemoteModel):
 class Served(NamedTuple):
     """A running server, and the name under which it serves what is asked."""
 
-    server: VllmServer
+    server: "VllmServer"
     name: str
 
 
@@ -105,6 +107,9 @@ async def served(
     Entering raises ``JobFailed`` with the code ``engine_start_failed`` when the model cannot be
     served.
     """
+    # The worker, which imports the types above, serves nothing itself.
+    from services.inference.vllm.server import VllmFailed, VllmServer  # noqa: PLC0415
+
     source = await asyncio.to_thread(
         prepared_source, model.source, job_dir / TOKENIZER_FOLDER, model.runtime_python
     )
@@ -114,7 +119,7 @@ async def served(
     _tell_defaults(source, reporter)
     _tell_precision(source, model, reporter)
 
-    def tell(progress: StartupProgress) -> None:
+    def tell(progress: "StartupProgress") -> None:
         elapsed = round(progress.elapsed_seconds, 1)
         reporter.message(f"vLLM: {progress.phase} ({elapsed} s)", elapsed_seconds=elapsed)
 

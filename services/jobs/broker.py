@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty
@@ -65,6 +66,22 @@ def create_celery_app(settings: Settings) -> Celery:
 def send_wake_up(app: Celery, queue: str) -> None:
     """Wake one worker of ``queue``; raises kombu's OperationalError when the broker is down."""
     app.send_task(WAKE_UP, kwargs={"queue": queue}, queue=queue, retry=False)
+
+
+def consume(app: Celery, *, queues: Sequence[str], name: str, threads: int, log_level: str) -> None:
+    """Run `WAKE_UP` for the messages of ``queues`` until a signal stops the process."""
+    # Not by `worker_main`: Celery's command line and its shell would take 10 MB for good.
+    worker = app.Worker(
+        hostname=name,
+        pool_cls="threads",
+        concurrency=threads,
+        queues=",".join(queues),
+        loglevel=log_level,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker.start()
 
 
 def ring_workers(app: Celery) -> None:

@@ -6,8 +6,10 @@ that is worse.
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from services.metrics.paired import PairedDifference, compare
+if TYPE_CHECKING:
+    from services.metrics.paired import PairedDifference
 
 Score = float | None
 
@@ -27,12 +29,15 @@ def compare_scores(
     *,
     higher_is_better: bool,
     shares: bool = False,
-) -> PairedDifference:
+) -> "PairedDifference":
     """Compare scores of the same items in the same order, in the direction of improvement.
 
     A missing score counts as the worst of both runs; means are taken over the filled scores.
     ``shares`` says that each score is the share of 0/1 samples.
     """
+    # What only takes means need not load numpy.
+    from services.metrics.paired import compare  # noqa: PLC0415
+
     given = [score for score in (*baseline, *candidate) if score is not None]
     worst = _worst(given, higher_is_better=higher_is_better)
     before, after = _filled(baseline, worst), _filled(candidate, worst)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import assert_never, get_args
+from typing import assert_never
 
 from pydantic import AnyHttpUrl
 
@@ -13,7 +13,6 @@ from services.contracts.rewards.graders import (
     FunctionCallsGrader,
     GoldGrader,
     MathGrader,
-    MeaningGrader,
     PanoramaGrader,
     TokenF1Grader,
 )
@@ -137,23 +136,6 @@ def check_judge_name(name: str, known: Collection[str], param: str) -> None:
             param=param,
             code="model_not_found",
         )
-
-
-def needs_gold(rewards: Sequence[WeightedReward]) -> bool:
-    """Whether a reward compares with the gold answer of its row."""
-    kinds = (
-        SearchEmReward,
-        RetoolReward,
-        PairwiseJudgeReward,
-        *get_args(GoldGrader | MeaningGrader),
-    )
-    return any(isinstance(each.reward, kinds) for each in rewards)
-
-
-def named_reward_models(rewards: Sequence[WeightedReward]) -> frozenset[str]:
-    """The registered models that rewards load."""
-    found = [each.reward for each in rewards if isinstance(each.reward, RewardModelReward)]
-    return frozenset(reward.model for reward in found)
 
 
 def _check_callable(reward: CallableReward, permissions: Permissions, param: str) -> None:

@@ -29,7 +29,7 @@ from services.models.registry import (
     resolve_model,
     trained_model_name,
 )
-from services.rewards.check import named_reward_models
+from services.rewards.needs import named_reward_models
 from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.offline.build_spec import script_rows, training_spec, validation_spec
 from services.trainer.offline.scripts import ScriptRun, find_script

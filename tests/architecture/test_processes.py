@@ -3,6 +3,8 @@
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -15,6 +17,10 @@ HEAVY = (
 )
 
 COMPUTING = ("pyarrow", "sympy", "faiss", "pandas", "scipy", "sklearn")
+RARE = ("azure", "boto3", "google", "requests", "alembic", "tokenizers")
+"""What a process loads for the few requests and jobs that need it."""
+WORKERS = ("services.trainer.__main__", "services.evaluator.__main__", "services.retrieval.worker")
+CLIENTS = ("temper.stack.supervisor", "services.campaigns.__main__")
 
 PROBE = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules)"
 
@@ -71,22 +77,39 @@ def test_workers_load_no_web_framework(module: str) -> None:
 @pytest.mark.parametrize(
     ("module", "unused"),
     [
-        ("services.api.app", ("azure", "boto3", "google", "requests", "alembic")),
-        # Its worker tests differences of scores itself, with numpy.
-        ("services.campaigns.__main__", ("fastapi", "azure", "requests", "alembic")),
-        *(
-            (module, ("numpy", "fastapi", "azure", "requests", "alembic"))
-            for module in (
-                "temper.stack.supervisor",
-                "services.trainer.__main__",
-                "services.evaluator.__main__",
-                "services.retrieval.worker",
-            )
-        ),
+        ("services.api.app", ("httpx", "rapidfuzz")),
+        *((module, ("numpy", "fastapi", "httpx", "aiohttp", "rapidfuzz")) for module in WORKERS),
+        # They ask services themselves, with httpx or aiohttp.
+        *((module, ("numpy", "fastapi")) for module in CLIENTS),
     ],
 )
 def test_a_process_does_not_load_what_it_does_not_use(module: str, unused: tuple[str, ...]) -> None:
-    assert loaded(module, *COMPUTING, *unused) == []
+    assert loaded(module, *COMPUTING, *RARE, *unused) == []
+
+
+def test_a_running_worker_has_no_command_line(tmp_path: Path) -> None:
+    code = f"""
+        import signal, sys
+        from pathlib import Path
+        from celery.signals import worker_ready
+        from services.core.settings import Settings
+        from services.jobs.broker import consume, create_celery_app
+
+        def stop(**_):
+            signal.raise_signal(signal.SIGTERM)
+
+        worker_ready.connect(stop)
+        app = create_celery_app(Settings(home=Path({str(tmp_path)!r})))
+        consume(app, queues=["training"], name="test@host", threads=1, log_level="ERROR")
+        print(*sys.modules, file=sys.__stdout__)  # Celery takes what is printed for its log
+    """
+
+    command = [sys.executable, "-c", dedent(code)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+
+    modules = run.stdout.split()
+    assert "celery.worker.consumer" in modules
+    assert {"celery.bin", "prompt_toolkit", "pygments"}.isdisjoint(modules)
 
 
 def test_the_sandbox_loads_neither_database_nor_broker() -> None:

@@ -23,7 +23,6 @@ from services.contracts.rewards.rewards import Reward
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.record import RowError
 from services.rewards.check import Permissions, check_reward
-from services.rewards.factory import RewardFactory
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
 from services.rollouts.prompts import prompt_of_row
 
@@ -45,6 +44,9 @@ async def run_grader(settings: ApiSettings, body: RunGrader) -> GraderRun:
 
     Raises what `check_reward` raises, `Unavailable` at `MAX_RUNS`, and `GatewayTimeout`.
     """
+    # The graders' libraries, for those who run one.
+    from services.rewards.factory import RewardFactory  # noqa: PLC0415
+
     check_grader(body.grader, settings)
     sample = sample_of(body)
     with _slot():

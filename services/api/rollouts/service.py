@@ -25,7 +25,8 @@ from services.datasets.record import RowError
 from services.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.jobs.store import create_job
 from services.models.registry import require_file
-from services.rewards.check import check_rewards, named_reward_models, needs_gold
+from services.rewards.check import check_rewards
+from services.rewards.needs import named_reward_models, needs_gold
 from services.rollouts.agents.launch import check_agent
 from services.rollouts.prompts import inline_prompts
 from services.rollouts.settings import validate_multi_turn

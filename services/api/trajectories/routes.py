@@ -1,9 +1,8 @@
 """Trajectory routes, nested under the jobs that produce trajectories."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query
-from tokenizers import Tokenizer
 
 from services.api.context import Gateway, GatewayContext
 from services.api.notes.service import count_trajectory_notes
@@ -30,6 +29,9 @@ from services.jobs.job import Job
 from services.jobs.store import get_job
 from services.rollouts.audit.report import audit_folder, weights_of
 from services.rollouts.log.updates import find_update
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Bins = Annotated[int, Query(ge=1, le=MAX_BINS, description="Bins of equal width.")]
 Start = Annotated[int, Query(ge=0, description="Position of the first token.")]

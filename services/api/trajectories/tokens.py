@@ -1,9 +1,9 @@
 """The tokens of a trajectory with their texts, by the tokenizer of the job's model."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
@@ -16,8 +16,11 @@ from services.models.registry import locate_model
 from services.rollouts.chat.token_texts import open_tokenizer, token_texts
 from services.rollouts.log.updates import COLUMNS, TrainedOn, Values
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
-def open_job_tokenizer(database: Database, job: Job, settings: ApiSettings) -> Tokenizer:
+
+def open_job_tokenizer(database: Database, job: Job, settings: ApiSettings) -> "Tokenizer":
     """The tokenizer that encoded a job's conversations.
 
     Raises `NotFound` if its model was deleted, and `InvalidRequest` if it cannot be read here.
@@ -34,7 +37,7 @@ def open_job_tokenizer(database: Database, job: Job, settings: ApiSettings) -> T
 def tokens_page(
     trajectory: Trajectory,
     update: TrainedOn | None,
-    tokenizer: Tokenizer | str,
+    tokenizer: "Tokenizer | str",
     start: int,
     limit: int,
 ) -> TrajectoryTokens:
@@ -45,7 +48,7 @@ def tokens_page(
     ids = trajectory.prompt_token_ids + trajectory.response_token_ids
     end = min(start + limit, len(ids))
     texts: Sequence[str | None] = [None] * max(0, end - start)
-    if isinstance(tokenizer, Tokenizer):
+    if not isinstance(tokenizer, str):
         texts = token_texts(tokenizer, ids, start, end)
     return TrajectoryTokens(
         trajectory_id=trajectory.id,

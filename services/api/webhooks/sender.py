@@ -11,15 +11,16 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 from sqlalchemy import delete, select, update
 
-from services.api.webhooks.posting import NotDelivered, post
 from services.api.webhooks.signing import signed_headers
 from services.core.db.engine import Database
 from services.core.db.tables import WebhookDeliveryRow, WebhookRow
+
+if TYPE_CHECKING:
+    import httpx
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +44,11 @@ class WebhookSender:
         database: Database,
         *,
         private_allowed: bool,
-        client: Callable[[], httpx.Client] = lambda: httpx.Client(trust_env=False),
+        client: "Callable[[], httpx.Client] | None" = None,
     ) -> None:
         self._database = database
         self._private_allowed = private_allowed
-        self._client = client
+        self._client = client or _direct_client
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
@@ -60,7 +61,7 @@ class WebhookSender:
         self._stopping.set()
         self._thread.join(timeout)
 
-    def deliver_due(self, client: httpx.Client) -> int:
+    def deliver_due(self, client: "httpx.Client") -> int:
         """Attempt every due delivery once; return their number."""
         due = self._claim()
         with ThreadPoolExecutor(CONCURRENT, thread_name_prefix="webhook") as pool:
@@ -88,8 +89,10 @@ class WebhookSender:
         return due
 
     def _attempt(
-        self, client: httpx.Client, delivery: WebhookDeliveryRow, webhook: WebhookRow | None
+        self, client: "httpx.Client", delivery: WebhookDeliveryRow, webhook: WebhookRow | None
     ) -> None:
+        from services.api.webhooks.posting import NotDelivered, post  # noqa: PLC0415 - with httpx
+
         if webhook is None:
             return  # deleted; its deliveries went with it
         body = json.dumps(_content(delivery.event, webhook.format)).encode()
@@ -131,16 +134,26 @@ class WebhookSender:
 
     def _run(self) -> None:
         cleaned = 0.0
+        while not self._stopping.wait(POLL_SECONDS):
+            try:
+                if self._any_due():
+                    self._deliver_all()
+                if time.monotonic() - cleaned > 3600.0:
+                    cleaned = time.monotonic()
+                    self._remove_old()
+            except Exception:
+                logger.exception("webhooks: retrying")
+
+    def _deliver_all(self) -> None:
         with self._client() as client:
-            while not self._stopping.wait(POLL_SECONDS):
-                try:
-                    while self._any_due() and not self._stopping.is_set():
-                        self.deliver_due(client)
-                    if time.monotonic() - cleaned > 3600.0:
-                        cleaned = time.monotonic()
-                        self._remove_old()
-                except Exception:
-                    logger.exception("webhooks: retrying")
+            while self._any_due() and not self._stopping.is_set():
+                self.deliver_due(client)
+
+
+def _direct_client() -> "httpx.Client":
+    import httpx  # noqa: PLC0415 - a gateway without webhooks need not load it
+
+    return httpx.Client(trust_env=False)
 
 
 def _content(event: dict[str, Any], body_format: str) -> dict[str, Any]:

@@ -12,12 +12,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from services.datasets.record import JsonValue, RowError
 from services.models.tokenizer_ids.files import refused
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 # Unicode noncharacters: never part of valid text.
 GUARD, _NAME, SENTINEL = "\ufdd0", "\ufdd1", "\ufdd2"
@@ -202,7 +203,10 @@ class GuardedTokenizer:
         return self._plain.token_to_id(token)
 
 
-def _loaded(tokenizer_json: str) -> Tokenizer:
+def _loaded(tokenizer_json: str) -> "Tokenizer":
+    # Services that wait for work need not load it.
+    from tokenizers import Tokenizer  # noqa: PLC0415
+
     tokenizer = Tokenizer.from_str(tokenizer_json)
     tokenizer.no_truncation()
     tokenizer.no_padding()

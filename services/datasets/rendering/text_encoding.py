@@ -8,8 +8,6 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
-from tokenizers import Tokenizer
-
 from services.datasets.rendering.guarded import GUARD, GuardedTokenizer, without_guards
 
 
@@ -104,6 +102,9 @@ class TokenizerEncoder:
 
     def __init__(self, tokenizer_json: str, *, ends: Collection[str] = ()) -> None:
         """Raises whatever the library does for a file that is not a tokenizer."""
+        # Services that wait for work need not load it.
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
         self._json, self._ends = tokenizer_json, ends
         # A post-processor adds tokens, which are not wanted, and trims blanks off the offsets.
         description = {**json.loads(tokenizer_json), "post_processor": None}

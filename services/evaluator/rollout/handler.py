@@ -26,7 +26,7 @@ from services.jobs.job import Job
 from services.jobs.worker.handler import Launch
 from services.jobs.worker.settings import WorkerSettings
 from services.models.registry import ResolvedModel, get_source_file, resolve_model
-from services.rewards.check import named_reward_models, needs_gold
+from services.rewards.needs import named_reward_models, needs_gold
 
 CHILD = "services.evaluator.rollout.child"
 VALIDATION_CHILD = "services.evaluator.rollout.validation"

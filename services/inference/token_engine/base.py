@@ -12,8 +12,6 @@ if TYPE_CHECKING:  # workers import this module, and have no arrays
     from numpy.typing import NDArray
 
 FinishReason = Literal["stop", "length", "abort"]
-TOP_K_LIMIT = 1024
-"""Maximum number of alternatives per token on our servers; vLLM's default is 20."""
 
 
 class EngineFailed(TemperError):

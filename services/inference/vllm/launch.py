@@ -16,7 +16,6 @@ from services.contracts.errors import InvalidRequest
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
 from services.core.processors import has_native_bfloat16, usable_cores
-from services.inference.token_engine.base import TOP_K_LIMIT
 from services.inference.vllm.model_config import (
     ModelConfig,
     cpu_cache_bytes,
@@ -24,6 +23,9 @@ from services.inference.vllm.model_config import (
     read_model_config,
 )
 from services.inference.vllm.tool_calls import tool_call_parser
+
+TOP_K_LIMIT = 1024
+"""Maximum number of alternatives per token on our servers; vLLM's default is 20."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
 from services.core.logging import configure_logging
 from services.core.settings import make_private
-from services.jobs.broker import WAKE_UP, create_celery_app, ring_workers
+from services.jobs.broker import WAKE_UP, consume, create_celery_app, ring_workers
 from services.jobs.queues import QueueNames, add_wake_up
 from services.jobs.worker.executor import ChildWork, Executor
 from services.jobs.worker.handler import Handler, ServedKind
@@ -61,28 +61,19 @@ def _serve_wake_ups(executor: Executor, settings: CommonWorkerSettings) -> None:
     app = create_celery_app(settings)
     app.task(name=WAKE_UP)(executor.work)
     _connect_signals(executor, app)
+    logger.info("%s, devices %s", ", ".join(executor.queues), executor.devices)
     try:
-        app.worker_main(_arguments(app, executor, settings))
+        consume(
+            app,
+            queues=executor.queues,
+            name=f"{executor.queues[-1]}@{executor.worker_id}",
+            threads=executor.threads,
+            log_level=settings.log_level,
+        )
     finally:
         executor.stopping.set()
         _deregister(executor)
         executor.presence.leave()
-
-
-def _arguments(app: Celery, executor: Executor, settings: CommonWorkerSettings) -> list[str]:
-    queues = executor.queues
-    logger.info("%s: %s, devices %s", app.main, ", ".join(queues), executor.devices)
-    return [
-        "worker",
-        "--pool=threads",
-        f"--concurrency={executor.threads}",
-        f"--queues={','.join(queues)}",
-        f"--hostname={queues[-1]}@{executor.worker_id}",
-        f"--loglevel={settings.log_level}",
-        "--without-gossip",
-        "--without-mingle",
-        "--without-heartbeat",
-    ]
 
 
 def _connect_signals(executor: Executor, app: Celery) -> None:

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, Any
 
 from services.contracts.base import JsonObject
 from services.models.tokenizer_ids.files import (
@@ -31,6 +29,9 @@ from services.models.tokenizer_ids.files import (
     read_special_tokens,
     refused,
 )
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 MAX_TOKENIZER_BYTES = 128 << 20
 CLASS = "PreTrainedTokenizerFast"
@@ -176,8 +177,11 @@ class _Content:
     path: Path = field(compare=False)
 
 
-def load_json_tokenizer(path: Path) -> Tokenizer:
+def load_json_tokenizer(path: Path) -> "Tokenizer":
     """The tokenizer in a file; raises InvalidRequest."""
+    # Most processes only copy such files.
+    from tokenizers import Tokenizer  # noqa: PLC0415
+
     _check_size(path)
     try:
         return Tokenizer.from_file(str(path))

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING
 
 from services.models.tokenizer_ids.prepared import MAX_TOKENIZER_BYTES
 from services.rollouts.chat.files import refused
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 CONTEXT = 8
 """Tokens before the first that affect its text: an incomplete character, a leading space."""
@@ -20,7 +22,7 @@ KEPT = 2
 _loading = Lock()
 
 
-def open_tokenizer(folder: Path) -> Tokenizer:
+def open_tokenizer(folder: Path) -> "Tokenizer":
     """The tokenizer of the model in a folder; the latest few stay in memory.
 
     Raises InvalidRequest if tokenizer.json is missing, too large or unusable.
@@ -37,14 +39,18 @@ def open_tokenizer(folder: Path) -> Tokenizer:
 
 
 @lru_cache(maxsize=KEPT)
-def _loaded(path: Path, _changed: int, _size: int) -> Tokenizer:
+def _loaded(path: Path, _changed: int, _size: int) -> "Tokenizer":
+    from tokenizers import Tokenizer  # noqa: PLC0415 - a gateway may never show a token
+
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
         raise refused(f"tokenizer.json cannot be used: {error}") from None
 
 
-def token_texts(tokenizer: Tokenizer, token_ids: Sequence[int], start: int, end: int) -> list[str]:
+def token_texts(
+    tokenizer: "Tokenizer", token_ids: Sequence[int], start: int, end: int
+) -> list[str]:
     """The texts of the tokens from ``start`` to ``end``, special tokens included.
 
     A character of several tokens is the text of the last of them, and the others are empty; bytes
@@ -55,7 +61,7 @@ def token_texts(tokenizer: Tokenizer, token_ids: Sequence[int], start: int, end:
     return _texts(tokenizer, ids)[start - begin : end - begin]
 
 
-def _texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+def _texts(tokenizer: "Tokenizer", ids: Sequence[int]) -> list[str]:
     """Decode in small windows: a token's text depends on the one before it."""
     texts = [""] * len(ids)
     before = shown = 0  # the window begins at `before`, and the tokens before `shown` have a text
@@ -70,5 +76,5 @@ def _texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     return texts
 
 
-def _decoded(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+def _decoded(tokenizer: "Tokenizer", ids: Sequence[int]) -> str:
     return str(tokenizer.decode(list(ids), skip_special_tokens=False))

@@ -10,7 +10,7 @@ from services.core.db.tables import FileRow
 from services.core.process.runtimes import Accelerator, Runtime
 from services.datasets.validate import PromptTemplate
 from services.models.registry import ResolvedModel, source_of
-from services.rewards.check import needs_gold
+from services.rewards.needs import needs_gold
 from services.trainer.fine_tune import FineTune
 from services.trainer.rl.spec import (
     TEACHER,

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.rewards.check import check_rewards, named_reward_models, needs_gold
+from services.rewards.check import check_rewards
+from services.rewards.needs import named_reward_models, needs_gold
 from tests.support.rewards import weighted
 
 EXACT = {

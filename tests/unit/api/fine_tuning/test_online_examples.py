@@ -16,7 +16,7 @@ from services.core.db.tables import FileRow, ModelRow
 from services.core.process.reporter import RESULT
 from services.core.process.runtimes import REPOSITORY
 from services.datasets.validate import SPEC, validate
-from services.rewards.check import needs_gold
+from services.rewards.needs import needs_gold
 from services.trainer.rl.spec import PromptFilesSpec, online_method, rewards_of
 from services.trainer.rl.validation import check_prompts
 from temper.submission.job_file import read_job_file
