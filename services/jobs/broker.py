@@ -3,6 +3,7 @@
 import logging
 import os
 import secrets
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,6 +37,9 @@ BELLS = "bells"
 BROKER_SECONDS = 10.0
 REDIS_WAIT_SECONDS = 5
 """How long Redis holds a worker's request for a message; below `BROKER_SECONDS`."""
+
+
+_ending = threading.Event()
 
 
 def create_celery_app(settings: Settings) -> Celery:
@@ -84,8 +88,12 @@ def consume(app: Celery, *, queues: Sequence[str], name: str, threads: int, log_
     worker.start()
 
 
-def ring_workers(app: Celery) -> None:
-    """Have the workers of a file broker look for messages, and whether they shall stop."""
+def end_waits(app: Celery) -> None:
+    """Have this process, a worker that shuts down, no longer wait for messages of a file broker.
+
+    Celery, which is told by a signal, would wait for this wait and for another one.
+    """
+    _ending.set()
     folder = app.conf.broker_transport_options.get("data_folder_in")
     if folder is not None:
         ring(Path(folder).with_name(BELLS))
@@ -204,7 +212,8 @@ class FileTransport(filesystem.Transport):
         """
         if self._deliver_next():
             return
-        self._pause(min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS))
+        if not _ending.is_set():
+            self._pause(min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS))
         if not self._deliver_next():
             raise TimeoutError
 

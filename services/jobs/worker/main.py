@@ -12,7 +12,7 @@ from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
 from services.core.logging import configure_logging
 from services.core.settings import make_private
-from services.jobs.broker import WAKE_UP, consume, create_celery_app, ring_workers
+from services.jobs.broker import WAKE_UP, consume, create_celery_app, end_waits
 from services.jobs.queues import QueueNames, add_wake_up
 from services.jobs.worker.executor import ChildWork, Executor
 from services.jobs.worker.handler import Handler, ServedKind
@@ -84,7 +84,7 @@ def _connect_signals(executor: Executor, app: Celery) -> None:
 
     def shutting_down(**_: object) -> None:
         executor.stopping.set()
-        ring_workers(app)
+        end_waits(app)
 
     worker_ready.connect(ready, weak=False)
     worker_shutting_down.connect(shutting_down, weak=False)
