@@ -16,15 +16,12 @@ class CampaignSettings(CommonWorkerSettings):
     gateway_api_key: SecretStr | None = Field(
         default=None, description="API key of the campaigns' worker for the gateway."
     )
-    sandbox_max_run_seconds: float = Field(
-        default=300.0, ge=60.0, le=86400.0, description="Highest time limit that a request may set."
-    )
     sandbox_script_hours: float = Field(
         default=8.0, gt=0.0, le=168.0, description="Highest time limit of a script."
     )
     campaign_script_key: SecretStr | None = Field(
         default=None,
-        description="The sandbox's key for scripts; null: data scripts run as ordinary programs.",
+        description="The sandbox's key for scripts, as which data scripts run; null: no campaigns.",
     )
     campaign_script_url: Origin | None = Field(
         default=None, description="The sandbox's own address for scripts; null: sandbox_url."
@@ -69,13 +66,6 @@ class CampaignSettings(CommonWorkerSettings):
         return self.campaign_proxy_url or f"http://127.0.0.1:{self.campaign_proxy_port}"
 
     @property
-    def sends_data_sets(self) -> bool:
-        """Whether datasets are sent to the sandbox within a request, not in a folder."""
-        return self.campaign_script_key is None or self.campaign_script_data is None
-
-    @property
     def most_script_seconds(self) -> float:
         """The highest time limit of a data script."""
-        if self.campaign_script_key is None:
-            return self.sandbox_max_run_seconds
         return self.sandbox_script_hours * 3600.0

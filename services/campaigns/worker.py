@@ -92,8 +92,8 @@ class CampaignWork:
             check_scripts(request, self._settings, artifacts)
             divide(read_items(artifacts.file(request.file), request), request)
         except TemperError as problem:
-            param = problem.param or "file"
-            error = JobError(code=InvalidRequest.code, message=problem.message, param=param)
+            code, message, param = InvalidRequest.code, problem.message, problem.param
+            error = JobError(code=code, message=message, param=param)
         except OSError as problem:
             error = JobError(code=InvalidRequest.code, message=str(problem), param="file")
         with self._database.write() as session:

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from services.campaigns.data.rows import Row, Rows
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.records import MadeRows
 from services.campaigns.run.run import CampaignRun
-from services.campaigns.scripts.script import Row, Rows
 from services.contracts.data.datasets import TokenStatistics
 from services.contracts.errors import TemperError
 from services.datasets.reader import open_records

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
+from services.campaigns.data.rows import DATA, MAX_DATA_BYTES, TOO_LARGE
 from services.contracts.sandbox.programs import CommandResult, CommandStatus
 
-SCRIPT, DATA = "process_data.py", "data.json"
+SCRIPT = "process_data.py"
 MESSAGE_CHARACTERS = 2000
-MAX_DATA_BYTES = 32 << 20
-"""The rows are checked in memory."""
-TOO_LARGE = f"{DATA} is larger than {MAX_DATA_BYTES >> 20} MiB"
 
 
 @dataclass(frozen=True)

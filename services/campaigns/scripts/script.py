@@ -1,83 +1,50 @@
-"""Data scripts, run in the sandbox without secrets, and their rows."""
+"""Data scripts: started in the sandbox without secrets, and polled, as they may take hours.
+
+The campaign holds no slot meanwhile. After a kill, the next worker finds the script again, since
+its id follows from the step. Only a script that the sandbox has lost is restarted, a few times.
+"""
 
 import ast
+import asyncio
 import base64
+import contextlib
+import hashlib
 import json
 import secrets
 import shutil
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from services.campaigns.data.benchmark import ItemsInData, KnownItems
+from services.campaigns.data.rows import DATA
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.run import CampaignRun
-from services.campaigns.run.signals import StepFailed, Waiting
-from services.campaigns.scripts.long_script import run_long_script
-from services.campaigns.scripts.program import (
-    DATA,
-    MAX_DATA_BYTES,
-    MESSAGE_CHARACTERS,
-    SCRIPT,
-    TOO_LARGE,
-    ScriptProgram,
-)
+from services.campaigns.run.signals import BudgetSpent, Cause, Interrupted, StepFailed, Waiting
+from services.campaigns.scripts.calls import CALLS
+from services.campaigns.scripts.data import shared_folder
+from services.campaigns.scripts.program import SCRIPT, ScriptProgram
+from services.campaigns.scripts.service import ScriptService
+from services.campaigns.scripts.tokens import script_token
+from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import Failure
-from services.contracts.sandbox.programs import (
-    CommandStatus,
-    Language,
-    RunCodeRequest,
-    RunCodeResponse,
+from services.contracts.errors import JobFailed
+from services.contracts.sandbox.scripts import Script, ScriptState, StartScript
+from services.jobs.campaign_scripts import (
+    close_script,
+    open_script,
+    refusal_of,
+    scripts_usage,
 )
-from services.inference.clients.json_service import JsonService
-from services.inference.clients.retries import Retries, ServiceFailed
 
-QUEUE_SECONDS = 90.0
-MAX_CONTAMINATED_SHARE = 0.1
-NAMED_ROWS = 5
+POLL_SECONDS = 0.5
+ATTENDED_SECONDS = 20.0
+"""A script that takes longer is polled later."""
+STARTS = 3
 
-# The sandbox runs code without arguments.
-_LAUNCHER = """import runpy, sys
-sys.argv = {arguments!r}
-runpy.run_path({script!r}, run_name="__main__")
-"""
+_GOES_ON = (Cause.STOPPING, Cause.PAUSED)
+"""Interrupts of a step that later resumes with the same script."""
 
 
-class Row(BaseModel):
-    """A row of data.json, in Alpaca's format."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    instruction: str = Field(min_length=1)
-    input: str = ""
-    output: str = Field(min_length=1)
-
-    def holds_any(self, items: ItemsInData) -> bool:
-        """Whether a text of the row, or its texts joined, contain an item."""
-        texts = [self.instruction, self.input, self.output]
-        return any(items.holds(text) for text in (*texts, "\n".join(texts)))
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Usable rows, and how many were removed because they contain benchmark items.
-
-    ``made`` are all rows that the script generated, which the LLM may be told of: removals because
-    of the final part do not show in them.
-    """
-
-    rows: list[Row]
-    contaminated: int
-    made: list[Row] = field(default_factory=list)
-
-    def first(self, number: int | None) -> "Rows":
-        """The first usable rows, or all of them."""
-        return replace(self, rows=self.rows[:number])
-
-    def duplicates(self) -> int:
-        """How many of the generated rows duplicate an earlier one."""
-        return len(self.made) - len({(row.instruction, row.input, row.output) for row in self.made})
+class _Lost(Exception):
+    """The sandbox has lost the script: its result will never exist."""
 
 
 def check_script(source: str) -> None:
@@ -91,8 +58,8 @@ def check_script(source: str) -> None:
 def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
     """Run a script once; return its data, a file in the folder of the loop.
 
-    Raises `StepFailed` with the tail of its output, and `Waiting` while the sandbox is unavailable
-    or the script takes long.
+    Raises `StepFailed` with the tail of its output or when the sandbox has lost it too often, and
+    `Waiting` while the sandbox is unavailable or the script takes long.
     """
     target = run.folder / f"{key}.json"
     limits = run.request.time_limits
@@ -104,10 +71,8 @@ def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
     kept = _kept(run, program) if run.request.reuse_data else None
     if kept is not None and kept.exists():
         effect = run.once(key, lambda: _reuse(kept, target))
-    elif run.settings.campaign_script_key is not None:
-        effect = run_long_script(run, key, program, target)
     else:
-        effect = run.once(key, lambda: _run(run, program, target), long=True)
+        effect = _run(run, key, program, target)
     problem = effect.response.get("problem")
     if problem is not None:
         raise StepFailed(Failure.DATA, str(problem))
@@ -119,38 +84,6 @@ def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
 async def _reuse(kept: Path, target: Path) -> Effect:
     _copy(kept, target)
     return Effect({"problem": None, "reused": True})
-
-
-async def _run(run: CampaignRun, program: ScriptProgram, target: Path) -> Effect:
-    seconds = program.seconds
-    request = RunCodeRequest(
-        code=_LAUNCHER.format(arguments=[SCRIPT, *program.arguments], script=SCRIPT),
-        language=Language.PYTHON,
-        run_timeout=seconds,
-        files={SCRIPT: _encode(program.source.encode()), **_datasets(run)},
-        fetch_files=[DATA],
-    )
-    key = run.settings.sandbox_api_key
-    service = JsonService(
-        f"{run.settings.sandbox_url}/run_code",
-        key.get_secret_value() if key else None,
-        timeout=seconds + QUEUE_SECONDS,
-        retries=Retries(2, 2 * seconds),
-        connections=1,
-        direct=True,
-    )
-    try:
-        async with service:
-            body = request.model_dump(mode="json")
-            answer = await service.post(body, RunCodeResponse.model_validate_json)
-    except ServiceFailed as error:
-        raise Waiting(f"waiting for the sandbox: {error.message}") from error
-    problem = _problem(answer.value, program)
-    if problem is None:
-        partial = target.with_suffix(".partial")
-        partial.write_bytes(base64.b64decode(answer.value.files[DATA]))
-        partial.replace(target)
-    return Effect({"problem": problem})
 
 
 def _kept(run: CampaignRun, program: ScriptProgram) -> Path:
@@ -166,73 +99,152 @@ def _copy(source: Path, target: Path) -> None:
     partial.replace(target)
 
 
-def _datasets(run: CampaignRun) -> dict[str, str | None]:
+def _run(run: CampaignRun, key: str, program: ScriptProgram, target: Path) -> Effect:
+    """Run a script once and write its data to ``target``; return the effect ``key``."""
+    done = run.recorded(key)
+    if done is not None:
+        return done
+    for number in range(1, STARTS + 1):
+        if run.recorded(f"{key}.lost.{number}") is None:
+            effect = _start_or_find(run, key, number, program, target)
+            if effect is not None:
+                return effect
+    raise StepFailed(Failure.ENVIRONMENT, f"the sandbox lost {SCRIPT} {STARTS} times")
+
+
+def _start_or_find(
+    run: CampaignRun, key: str, number: int, program: ScriptProgram, target: Path
+) -> Effect | None:
+    """The effect of a script that was started earlier or is started now; None if the sandbox has
+    lost it."""
+    script_id = _script_id(run, f"{key}.start.{number}")
+    try:
+        run.once(f"{key}.start.{number}", lambda: _start(run, script_id, program))
+        effect = run.once(key, lambda: _end(run, script_id, program, target), long=True)
+    except _Lost as lost:
+        message = f"{SCRIPT} was lost, start {number} of {STARTS}: {lost}"
+        run.note(message)
+        run.once(f"{key}.lost.{number}", lambda: _record(message))
+        effect = None
+    except (BudgetSpent, Interrupted) as ended:
+        if isinstance(ended, BudgetSpent) or ended.cause not in _GOES_ON:
+            _delete(run, script_id)
+        raise
+    _delete(run, script_id)
+    return effect
+
+
+def _script_id(run: CampaignRun, key: str) -> str:
+    return hashlib.sha256(run.idempotency_key(key).encode()).hexdigest()
+
+
+async def _start(run: CampaignRun, script_id: str, program: ScriptProgram) -> Effect:
+    root = run.settings.campaign_script_data
+    named = {each.name: each.file for each in run.request.datasets}
+    request = StartScript(
+        code=program.source,
+        file=SCRIPT,
+        arguments=list(program.arguments),
+        seconds=program.seconds,
+        files={} if root else {f"datasets/{name}.jsonl": _read(run, named[name]) for name in named},
+        folders={"datasets": await shared_folder(run, root)} if root else {},
+        environment=_llm_environment(run, script_id),
+        network=run.request.script_llms is not None,
+        fetch_files=[DATA],
+    )
+    if run.request.script_llms is not None:
+        with run.database.write() as session:
+            open_script(session, script_id, run.id)
+    async with ScriptService(run.settings) as service:
+        await service.start(script_id, request)
+    return Effect({"script": script_id})
+
+
+def _llm_environment(run: CampaignRun, script_id: str) -> dict[str, str]:
+    llms = run.request.script_llms
+    if llms is None:
+        return {}
     return {
-        f"datasets/{each.name}.jsonl": _encode(run.artifacts.file(each.file).read_bytes())
-        for each in run.request.datasets
+        "OPENAI_API_KEY": script_token(run.settings, script_id),
+        "OPENAI_BASE_URL": f"{run.settings.proxy_url}/v1",
+        "STRONG_MODEL_POOL": json.dumps([llm.model for llm in llms.strong]),
+        "WEAK_MODEL_POOL": json.dumps([llm.model for llm in llms.weak]),
     }
 
 
-def _encode(content: bytes) -> str:
-    return base64.b64encode(content).decode()
+def _read(run: CampaignRun, file: str) -> str:
+    return base64.b64encode(run.artifacts.file(file).read_bytes()).decode()
 
 
-def _problem(answer: RunCodeResponse, program: ScriptProgram) -> str | None:
-    """Why there is no data, for the LLM; None if there is."""
-    result = answer.run_result
-    if result is None or result.status is CommandStatus.ERROR:
-        raise Waiting(f"waiting for the sandbox: {answer.message[:MESSAGE_CHARACTERS]}")
-    printed = (result.stdout or "") + (result.stderr or "")
-    data = answer.files.get(DATA)
-    return program.problem(result, printed, None if data is None else _decoded_bytes(data))
-
-
-def _decoded_bytes(encoded: str) -> int:
-    return len(encoded) // 4 * 3 - encoded[-2:].count("=")
-
-
-def read_rows(path: Path, items: KnownItems) -> Rows:
-    """Check all rows; raises `StepFailed` that names the first bad one.
-
-    Rows that contain benchmark items are removed. The data is rejected if more than a tenth of the
-    rows contain items of the search part. Items of the final part change neither that nor the
-    message; otherwise the LLM could discover them by guessing.
-    """
-    rows = _parse(path)
-    leaks = [number for number, row in enumerate(rows, 1) if row.holds_any(items.search)]
-    if len(leaks) > MAX_CONTAMINATED_SHARE * len(rows):
-        first = ", ".join(map(str, leaks[:NAMED_ROWS]))
-        raise StepFailed(
-            Failure.DATA,
-            f"{len(leaks)} of {len(rows)} rows hold items of the benchmark's search part, the "
-            f"first of them rows {first}; make other data",
+async def _end(run: CampaignRun, script_id: str, program: ScriptProgram, target: Path) -> Effect:
+    async with ScriptService(run.settings) as service:
+        script = await _wait_for_end(run, service, script_id, program)
+        problem = _stop_reason(run, script_id)
+        if problem is not None:
+            return Effect({"problem": problem})
+        if script.result is None:
+            raise _Lost(script.message)
+        problem = program.problem(
+            script.result, script.stdout + script.stderr, script.files.get(DATA)
         )
-    leaked = set(leaks)
-    clean = [
-        row
-        for number, row in enumerate(rows, 1)
-        if number not in leaked and not row.holds_any(items.final)
-    ]
-    return Rows(clean, len(rows) - len(clean), rows)
+        if problem is None:
+            await service.download(script_id, DATA, target)
+    return Effect({"problem": problem})
 
 
-def _parse(path: Path) -> list[Row]:
-    if path.stat().st_size > MAX_DATA_BYTES:
-        raise StepFailed(Failure.DATA, TOO_LARGE)
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise StepFailed(Failure.DATA, f"{DATA} is not JSON: {error}") from None
-    if not isinstance(content, list) or not content:
-        raise StepFailed(Failure.DATA, f"{DATA} is not a list of at least one row")
-    rows = []
-    for number, value in enumerate(content, 1):
-        try:
-            rows.append(Row.model_validate(value))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"])) or "row"
-            raise StepFailed(
-                Failure.DATA, f"{DATA}, row {number}: {where}: {first['msg']}"
-            ) from None
-    return rows
+async def _wait_for_end(
+    run: CampaignRun, service: ScriptService, script_id: str, program: ScriptProgram
+) -> Script:
+    """The script once it has ended or must be stopped; raises `Waiting` if that takes long, and
+    `_Lost`."""
+    while True:
+        script = await service.get(script_id)
+        if script is not None and _refusal(run, script_id) is not None:
+            return script
+        if script is None:
+            raise _Lost("the sandbox was started again, or was not asked for it for too long")
+        if script.state is not ScriptState.RUNNING:
+            return script
+        if script.seconds >= ATTENDED_SECONDS:
+            minutes, most = script.seconds / 60, program.seconds / 60
+            raise Waiting(f"waiting for {SCRIPT}: {minutes:.0f} of at most {most:.0f} minutes")
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def _refusal(run: CampaignRun, script_id: str) -> str | None:
+    """The limit at which the script was denied an LLM call."""
+    if run.request.script_llms is None:
+        return None
+    with run.database.read() as session:
+        return refusal_of(session, script_id)
+
+
+def _stop_reason(run: CampaignRun, script_id: str) -> str | None:
+    """The reason to stop the script, if any; raises `BudgetSpent` when that ends the campaign."""
+    llms, limit = run.request.script_llms, _refusal(run, script_id)
+    if llms is None or limit is None:
+        return None
+    message = f"{SCRIPT} was stopped: with its calls of LLMs the limit of {limit} was reached"
+    run.note(message)
+    if limit != CALLS:
+        raise BudgetSpent(Limit(limit))
+    return f"{message}; all scripts together have {llms.calls} calls"
+
+
+async def _record(message: str) -> Effect:
+    return Effect({"lost": message})
+
+
+def _delete(run: CampaignRun, script_id: str) -> None:
+    """Kill it and free its slot; the sandbox does so by itself when nobody polls it."""
+    if run.request.script_llms is not None:
+        with run.database.write() as session:
+            close_script(session, script_id)
+            run.budget.by_scripts = scripts_usage(session, run.id)
+
+    async def delete() -> None:
+        async with ScriptService(run.settings) as service:
+            await service.delete(script_id)
+
+    with contextlib.suppress(Waiting, JobFailed):
+        asyncio.run(delete())

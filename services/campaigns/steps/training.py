@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from services.campaigns.data.benchmark import write_rows
+from services.campaigns.data.rows import Row
 from services.campaigns.data.starting_model import starting_model
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
-from services.campaigns.scripts.script import Row
 from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import Failure
 from services.contracts.data.files import FilePurpose

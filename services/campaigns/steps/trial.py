@@ -6,12 +6,12 @@ It is an ordinary job with its own time limit. Its model and its rows are delete
 import contextlib
 from urllib.parse import quote
 
+from services.campaigns.data.rows import Row, Rows
 from services.campaigns.data.training_settings import trial_arguments
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
-from services.campaigns.scripts.script import Row, Rows
 from services.campaigns.steps.training import create_training, trained_model, upload_rows
 from services.contracts.campaigns.loops import Failure
 from services.contracts.jobs import JobStatus

@@ -151,6 +151,7 @@ def running_campaigns(
             "TEMPER_CPU_SLOTS": "1",
             "TEMPER_ALLOWED_ENDPOINTS": llm.origin,
             "TEMPER_SANDBOX_URL": llm.origin,
+            "TEMPER_CAMPAIGN_SCRIPT_KEY": "key",
         }
         url = stack.enter_context(running_gateway(settings, folder / "gateway.log"))
         log = folder / "worker.log"

@@ -21,7 +21,7 @@ Messages = list[dict[str, Any]]
 
 
 class ScriptedLlm(ThreadedServer):
-    """Serves /v1/chat/completions and /run_code on a free port until the block ends.
+    """Serves /v1/chat/completions and /v1/scripts on a free port until the block ends.
 
     ``answer`` maps the messages of a request to what the LLM says, after ``answer_seconds``.
     ``answered`` counts the answers to equal requests; ``keys`` are the idempotency keys of all
@@ -45,13 +45,17 @@ class ScriptedLlm(ThreadedServer):
         self.raw: Callable[[Messages], bytes | None] = lambda _: None
         self.held: Callable[[Messages], bool] = lambda _: False
         self.endless: Callable[[Messages], bool] = lambda _: False
+        self._scripts: dict[str, tuple[dict[str, Any], dict[str, bytes]]] = {}
         self.holding = threading.Event()
         self.abandoned = threading.Event()
 
     def routes(self) -> list[web.RouteDef]:
         return [
             web.post("/v1/chat/completions", self._complete),
-            web.post("/run_code", self._run_code),
+            web.put("/v1/scripts/{id}", self._run_script),
+            web.get("/v1/scripts/{id}", self._script),
+            web.get("/v1/scripts/{id}/files/{path}", self._file_of_script),
+            web.delete("/v1/scripts/{id}", self._forget_script),
         ]
 
     def __exit__(self, *error: object) -> None:
@@ -87,8 +91,27 @@ class ScriptedLlm(ThreadedServer):
             }
         )
 
-    async def _run_code(self, request: web.Request) -> web.Response:
-        return web.json_response(await asyncio.to_thread(_run, await request.json()))
+    async def _run_script(self, request: web.Request) -> web.Response:
+        script_id = request.match_info["id"]
+        if script_id not in self._scripts:
+            self._scripts[script_id] = await asyncio.to_thread(_run, await request.json())
+        return await self._script(request)
+
+    async def _script(self, request: web.Request) -> web.Response:
+        script_id = request.match_info["id"]
+        if script_id not in self._scripts:
+            raise web.HTTPNotFound
+        result, files = self._scripts[script_id]
+        sizes = {path: len(content) for path, content in files.items()}
+        return web.json_response({"id": script_id, **result, "files": sizes})
+
+    async def _file_of_script(self, request: web.Request) -> web.Response:
+        _, files = self._scripts[request.match_info["id"]]
+        return web.Response(body=files[request.match_info["path"]])
+
+    async def _forget_script(self, request: web.Request) -> web.Response:
+        self._scripts.pop(request.match_info["id"], None)
+        return web.json_response({})
 
 
 async def _endless(request: web.Request) -> web.StreamResponse:
@@ -101,26 +124,27 @@ async def _endless(request: web.Request) -> web.StreamResponse:
     return response
 
 
-def _run(body: dict[str, Any]) -> dict[str, Any]:
-    """Run a program of a test as the sandbox would."""
+def _run(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Run a script of a test as the sandbox would; return how it ended, and its files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for path, content in body["files"].items():
+        sent = {path: base64.b64decode(content) for path, content in body["files"].items()}
+        for path, content in {**sent, body["file"]: body["code"].encode()}.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(base64.b64decode(content))
-        command = [sys.executable, "-c", body["code"]]
+            target.write_bytes(content)
+        command = [sys.executable, body["file"], *body["arguments"]]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        fetched = {
-            path: base64.b64encode((folder / path).read_bytes()).decode()
+        files = {
+            path: (folder / path).read_bytes()
             for path in body["fetch_files"]
             if (folder / path).exists()
         }
     result = {
-        "status": "Finished",
-        "return_code": done.returncode,
+        "state": "ended",
+        "seconds": 1.0,
         "stdout": done.stdout,
         "stderr": done.stderr,
+        "result": {"status": "Finished", "return_code": done.returncode},
     }
-    status = "Failed" if done.returncode else "Success"
-    return {"status": status, "run_result": result, "files": fetched}
+    return result, files

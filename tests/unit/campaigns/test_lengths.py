@@ -6,10 +6,10 @@ import pytest
 
 from services.campaigns.data.benchmark import KnownItems
 from services.campaigns.data.lengths import lengths_of_rows, made_text, rows_made
+from services.campaigns.data.rows import Row, Rows, read_rows
 from services.campaigns.llm.prompts import datasets_text
 from services.campaigns.run.records import Attempt, Code, Feedback, Proposal
 from services.campaigns.run.run import CampaignRun
-from services.campaigns.scripts.script import Row, Rows, read_rows
 from services.campaigns.steps.feedback import judge
 from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName

@@ -25,7 +25,9 @@ json.dump([len(sys.argv), str(uuid.uuid4())], open("data.json", "w"))
 def sandbox(campaign: StoredCampaign) -> Iterator[None]:
     with ScriptedLlm(lambda _: "") as served:
         home = campaign.settings.home
-        campaign.settings = CampaignSettings(home=home, sandbox_url=served.origin)
+        campaign.settings = CampaignSettings(
+            home=home, sandbox_url=served.origin, campaign_script_key="key"
+        )
         yield
 
 

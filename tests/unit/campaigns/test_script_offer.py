@@ -1,6 +1,7 @@
 """What campaigns may ask of their data scripts is checked before they begin."""
 
 import os
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.llms import ScriptLlms
 from services.contracts.errors import InvalidRequest
-from services.contracts.jobs import JobStatus
+from services.contracts.jobs import JobError, JobStatus
 from services.core.artifacts import Artifacts
 from services.jobs.job import NO_DEVICE, NewJob
 from services.jobs.queues import CAMPAIGN
@@ -22,12 +23,13 @@ STRONG = {"base_url": f"{NOWHERE}/v1", "model": "big"}
 PRICE = {"prompt": 1.0, "completion": 2.0}
 
 
-def test_a_worker_without_a_proxy_refuses_them(campaign: StoredCampaign) -> None:
-    body = CreateCampaign.model_validate({**REQUEST, "script_llms": {"strong": [STRONG]}})
+def refused(campaign: StoredCampaign, **request: Any) -> JobError:
+    """Why a worker refuses a campaign."""
+    body = CreateCampaign.model_validate({**REQUEST, **request})
     queues = CAMPAIGN.work, CAMPAIGN.validation
-    request = body.model_dump(mode="json")
+    asked = body.model_dump(mode="json")
     with campaign.database.write() as session:
-        create_job(session, NewJob(campaign.id, "campaign", *queues, request, gpus=NO_DEVICE))
+        create_job(session, NewJob(campaign.id, "campaign", *queues, asked, gpus=NO_DEVICE))
 
     campaign.work(CAMPAIGN.validation)
 
@@ -35,6 +37,22 @@ def test_a_worker_without_a_proxy_refuses_them(campaign: StoredCampaign) -> None
     with campaign.database.read() as session:
         error = get_job(session, campaign.id).error
     assert error is not None
+    return error
+
+
+def test_a_worker_without_a_key_for_scripts_refuses_campaigns(campaign: StoredCampaign) -> None:
+    error = refused(campaign)
+
+    assert (error.code, error.param) == ("invalid_request", None)
+    assert "TEMPER_CAMPAIGN_SCRIPT_KEY" in error.message
+    assert "TEMPER_SANDBOX_SCRIPT_KEY_HASHES" in error.message
+
+
+def test_a_worker_without_a_proxy_refuses_llms_of_scripts(campaign: StoredCampaign) -> None:
+    campaign.settings = CampaignSettings(home=campaign.settings.home, campaign_script_key="key")
+
+    error = refused(campaign, script_llms={"strong": [STRONG]})
+
     assert error.param == "script_llms"
     assert "TEMPER_CAMPAIGN_PROXY_PORT" in error.message
 
@@ -44,9 +62,10 @@ def test_more_data_than_can_be_sent_needs_a_folder(campaign: StoredCampaign) -> 
     artifacts = Artifacts(campaign.settings.home)
     os.truncate(artifacts.file(request.datasets[0].file), MAX_SENT_BYTES + 1)
 
-    with pytest.raises(InvalidRequest, match="TEMPER_CAMPAIGN_SCRIPT_DATA") as refused:
-        check_scripts(request, campaign.settings, artifacts)
-    assert refused.value.param == "datasets"
+    sending = CampaignSettings(home=artifacts.root, campaign_script_key="key")
+    with pytest.raises(InvalidRequest, match="TEMPER_CAMPAIGN_SCRIPT_DATA") as too_large:
+        check_scripts(request, sending, artifacts)
+    assert too_large.value.param == "datasets"
     in_a_folder = CampaignSettings(
         home=artifacts.root, campaign_script_key="key", campaign_script_data=artifacts.root
     )

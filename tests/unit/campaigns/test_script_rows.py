@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.campaigns.data.benchmark import Item, KnownItems, Parts
+from services.campaigns.data.rows import read_rows
 from services.campaigns.run.signals import StepFailed
-from services.campaigns.scripts.script import read_rows
 
 QUESTION, HIDDEN = "What is 1 plus 2?", "What is 3 plus 4?"
 ITEMS = KnownItems(
