@@ -2,7 +2,6 @@
 
 import logging
 import os
-import secrets
 import threading
 import time
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ from pathlib import Path
 
 from services.contracts.errors import TemperError
 from services.core.process.runtimes import child_environment
-from services.core.process.supervised import StartFailed, SupervisedProcess, lease_clock, tree_name
+from services.core.process.server import ServerProcess
+from services.core.process.supervised import StartFailed
 from services.retrieval.encoder.client import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderTimeout, EncoderUnavailable, EncoderUnusable
 from services.retrieval.encoder.specification import EncoderDescription
@@ -68,9 +68,6 @@ class EncoderState:
 
 logger = logging.getLogger(__name__)
 
-LEASE_SECONDS = 60.0
-"""The encoder exits when its supervisor has not renewed the lease for this long."""
-
 POLL_SECONDS = 0.2
 PROBE_SECONDS = 1.0
 CHECK_SECONDS = 5.0
@@ -113,8 +110,6 @@ class EncoderSupervisor(threading.Thread):
         self._start_seconds = start_seconds
         self._state = state
         self._ending = threading.Event()
-        self._name = f"encoder-{secrets.token_hex(8)}"
-        self._epoch = 0
 
     def end(self) -> None:
         """Stop the process and the thread; returns when both have ended."""
@@ -151,29 +146,24 @@ class EncoderSupervisor(threading.Thread):
             self._watch(process, client)
         finally:
             client.close()
-            process.end()
-            while not process.wait(1.0):
-                pass  # the socket must be free for the next process
+            process.stop()  # the socket must be free for the next process
         return True
 
-    def _start(self) -> SupervisedProcess:
+    def _start(self) -> ServerProcess:
         folder = self._socket.parent
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
             raise StartFailed(f"{folder} belongs to another user")
         self._bound_log()
-        self._epoch += 1
-        return SupervisedProcess.start(
+        return ServerProcess(
             self._command,
             cwd=folder,
-            env=child_environment(ENVIRONMENT),
+            environment=child_environment(ENVIRONMENT),
             log=self._log,
-            tree=tree_name(self._name, self._epoch),
-            deadline=lease_clock() + LEASE_SECONDS,
             grace_seconds=GRACE_SECONDS,
         )
 
-    def _wait_ready(self, process: SupervisedProcess, client: BlockingEncoderClient) -> bool:
+    def _wait_ready(self, process: ServerProcess, client: BlockingEncoderClient) -> bool:
         """Wait until its model is loaded; raises `EncoderUnusable`."""
         deadline = time.monotonic() + self._start_seconds
         while self._lives(process):
@@ -186,7 +176,7 @@ class EncoderSupervisor(threading.Thread):
                 return False
         return False
 
-    def _watch(self, process: SupervisedProcess, client: BlockingEncoderClient) -> None:
+    def _watch(self, process: ServerProcess, client: BlockingEncoderClient) -> None:
         checked = heard = time.monotonic()
         while self._lives(process):
             now = time.monotonic()
@@ -202,15 +192,13 @@ class EncoderSupervisor(threading.Thread):
                 self._state.ended(f"the encoder hangs, for {max(now - heard, busy):.0f} s")
                 return
 
-    def _lives(self, process: SupervisedProcess) -> bool:
-        """Sleep briefly and renew the lease; False when the process has ended or must."""
-        if self._ending.is_set():
+    def _lives(self, process: ServerProcess) -> bool:
+        """Sleep briefly; False when the process has ended or must."""
+        if self._ending.wait(POLL_SECONDS):
             return False
-        if process.wait(POLL_SECONDS):
-            reason = f"the encoder ended with code {process.returncode}; its log is {self._log}"
-            self._state.ended(reason)
+        if (code := process.returncode()) is not None:
+            self._state.ended(f"the encoder ended with code {code}; its log is {self._log}")
             return False
-        process.renew(lease_clock() + LEASE_SECONDS)
         return True
 
     def _bound_log(self) -> None:
