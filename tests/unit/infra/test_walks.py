@@ -23,7 +23,7 @@ def walk(page: str) -> list[Path]:
 
 @pytest.mark.parametrize(
     ("page", "most"),
-    [("fine-tuning-job.md", 47), ("evaluation.md", 72), ("run-code.md", 43), ("rl-step.md", 50)],
+    [("fine-tuning-job.md", 47), ("evaluation.md", 72), ("run-code.md", 43), ("rl-step.md", 66)],
 )
 def test_the_files_of_a_walk_exist_and_do_not_become_more(page: str, most: int) -> None:
     files = walk(page)
