@@ -17,6 +17,11 @@ pytest_plugins = ["tests.support.groups", "tests.support.reruns"]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 watch_this_run()
 
+# Threads of a library that spin while they wait for each other take the cores of other tests: on a
+# busy machine a training step took fifteen times the processor's time. Children inherit both.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # No deadlines: the machine may be busy.
 busy = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # A change is judged by the same examples everywhere; `make test-full` looks for new ones.
