@@ -47,7 +47,8 @@ def shape() -> ModelShape:
 
 
 def online(method: str, optimizer: dict[str, Any], **settings: Any) -> Online:
-    content: dict[str, Any] = {"hyperparameters": SHORT | {"optimizer": optimizer} | settings}
+    adapted = {"lora": {"rank": 16}} | optimizer
+    content: dict[str, Any] = {"hyperparameters": SHORT | {"optimizer": adapted} | settings}
     if method == "distillation":
         content["hyperparameters"]["teacher"] = {"type": "model", "model": "teacher"}
     else:
