@@ -55,7 +55,8 @@ class OutputLayer:
 def _is_linear(model: Any) -> bool:
     head = model.get_output_embeddings()
     weight = head.weight
-    states = LARGE * torch.randn(4, weight.shape[1], device=weight.device).to(weight.dtype)
+    drawn = torch.randn(4, weight.shape[1], generator=torch.Generator().manual_seed(0))
+    states = (LARGE * drawn).to(weight)
     with torch.no_grad():
         return bool(torch.equal(_own_logits(model, states), _linear_logits(model, states)))
 
@@ -77,7 +78,7 @@ def _trunk_gives(model: Any, states: Tensor) -> Iterator[None]:
     """Within it, the trunk of a model returns ``states`` (c, h) for any tokens."""
     trunk = trunk_of(model)
     name = next(name for name, module in model.named_children() if module is trunk)
-    model._modules[name] = _Given(states)
+    model._modules[name] = _Given(trunk, states)
     try:
         yield
     finally:
@@ -85,14 +86,23 @@ def _trunk_gives(model: Any, states: Tensor) -> Iterator[None]:
 
 
 class _Given(nn.Module):  # type: ignore[misc]
-    """Stands in for a trunk."""
+    """Stands in for a trunk, which keeps its other attributes."""
 
-    def __init__(self, states: Tensor) -> None:
+    def __init__(self, trunk: nn.Module, states: Tensor) -> None:
         super().__init__()
+        self._others = (trunk,)  # in a tuple, so that it is no module of this one
         self._states = states[None]
+
+    @property
+    def decoder(self) -> "_Given":
+        """Itself: some models call a part of their trunk."""
+        return self
 
     def forward(self, *_: Any, **__: Any) -> "_Output":
         return _Output(self._states)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_others"][0], name)
 
 
 class _Output:

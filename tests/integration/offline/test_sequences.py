@@ -122,11 +122,24 @@ def test_a_compiled_model_has_the_same_losses(base: Path, tmp_path: Path) -> Non
     assert traced.losses() == pytest.approx(plain.losses(), abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem", "reason"),
+    [
+        ({}, "it has recurrent layers", "it has recurrent layers"),
+        ({"use_dft_loss": True}, None, "use_dft_loss is a loss of whole rows"),
+        ({"label_smoothing_factor": 0.1}, None, "label_smoothing_factor is a loss"),
+    ],
+)
 def test_packing_is_refused_where_neighbors_would_influence_each_other(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: dict[str, Any],
+    problem: str | None,
+    reason: str,
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sequence_forward, "pack_attention", lambda _: "it has recurrent layers")
-    job = OfflineJob(tmp_path, base, Stage.SFT, arguments=PACKED, max_seq_len=48)
+    monkeypatch.setattr(sequence_forward, "pack_attention", lambda _: problem)
+    job = OfflineJob(tmp_path, base, Stage.SFT, arguments={**PACKED, **arguments}, max_seq_len=48)
 
-    with pytest.raises(InvalidRequest, match="packing needs a model that takes packed rows: it"):
+    with pytest.raises(InvalidRequest, match=f"rows that are kept apart: {reason}"):
         job.run()

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from services.contracts.errors import InvalidRequest
+from services.models.capacity.training import WHOLE_LOGITS
 from services.trainer.offline.generation import IGNORED
 from services.trainer.offline.library.metric_sums import MetricSums, split_of
 from services.trainer.offline.library.sequence_forward import compute_sequences
@@ -22,10 +23,12 @@ def in_sequences(original: Any) -> Any:
     class SequenceTrainer(original):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._token_sums = MetricSums(("real", "computed"))
-            self.padded = _prepare(kwargs["model"], kwargs.get("ref_model"))
+            self.padded = _prepare(kwargs["model"], kwargs.get("ref_model")) or _own_loss(
+                kwargs["model"], kwargs["args"], kwargs["finetuning_args"]
+            )
             if self.padded and _neighbors_attend(kwargs.get("train_dataset")):
                 raise InvalidRequest(
-                    f"packing needs a model that takes packed rows: {self.padded}",
+                    f"packing needs packed rows that are kept apart: {self.padded}",
                     param="llamafactory.packing",
                 )
             super().__init__(*args, **kwargs)
@@ -60,6 +63,14 @@ def _prepare(model: Any, reference: Any | None) -> str | None:
     if reference is not None:
         compute_sequences(reference)
     return compute_sequences(model)
+
+
+def _own_loss(model: Any, *settings: Any) -> str | None:
+    """Why the library itself computes the loss, of padded rows and their whole logits."""
+    if getattr(model.config, "output_router_logits", False):
+        return "moe_aux_loss_coef adds a loss of whole rows"
+    named = (name for name in WHOLE_LOGITS for each in settings if getattr(each, name, None))
+    return next((f"{name} is a loss of whole rows" for name in named), None)
 
 
 def _without_logits(forward: Callable[..., Any]) -> Callable[..., Any]:
