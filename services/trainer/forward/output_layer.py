@@ -90,7 +90,7 @@ class _Given(nn.Module):  # type: ignore[misc]
 
     def __init__(self, trunk: nn.Module, states: Tensor) -> None:
         super().__init__()
-        self._others = (trunk,)  # in a tuple, so that it is no module of this one
+        self._others = (trunk,)  # in a tuple, which hides it from the list of modules
         self._states = states[None]
 
     @property
