@@ -72,7 +72,13 @@ def test_the_readme_is_short() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["infra/settings_table.py", "infra/metric_table.py", "infra/docs/sequence.py"]
+    "script",
+    [
+        "infra/settings_table.py",
+        "infra/metric_table.py",
+        "infra/command_table.py",
+        "infra/docs/sequence.py",
+    ],
 )
 def test_generated_parts_are_current(script: str) -> None:
     command = [sys.executable, script, "--check"]

@@ -57,11 +57,11 @@ class Deferred(TyperCommand):
 
     def __init__(self, name: str, summary: str, make: Callable[[], TyperCommand]) -> None:
         super().__init__(name, help=summary, rich_markup_mode=None)
-        self._make = make
+        self.make = make
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
         """The context of the command itself."""
-        return self._make().make_context(info_name, args, *more, **extra)
+        return self.make().make_context(info_name, args, *more, **extra)
 
 
 class CommandBeside(TyperCommand):
@@ -70,7 +70,7 @@ class CommandBeside(TyperCommand):
     def __init__(self, command: TyperCommand, below: Mapping[str, TyperCommand]) -> None:
         super().__init__(command.name, help=command.help, rich_markup_mode=None)
         self.below = below
-        self._command = command
+        self.command = command
         names = " and ".join(f"temper {command.name} {name}" for name in below)
         command.epilog = f"Jobs of this kind by their request: {names}."
 
@@ -79,7 +79,7 @@ class CommandBeside(TyperCommand):
         if args and args[0] in self.below:
             name = f"{info_name} {args[0]}"
             return self.below[args[0]].make_context(name, args[1:], *more, **extra)
-        return self._command.make_context(info_name, args, *more, **extra)
+        return self.command.make_context(info_name, args, *more, **extra)
 
 
 def _start(kind: Kind) -> TyperCommand:
