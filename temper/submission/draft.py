@@ -27,6 +27,8 @@ class Draft:
     text: str = ""
     notes: tuple[str, ...] = ()
     options: dict[tuple[Part, ...], str] = field(default_factory=dict)
+    offered: dict[tuple[Part, ...], str] = field(default_factory=dict)
+    """The options that could set fields, which errors of missing fields name."""
 
     def set(self, path: str | Sequence[Part], value: Any, option: str) -> None:
         """Set what an option says; raises `InvalidOption`."""
@@ -95,7 +97,8 @@ class Draft:
         if option is not None:
             return InvalidOption(f"{option}: {said}")
         if self.file is None:
-            return InvalidOption(said)
+            offered = self.offered.get(tuple(location))
+            return InvalidOption(f"{offered}: {said}" if offered else said)
         line = line_of(self.text, location)
         where = str(self.file) if line is None else f"{self.file}, line {line}"
         return SubmissionError(f"{where}: {said}")

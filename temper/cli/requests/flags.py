@@ -86,6 +86,9 @@ def takes_request(
             given = {names: values.pop(_identifier(names)) for names in table}
             try:
                 draft = Draft() if file is None or read_file is None else read_file(file)
+                draft.offered = {
+                    parse_path(flag.path): _longest(names) for names, flag in table.items()
+                }
                 _apply(draft, model, table, given)
                 for text in texts or []:
                     path, value = parse_assignment(text)

@@ -237,3 +237,9 @@ def test_an_unknown_field_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["campaign", "fields", "budgets"]) == 2
 
     assert "no field 'budgets'" in capsys.readouterr().err
+
+
+def test_a_missing_field_is_named_with_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "export", "tiny"]) == 2
+
+    assert "--to: destination: Field required" in capsys.readouterr().err
