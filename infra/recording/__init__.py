@@ -1,0 +1,1 @@
+"""The recording that ``temper open --demo`` shows."""
