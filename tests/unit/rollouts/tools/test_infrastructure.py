@@ -134,7 +134,7 @@ def act(what: str) -> str:
 )
 def test_a_python_function(what: str, cause: Cause | None) -> None:
     path = f"{HERE}.act"
-    config = {"callable": path, "timeout": 0.3}
+    config = {"callable": path, "timeout": 0.3 if what == "hang" else 60.0}
     schema = function("act", what={"type": "string"})
     tool = Tool(class_name="callable", config=config, tool_schema=schema)
     reply = call(tool, {"what": what}, OperatorEnvironment(allowed_callables=(path,)))
