@@ -91,6 +91,8 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the complete environment of a child; ``extra`` overrides inherited variables.
 
     Only the variables listed above are inherited: neither database and broker addresses nor keys.
+    OpenMP's threads wait without spinning, unless the operator chose otherwise: beside other
+    processes, spinning ones made a step of a tiny model take fifteen times the processor's time.
     """
     inherited = {
         name: value
@@ -98,6 +100,7 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
         if name in INHERITED or name.startswith(INHERITED_PREFIXES)
     }
     return {
+        "OMP_WAIT_POLICY": "PASSIVE",
         **inherited,
         "PYTHONPATH": SEARCH_PATH,
         "PYTHONUNBUFFERED": "1",

@@ -208,8 +208,6 @@ def _cpu_environment(options: VllmOptions) -> dict[str, str]:
     # One process fewer.
     environment = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""}
     environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(usable_cores())
-    # Threads that spin while they wait take the cores from the server and from each other.
-    environment["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY") or "PASSIVE"
     environment |= _KEPT_MEMORY
     if options.enforce_eager is not False:
         # Otherwise the first request for log-probabilities compiles for 20 s.

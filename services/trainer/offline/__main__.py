@@ -79,8 +79,6 @@ def _prepare_environment(context: Context) -> None:
     }
     # torch would count two threads of one core once.
     os.environ.setdefault("OMP_NUM_THREADS", str(usable_cores()))
-    # Busy-waiting threads make a step three times as long on a loaded machine.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Its graceful stop would leave a model that looks finished.
     os.environ.pop("LLAMABOARD_ENABLED", None)
 

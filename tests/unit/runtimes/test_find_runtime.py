@@ -91,6 +91,16 @@ def test_a_child_inherits_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None
     assert environment["OMP_NUM_THREADS"] == "1"
 
 
+def test_threads_of_a_child_wait_without_spinning_unless_the_operator_chose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert child_environment({})["OMP_WAIT_POLICY"] == "PASSIVE"
+
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert child_environment({})["OMP_WAIT_POLICY"] == "ACTIVE"
+
+
 def test_a_childs_python_path_is_only_this_repository(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

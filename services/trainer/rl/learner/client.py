@@ -121,9 +121,6 @@ class LearnerClient:
         extra = {"CUDA_VISIBLE_DEVICES": ",".join(self._gpus)}
         if not self._gpus:
             extra["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(usable_cores())
-            # Beside an engine, threads that spin while they wait make an update take three times
-            # as long.
-            extra["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY") or "PASSIVE"
         return child_environment(extra)
 
     async def __aexit__(self, *_: object) -> None:
