@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pynvml
 
 from services.contracts.errors import InvalidRequest
-from services.jobs.devices import visible_gpus
+from services.jobs.gpus import visible_gpus
 
 GIBIBYTE = 2**30
 

@@ -14,13 +14,8 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.process.supervised import lease_clock
 from services.jobs.claims import Claim, Claimant, ClaimStage, claim_validation, claim_work
-from services.jobs.devices import (
-    HostDevices,
-    free_devices,
-    gpu_memory,
-    occupied_gpus,
-    visible_gpus,
-)
+from services.jobs.devices import HostDevices, free_devices
+from services.jobs.gpus import gpu_memory, occupied_gpus, visible_gpus
 from services.jobs.job import LeaseLost
 from services.jobs.queues import QueueNames
 from services.jobs.worker.handler import ServedKind

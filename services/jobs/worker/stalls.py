@@ -11,7 +11,7 @@ from pathlib import Path
 
 from services.core.process.reporter import METRICS, REPORTS
 from services.core.process.supervised import tree_processes
-from services.jobs.devices import GpuUse, gpu_use
+from services.jobs.gpus import GpuUse, gpu_use
 from services.jobs.worker.reports import (
     CheckpointReport,
     MetricsReport,

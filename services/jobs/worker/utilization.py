@@ -9,7 +9,7 @@ from pathlib import Path
 
 from services.core.process.supervised import tree_processes
 from services.core.processors import usable_cores
-from services.jobs.devices import gpu_use
+from services.jobs.gpus import gpu_use
 
 UTILIZATION = "utilization.jsonl"
 SAMPLE_SECONDS = 5.0

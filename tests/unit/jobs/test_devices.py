@@ -2,13 +2,8 @@
 
 import pytest
 
-from services.jobs.devices import (
-    HostDevices,
-    gpu_memory,
-    gpu_use,
-    occupied_gpus,
-    visible_gpus,
-)
+from services.jobs.devices import HostDevices
+from services.jobs.gpus import gpu_memory, gpu_use, occupied_gpus, visible_gpus
 from tests.unit.jobs.fake_nvml import GIB, FakeNvml
 
 CARDS = {"GPU-a": (0, 80 * GIB), "GPU-b": (0, 80 * GIB), "GPU-c": (0, 24 * GIB)}
