@@ -39,7 +39,9 @@ class Doorbell:
 
     def wait(self, seconds: float) -> None:
         """Wait until it is rung, for so many seconds at most."""
-        if select.select([self._pipe], [], [], seconds)[0]:
+        poll = select.poll()  # its descriptor may be above 1023
+        poll.register(self._pipe, select.POLLIN)
+        if poll.poll(1000 * seconds):
             self.heard()
 
     def close(self) -> None:

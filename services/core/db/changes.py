@@ -59,17 +59,23 @@ class Changes:
             self._source = self._try_to_open()
             if self._source is not None:
                 return True  # it hears what comes from now on
-        waited: list[_Source | socket.socket] = [self._interruption]
+        poll = select.poll()  # its descriptors may be above 1023
+        poll.register(self._interruption, select.POLLIN)
+        try:
+            if self._source is not None:
+                poll.register(self._source, select.POLLIN)
+        except Exception as error:
+            self._lose(error)
         if self._source is None:
             seconds = min(seconds, BLIND_SECONDS)
-        else:
-            waited.append(self._source)
-        ready, _, _ = select.select(waited, [], [], max(0.0, seconds))
-        interrupted = self._interruption in ready
+        ready = [descriptor for descriptor, _ in poll.poll(1000 * max(0.0, seconds))]
+        interrupted = self._interruption.fileno() in ready
         if interrupted:
             self._interruption.recv(1 << 12)
-        heard = self._source is None or (self._source in ready and self._has_heard(self._source))
-        return heard or interrupted
+        if self._source is None:
+            return True
+        is_silent = set(ready) <= {self._interruption.fileno()}
+        return (not is_silent and self._has_heard(self._source)) or interrupted
 
     def interrupt(self) -> None:
         """End the present or the next wait; for other threads and for signal handlers."""
@@ -100,9 +106,12 @@ class Changes:
         try:
             return source.heard()
         except Exception as error:
-            logger.debug("the database's changes cannot be followed any more: %s", error)
-            self._close_source()
+            self._lose(error)
             return True
+
+    def _lose(self, error: Exception) -> None:
+        logger.debug("the database's changes cannot be followed any more: %s", error)
+        self._close_source()
 
     def _close_source(self) -> None:
         if self._source is not None:

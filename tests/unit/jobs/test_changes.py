@@ -1,7 +1,9 @@
 """Changes of a database that other connections made."""
 
+import resource
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -60,6 +62,26 @@ def test_an_interruption_ends_the_wait_of_another_thread(database: Database) -> 
     assert not changes.wait(0)
     changes.close()
     changes.interrupt()  # nobody waits any more: no error
+
+
+def test_a_process_with_a_thousand_open_files_still_hears(database: Database) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with ExitStack() as files:
+            for _ in range(1024):  # beyond what select(2) takes
+                files.enter_context(open("/dev/null", "rb"))
+            changes = Changes(database)
+            assert changes.wait(LONG)
+            assert not changes.wait(0)
+
+            with database.write() as session:
+                add_wake_up(session, "training")
+
+            assert changes.wait(LONG)
+            changes.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_database_that_cannot_be_followed_may_have_changed(
