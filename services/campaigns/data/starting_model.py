@@ -11,9 +11,8 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from services.campaigns.run.effects import Effect
+from services.campaigns.run.results import merged_model, merged_model_in
 from services.campaigns.run.run import CampaignRun
-from services.campaigns.run.signals import StepFailed
-from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import NotFound
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models.registered import ModelKind
@@ -70,11 +69,7 @@ def _merged(run: CampaignRun, base: str) -> str:
         job_id = await run.gateway.create(merge_path(base), body, key)
         return Effect({"id": job_id}, job_id)
 
-    job = run.finished_job(str(run.once("merge", merge).response["id"]))
-    if job.status is JobStatus.SUCCEEDED and job.result is not None:
-        return str(job.result["merged_model"])
-    why = f"failed: {job.error.message}" if job.error else "was cancelled"
-    raise StepFailed(Failure.ENVIRONMENT, f"job {job.id}, which merges the base model, {why}")
+    return merged_model(run.finished_job(str(run.once("merge", merge).response["id"])))
 
 
 def _merge_of(session: Session, base: str, campaign_id: str) -> str | None:
@@ -96,7 +91,7 @@ def _merge_of(session: Session, base: str, campaign_id: str) -> str | None:
     )
     models = select(ModelRow.id)
     for job in jobs:
-        name = (job.result or {}).get("merged_model")
+        name = merged_model_in(job.result)
         if name is None or session.scalar(models.where(ModelRow.id == name)) is not None:
             return job.id
     return None

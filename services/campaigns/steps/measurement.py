@@ -4,8 +4,6 @@ import math
 import random
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
-
 from services.campaigns.data.benchmark import (
     FINAL,
     SEARCH,
@@ -17,29 +15,16 @@ from services.campaigns.data.benchmark import (
 )
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.records import Measurement, Scores, WrongSample
+from services.campaigns.run.results import ResultRow, evaluation_rows
 from services.campaigns.run.run import CampaignRun
-from services.campaigns.run.signals import StepFailed
 from services.contracts.campaigns.campaigns import CreateCampaign
-from services.contracts.campaigns.loops import Failure
 from services.contracts.data.files import FilePurpose
-from services.contracts.jobs import JobStatus
-from services.datasets.append_log import read_records
 from services.metrics.repeated import pass_at_k
 
 SHOWN_SAMPLES = 10
 QUESTION_CHARACTERS = 1000
 ANSWER_CHARACTERS = 500
 SAMPLING_SEEDS = 2**31
-
-
-class _ResultRow(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    index: int
-    gold: list[str]
-    answer: str | None
-    score: float | None = None
-    correct: bool | None
 
 
 def parts_of(run: CampaignRun) -> Parts:
@@ -63,8 +48,8 @@ def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measur
     """
     jobs = begin_measurement(run, model, parts, seed)
     search, final = (
-        rows_of_part(run, jobs[SEARCH]),
-        rows_of_part(run, jobs[FINAL], with_reason=False),
+        evaluation_rows(run, jobs[SEARCH]),
+        evaluation_rows(run, jobs[FINAL], with_reason=False),
     )
     wrong = [row for row in search if row.correct is False]
     random.Random(jobs[SEARCH]).shuffle(wrong)  # noqa: S311 - a sample, not a secret
@@ -77,18 +62,18 @@ def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measur
     )
 
 
-def item_scores(rows: Sequence[_ResultRow], pass_k: int | None) -> Scores:
+def item_scores(rows: Sequence[ResultRow], pass_k: int | None) -> Scores:
     """The score of each item over its samples: their mean, or pass@k.
 
     One sample without a score leaves the item without one.
     """
-    by_item: dict[int, list[_ResultRow]] = {}
+    by_item: dict[int, list[ResultRow]] = {}
     for row in rows:
         by_item.setdefault(row.index, []).append(row)
     return {index: _score(samples, pass_k) for index, samples in by_item.items()}
 
 
-def _score(samples: Sequence[_ResultRow], pass_k: int | None) -> float | None:
+def _score(samples: Sequence[ResultRow], pass_k: int | None) -> float | None:
     scores = [row.score for row in samples if row.score is not None]
     if len(scores) < len(samples):
         return None
@@ -97,7 +82,7 @@ def _score(samples: Sequence[_ResultRow], pass_k: int | None) -> float | None:
     return pass_at_k(len(samples), sum(row.correct is True for row in samples), pass_k)
 
 
-def _distinct(rows: Sequence[_ResultRow]) -> list[_ResultRow]:
+def _distinct(rows: Sequence[ResultRow]) -> list[ResultRow]:
     """One sample of each item."""
     return list({row.index: row for row in rows}.values())
 
@@ -158,25 +143,7 @@ def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:
     return str(run.once(f"upload.{name}", upload).response["id"])
 
 
-def rows_of_part(run: CampaignRun, job_id: str, *, with_reason: bool = True) -> list[_ResultRow]:
-    """The results of an evaluation. Its failure is shown to the LLM; for the final part without the
-    reason, which may quote an item."""
-    job = run.finished_job(job_id)
-    if job.status is not JobStatus.SUCCEEDED:
-        why = f": {job.error.message if job.error else job.status.value}" if with_reason else ""
-        raise StepFailed(Failure.ENVIRONMENT, f"evaluation {job_id} did not succeed{why}")
-    path = run.artifacts.job(job_id) / "results.jsonl"
-    rows = [row for _, row in read_records(path, _ResultRow)]
-    if run.request.compares_correctness:
-        rows = [row.model_copy(update={"score": _share(row)}) for row in rows]
-    return sorted(rows, key=lambda row: row.index)
-
-
-def _share(row: _ResultRow) -> float | None:
-    return None if row.correct is None else float(row.correct)
-
-
-def _shown(row: _ResultRow, items: Sequence[Item]) -> WrongSample:
+def _shown(row: ResultRow, items: Sequence[Item]) -> WrongSample:
     return WrongSample(
         question=items[row.index].question[:QUESTION_CHARACTERS],
         gold=row.gold,

@@ -7,12 +7,13 @@ from services.campaigns.data.lengths import lengths_of_rows, rows_made
 from services.campaigns.data.rows import read_rows
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.run.records import Attempt, Code, Failed
+from services.campaigns.run.results import trained_model
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
 from services.campaigns.scripts.script import run_script
 from services.campaigns.steps.measurement import seed_key
 from services.campaigns.steps.seeds import FixedModel, measure_seeds
-from services.campaigns.steps.training import create_training, trained_model, upload_rows
+from services.campaigns.steps.training import create_training, upload_rows
 from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import Failure
 from services.jobs.campaign_steps import TRAINING

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from services.campaigns.data.benchmark import SEARCH, Parts
 from services.campaigns.run.history import next_verdict
 from services.campaigns.run.records import Measurement, Scores
+from services.campaigns.run.results import evaluation_rows
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.steps.acceptance import compare_measurements
-from services.campaigns.steps.measurement import begin_part, item_scores, rows_of_part
+from services.campaigns.steps.measurement import begin_part, item_scores
 from services.campaigns.steps.seeds import item_means
 from services.contracts.campaigns.acceptance import AcceptBy
 from services.contracts.campaigns.loops import Comparison
@@ -111,4 +112,4 @@ def _begin(run: CampaignRun, name: str, measured: Measurement, parts: Parts) -> 
 
 
 def _scores(run: CampaignRun, jobs: Sequence[str]) -> Scores:
-    return item_means([item_scores(rows_of_part(run, job), run.request.pass_k) for job in jobs])
+    return item_means([item_scores(evaluation_rows(run, job), run.request.pass_k) for job in jobs])

@@ -1,4 +1,4 @@
-"""Fine-tuning jobs of a campaign: their rows, their creation, and what their failures mean."""
+"""Fine-tuning jobs of a campaign: their rows, and their creation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,23 +8,13 @@ from services.campaigns.data.rows import Row
 from services.campaigns.data.starting_model import starting_model
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.run.effects import Effect
+from services.campaigns.run.results import failure_of
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
 from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import Failure
 from services.contracts.data.files import FilePurpose
-from services.contracts.failures import FailureCode
-from services.contracts.jobs import JobStatus
 from services.contracts.training.offline import SupervisedHyperparameters
-from services.jobs.job import Job
-
-_KINDS: Mapping[str, Failure] = {
-    FailureCode.OUT_OF_MEMORY.value: Failure.OUT_OF_MEMORY,
-    FailureCode.INSUFFICIENT_MEMORY.value: Failure.OUT_OF_MEMORY,
-    FailureCode.BAD_DATA.value: Failure.DATA,
-    FailureCode.INVALID_TRAINING_FILE.value: Failure.DATA,
-    FailureCode.DIVERGED.value: Failure.CONFIG,
-}
 
 
 def upload_rows(run: CampaignRun, name: str, rows: Sequence[Row]) -> str:
@@ -69,15 +59,5 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except GatewayRefused as refused:
-        kind = _KINDS.get(refused.code or "", Failure.CONFIG)
+        kind = failure_of(refused.code, Failure.CONFIG)
         raise StepFailed(kind, refused.message) from refused
-
-
-def trained_model(job: Job) -> str:
-    """The name of the model that a training made; raises `StepFailed` with the job's own cause."""
-    if job.status is JobStatus.SUCCEEDED and job.result is not None:
-        return str(job.result["fine_tuned_model"])
-    if job.error is None:
-        raise StepFailed(Failure.ENVIRONMENT, f"job {job.id} was cancelled")
-    kind = _KINDS.get(job.error.code, Failure.ENVIRONMENT)
-    raise StepFailed(kind, f"job {job.id} failed: {job.error.message}")

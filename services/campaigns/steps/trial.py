@@ -10,9 +10,10 @@ from services.campaigns.data.rows import Row, Rows
 from services.campaigns.data.training_settings import trial_arguments
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.run.effects import Effect
+from services.campaigns.run.results import trained_model
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
-from services.campaigns.steps.training import create_training, trained_model, upload_rows
+from services.campaigns.steps.training import create_training, upload_rows
 from services.contracts.campaigns.loops import Failure
 from services.contracts.jobs import JobStatus
 from services.contracts.training.offline import SupervisedHyperparameters

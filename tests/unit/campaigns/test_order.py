@@ -3,8 +3,9 @@
 import pytest
 
 from services.campaigns.loop import advance
+from services.campaigns.run.results import ResultRow
 from services.campaigns.run.signals import Waiting
-from services.campaigns.steps.measurement import _ResultRow, item_scores
+from services.campaigns.steps.measurement import item_scores
 from services.campaigns.worker import CampaignWork
 from services.contracts.jobs import JobStatus
 from tests.support.campaigns.run import StoredCampaign
@@ -42,7 +43,7 @@ def test_an_item_is_scored_over_all_its_samples(
         [1.0, None, 1.0, 1.0],
     ]
     rows = [
-        _ResultRow(index=index, gold=["1"], answer="1", score=score, correct=score == 1.0)
+        ResultRow(index=index, gold=["1"], answer="1", score=score, correct=score == 1.0)
         for index, samples in enumerate(scores)
         for score in samples
     ]
