@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -10,7 +11,6 @@ from pydantic import BaseModel, ValidationError
 from services.campaigns.llm.answer_cache import CachedAnswer
 from services.campaigns.llm.endpoint import ask_endpoint
 from services.campaigns.llm.kept_answer import KeptAnswer
-from services.campaigns.llm.reasoning import without_reasoning
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed, Waiting
@@ -32,6 +32,14 @@ REPAIRS = 2
 MOST_IN_A_ROW = 20
 """Calls without a usable answer, one after another, that end a campaign."""
 _REFUSES_EVERY_REQUEST = frozenset({401, 402, 403, 404, 405, 410, 421})
+
+_COMPLETE = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+_UNENDED = re.compile(r"\A\s*<think>(?!.*</think>)", re.DOTALL)
+# Some chat templates write <think> at the end of the prompt. The end has a line of its own then,
+# unlike a script's "</think>", which only follows a "<think>".
+_OPENED_BY_THE_TEMPLATE = re.compile(
+    r"\A(?:(?!<think>).)*?^</think>[ \t]*$\s*", re.DOTALL | re.MULTILINE
+)
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -213,3 +221,11 @@ def _parse(text: str, kind: type[Answer]) -> Answer:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "object"
         raise ValueError(f"{where}: {first['msg']}") from None
+
+
+def without_reasoning(answer: str) -> str:
+    """The text after the leading reasoning; empty if the reasoning does not end."""
+    if _UNENDED.match(answer):
+        return ""
+    reasoning = _COMPLETE.match(answer) or _OPENED_BY_THE_TEMPLATE.match(answer)
+    return answer if reasoning is None else answer[reasoning.end() :]

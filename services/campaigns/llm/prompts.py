@@ -7,7 +7,7 @@ from services.campaigns.data.lengths import lengths_of_file, lengths_text
 from services.campaigns.data.rows import DATA, MAX_DATA_BYTES
 from services.campaigns.run.records import Code, Measurement, Proposal
 from services.campaigns.run.run import CampaignRun
-from services.campaigns.scripts.program import SCRIPT
+from services.campaigns.scripts.script import SCRIPT
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.datasets.reader import open_records
 from services.datasets.record import Problem

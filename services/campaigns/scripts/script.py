@@ -12,20 +12,21 @@ import hashlib
 import json
 import secrets
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
-from services.campaigns.data.rows import DATA
+from services.campaigns.data.rows import DATA, MAX_DATA_BYTES, TOO_LARGE
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, Cause, Interrupted, StepFailed, Waiting
 from services.campaigns.scripts.calls import CALLS
 from services.campaigns.scripts.data import shared_folder
-from services.campaigns.scripts.program import SCRIPT, ScriptProgram
 from services.campaigns.scripts.service import ScriptService
 from services.campaigns.scripts.tokens import script_token
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import JobFailed
+from services.contracts.sandbox.programs import CommandResult, CommandStatus
 from services.contracts.sandbox.scripts import Script, ScriptState, StartScript
 from services.jobs.campaign_scripts import (
     close_script,
@@ -34,6 +35,8 @@ from services.jobs.campaign_scripts import (
     scripts_usage,
 )
 
+SCRIPT = "process_data.py"
+MESSAGE_CHARACTERS = 2000
 POLL_SECONDS = 0.5
 ATTENDED_SECONDS = 20.0
 """A script that takes longer is polled later."""
@@ -45,6 +48,31 @@ _GOES_ON = (Cause.STOPPING, Cause.PAUSED)
 
 class _Lost(Exception):
     """The sandbox has lost the script: its result will never exist."""
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A script with its arguments and its time limit in seconds."""
+
+    source: str
+    arguments: tuple[str, ...]
+    seconds: float
+
+    def problem(self, result: CommandResult, printed: str, size: int | None) -> str | None:
+        """Why there is no data, for the LLM; None if there is. ``size`` is the size of the data,
+        None if no file can be downloaded."""
+        tail = printed[-MESSAGE_CHARACTERS:]
+        if result.status is CommandStatus.TIME_LIMIT_EXCEEDED:
+            return f"{SCRIPT} ran for more than {self.seconds:g} s; the end of its output:\n{tail}"
+        if result.out_of_memory:
+            return f"{SCRIPT} exceeded its memory; the end of its output:\n{tail}"
+        if result.return_code != 0:
+            return f"{SCRIPT} ended with code {result.return_code}; the end of its output:\n{tail}"
+        if size is None:
+            return f"{SCRIPT} wrote no {DATA} of at most {MAX_DATA_BYTES >> 20} MiB"
+        if size > MAX_DATA_BYTES:
+            return TOO_LARGE
+        return None
 
 
 def check_script(source: str) -> None:
@@ -63,7 +91,7 @@ def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
     """
     target = run.folder / f"{key}.json"
     limits = run.request.time_limits
-    program = ScriptProgram(
+    program = _Program(
         source,
         ("--debug",) if debug else (),
         min(run.settings.most_script_seconds, limits.debug_script if debug else limits.script),
@@ -86,7 +114,7 @@ async def _reuse(kept: Path, target: Path) -> Effect:
     return Effect({"problem": None, "reused": True})
 
 
-def _kept(run: CampaignRun, program: ScriptProgram) -> Path:
+def _kept(run: CampaignRun, program: _Program) -> Path:
     """The data that this script has already generated from the campaign's datasets, if any."""
     files = (each.file for each in run.request.datasets)
     return run.shared_file(program.source, SCRIPT, *program.arguments, *files)
@@ -99,7 +127,7 @@ def _copy(source: Path, target: Path) -> None:
     partial.replace(target)
 
 
-def _run(run: CampaignRun, key: str, program: ScriptProgram, target: Path) -> Effect:
+def _run(run: CampaignRun, key: str, program: _Program, target: Path) -> Effect:
     """Run a script once and write its data to ``target``; return the effect ``key``."""
     done = run.recorded(key)
     if done is not None:
@@ -113,7 +141,7 @@ def _run(run: CampaignRun, key: str, program: ScriptProgram, target: Path) -> Ef
 
 
 def _start_or_find(
-    run: CampaignRun, key: str, number: int, program: ScriptProgram, target: Path
+    run: CampaignRun, key: str, number: int, program: _Program, target: Path
 ) -> Effect | None:
     """The effect of a script that was started earlier or is started now; None if the sandbox has
     lost it."""
@@ -138,7 +166,7 @@ def _script_id(run: CampaignRun, key: str) -> str:
     return hashlib.sha256(run.idempotency_key(key).encode()).hexdigest()
 
 
-async def _start(run: CampaignRun, script_id: str, program: ScriptProgram) -> Effect:
+async def _start(run: CampaignRun, script_id: str, program: _Program) -> Effect:
     root = run.settings.campaign_script_data
     named = {each.name: each.file for each in run.request.datasets}
     request = StartScript(
@@ -176,7 +204,7 @@ def _read(run: CampaignRun, file: str) -> str:
     return base64.b64encode(run.artifacts.file(file).read_bytes()).decode()
 
 
-async def _end(run: CampaignRun, script_id: str, program: ScriptProgram, target: Path) -> Effect:
+async def _end(run: CampaignRun, script_id: str, program: _Program, target: Path) -> Effect:
     async with ScriptService(run.settings) as service:
         script = await _wait_for_end(run, service, script_id, program)
         problem = _stop_reason(run, script_id)
@@ -193,7 +221,7 @@ async def _end(run: CampaignRun, script_id: str, program: ScriptProgram, target:
 
 
 async def _wait_for_end(
-    run: CampaignRun, service: ScriptService, script_id: str, program: ScriptProgram
+    run: CampaignRun, service: ScriptService, script_id: str, program: _Program
 ) -> Script:
     """The script once it has ended or must be stopped; raises `Waiting` if that takes long, and
     `_Lost`."""

@@ -9,9 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from services.api.campaigns.history import rewind_campaign
-from services.campaigns.llm.answer_cache import AnswerCache, CachedAnswer
+from services.campaigns.llm.answer_cache import FILE, AnswerCache, CachedAnswer
 from services.campaigns.llm.conversation import Conversation
-from services.campaigns.llm.shared_answers import FILE
 from services.campaigns.log_folder import PAGE
 from services.campaigns.run.records import Proposal
 from services.campaigns.run.run import CampaignRun
