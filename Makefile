@@ -13,7 +13,7 @@ DEMO_RUNTIMES := training vllm
 unexport PYTHONDONTWRITEBYTECODE
 export TEMPER_HOME ?= $(CURDIR)/.temper
 
-.PHONY: demo fast test test-rest test-full test-long core environment dev languages runtimes lint format lock docs
+.PHONY: demo fast test test-rest test-full test-long families core environment dev languages runtimes lint format lock docs
 # What one target installs the next one uses. Within `make test` two chains go side by side.
 ifdef CHAINS
 runtimes: dev
@@ -78,6 +78,10 @@ docs: core
 format: environment
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
+
+# The families of models that the installed releases train, into docs/training/families.md.
+families: dev runtimes
+	@TEMPER_WRITE_FAMILIES=1 $(PYTEST) -n 0 tests/integration/families -m long
 
 # make lock UPGRADE=1 moves every pin; LOCKS="core training/cpu" compiles only these.
 lock: environment

@@ -1,0 +1,111 @@
+"""Tiny random models of every family of text models that vLLM serves and transformers builds.
+
+`make families` writes what the long tests find into docs/training/families.md.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.core.process.runtimes import REPOSITORY, child_environment
+from tests.support.runtimes import installed_runtime
+
+pytestmark = pytest.mark.runtime
+REGISTRY = "lib/python*/site-packages/vllm/model_executor/models/registry.py"
+PARTS = 4
+REPRESENTATIVES = ("Gemma2ForCausalLM", "GptOssForCausalLM", "Qwen3NextForCausalLM")
+"""Soft-capped logits, experts with attention sinks, and recurrent layers."""
+TOLERANCE = 2e-5
+SHARE = 0.95
+PAGE = REPOSITORY / "docs" / "training" / "families.md"
+
+
+def tried(folder: Path, *options: str) -> list[dict[str, Any]]:
+    """The families of a part, each with what became of it."""
+    (registry,) = installed_runtime("vllm").python.parents[1].glob(REGISTRY)
+    report = folder / "report.json"
+    module = ["-W", "ignore", "-m", "tests.support.models.families"]
+    subprocess.run(
+        [installed_runtime("training").python, *module, registry, report, *options],
+        cwd=REPOSITORY,
+        env=child_environment({"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}),
+        check=True,
+        capture_output=True,
+        timeout=1500,
+    )
+    found: list[dict[str, Any]] = json.loads(report.read_bytes())
+    return found
+
+
+def without_engine(folder: Path, found: list[dict[str, Any]]) -> dict[str, str | None]:
+    """Why vLLM cannot load its class of each architecture."""
+    report = folder / "engine.json"
+    names = [each["architecture"] for each in found]
+    subprocess.run(
+        [
+            installed_runtime("vllm").python,
+            "-m",
+            "tests.support.models.engine_families",
+            report,
+            *names,
+        ],
+        cwd=REPOSITORY,
+        env=child_environment({}),
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
+    problems: dict[str, str | None] = json.loads(report.read_bytes())
+    return problems
+
+
+def fails(family: dict[str, Any]) -> bool:
+    """Whether a family does not train as transformers computes it."""
+    if family["error"]:
+        return True
+    differences = (family["supervised_difference"], family["online_difference"])
+    return any(each > TOLERANCE for each in differences)
+
+
+def test_families_of_each_kind_of_layer_train_as_transformers_computes_them(
+    tmp_path: Path,
+) -> None:
+    found = tried(tmp_path, "--only", ",".join(REPRESENTATIVES))
+
+    assert [each["architecture"] for each in found] == sorted(REPRESENTATIVES)
+    assert [each for each in found if fails(each)] == []
+    assert [each["padded"] is None for each in found] == [True, True, False]
+
+
+@pytest.mark.long
+def test_nearly_every_family_that_can_be_built_trains(tmp_path: Path) -> None:
+    found = sorted(
+        (each for part in range(PARTS) for each in tried(tmp_path, "--part", f"{part}/{PARTS}")),
+        key=lambda each: each["architecture"],
+    )
+    problems = without_engine(tmp_path, found)
+    for each in found:
+        each["engine"] = problems[each["architecture"]]
+    (tmp_path / "families.json").write_text(json.dumps(found))
+    if "TEMPER_WRITE_FAMILIES" in os.environ:
+        script = REPOSITORY / "infra" / "docs" / "families.py"
+        subprocess.run(
+            [sys.executable, script, tmp_path / "families.json"],
+            cwd=REPOSITORY,
+            check=True,
+            timeout=60,
+        )
+
+    failed = [each for each in found if fails(each)]
+    print(json.dumps(failed, indent=1))
+
+    assert len(found) > 70
+    assert 1 - len(failed) / len(found) >= SHARE, failed
+    loaded = sum(each is None for each in problems.values())
+    assert loaded / len(found) >= SHARE, problems
+    assert all(f"`{each['architecture']}`" in PAGE.read_text() for each in found)
