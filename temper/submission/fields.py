@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
+from pydantic.fields import FieldInfo
 
 Schema = Mapping[str, Any]
 
@@ -73,11 +74,30 @@ def fields_of(model: type[BaseModel]) -> tuple[Field, ...]:
 
 
 def field_at(model: type[BaseModel], path: str) -> Field:
-    """Return the field at a path without indexes and keys; raises `KeyError`."""
-    found = next((field for field in fields_of(model) if field.path == path), None)
-    if found is None:
-        raise KeyError(f"{model.__name__} has no field {path}")
-    return found
+    """Return the field at a path without indexes and keys; raises `KeyError`.
+
+    It alone is described, which takes less time than `fields_of` does. Of objects that may be
+    of several types, the first one with such a field has it.
+    """
+    info = FieldInfo(annotation=model)
+    for name in path.split("."):
+        owner = next(_models_with(name, info.annotation), None)
+        if owner is None:
+            raise KeyError(f"{model.__name__} has no field {path}")
+        info = owner.model_fields[name]
+    described: Any = Annotated[info.annotation, info]
+    schema = TypeAdapter(described).json_schema()
+    reader = _Reader(schema.get("$defs", {}))
+    return next(reader.field(path, schema, (), required=info.is_required()))
+
+
+def _models_with(name: str, annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models within a type that have a field."""
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    if is_model and name in annotation.model_fields:
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_with(name, inner)
 
 
 def is_text_at(model: type[BaseModel], path: Sequence[str | int]) -> bool:
@@ -115,11 +135,12 @@ class _Reader:
         """Yield the fields of an object."""
         required = schema.get("required", ())
         for name, inner in schema["properties"].items():
-            yield from self._field(f"{above}{name}", inner, refs, required=name in required)
+            yield from self.field(f"{above}{name}", inner, refs, required=name in required)
 
-    def _field(
+    def field(
         self, path: str, schema: Schema, refs: tuple[str, ...], *, required: bool
     ) -> Iterator[Field]:
+        """Yield a field, and those inside it."""
         variants = [
             each for each in self._variants(schema, refs) if each.schema.get("type") != "null"
         ]

@@ -8,8 +8,11 @@ import pytest
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
+from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.kinds import KINDS
+from temper.cli.campaigns.flags import FLAGS
 from temper.cli.main import main
+from temper.submission.fields import field_at, fields_of
 from tests.unit.cli.conftest import ScriptedServer
 
 JOB = {"status": "queued", "created_at": 1, "priority": 0, "attempt": 0}
@@ -243,3 +246,11 @@ def test_a_missing_field_is_named_with_its_option(capsys: pytest.CaptureFixture[
     assert main(["models", "export", "tiny"]) == 2
 
     assert "--to: destination: Field required" in capsys.readouterr().err
+
+
+def test_an_option_has_the_type_and_the_bounds_of_its_field() -> None:
+    every = {field.path: field for field in fields_of(CreateCampaign)}
+    paths = {flag if isinstance(flag, str) else flag.path for flag in FLAGS.values()}
+
+    for path in paths - {"grader.type"}:  # which is one of several objects'
+        assert field_at(CreateCampaign, path) == every[path]
