@@ -12,8 +12,20 @@ from tests.integration.dashboard.conftest import KEY
 from tests.support.dashboard.accessibility import violations
 from tests.support.dashboard.showcase import BEGIN, END, LONG, SEARCHED, Showcase
 
-PHONE, WIDE = (390, 800), (1600, 1000)
+PHONE, WIDE = (390, 800), (2560, 1440)
+ZOOMED = (640, 400)
+"""A window of 1,280 by 800 pixels at a zoom of 200 %."""
 OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+SIDEWAYS = """() => {
+    if (document.scrollingElement.scrollWidth <= innerWidth) return [];
+    const scrolls = (element) => element && (getComputedStyle(element).overflowX !== "visible"
+        || scrolls(element.parentElement));
+    const wide = [...document.querySelectorAll("body *")].filter((each) =>
+        each.getBoundingClientRect().right > innerWidth && !scrolls(each.parentElement));
+    return [`the page scrolls sideways: ${wide.at(-1)?.outerHTML.slice(0, 120)}`];
+}"""
+"""The innermost element that makes the page wider than its window."""
+
 REORDERED = """([begin, end]) => {
     const isolates = (node) => {
         const { display, unicodeBidi } = getComputedStyle(node);
@@ -71,19 +83,21 @@ def open_expanded(page: Page, address: str, selector: str) -> None:
     [
         ("dark", PHONE),
         pytest.param("light", WIDE, marks=pytest.mark.variant),
-        pytest.param("dark", WIDE, marks=pytest.mark.variant),
+        pytest.param("dark", ZOOMED, marks=pytest.mark.variant),
         pytest.param("light", PHONE, marks=pytest.mark.variant),
     ],
 )
 def test_every_view_is_accessible(
     page: Page, views: dict[str, str], scheme: Literal["dark", "light"], size: tuple[int, int]
 ) -> None:
-    page.emulate_media(color_scheme=scheme)
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    if size == ZOOMED:
+        page.emulate_media(color_scheme=scheme, contrast="more")
     page.set_viewport_size({"width": size[0], "height": size[1]})
     broken = {}
     for address, selector in views.items():
         open_expanded(page, address, selector)
-        if found := violations(page):
+        if found := [*violations(page), *page.evaluate(SIDEWAYS)]:
             broken[address.partition("/ui")[2]] = found
 
     assert broken == {}

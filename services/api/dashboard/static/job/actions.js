@@ -16,9 +16,9 @@ export class JobActions {
     this.problem = h("span", { class: "error", role: "alert" });
     this.buttons = new Map(Object.keys(ACTIONS).map((action) =>
       [action, h("button", { type: "button", hidden: true, onclick: () => this.act(jobId, action, done) }, action)]));
-    this.compare = h("a", { href: `/ui/compare?jobs=${jobId}` }, "compare");
+    this.compare = h("a", { class: "button", href: `/ui/compare?jobs=${jobId}` }, "compare");
     this.element = h("div", { class: "row" }, [...this.buttons.values()], this.compare,
-      h("a", { href: `/ui/jobs/${jobId}/clone` }, "clone"), h("a", { href: `/ui/jobs/${jobId}/sweep` }, "sweep"), this.problem);
+      h("a", { class: "button", href: `/ui/jobs/${jobId}/clone` }, "clone"), h("a", { class: "button", href: `/ui/jobs/${jobId}/sweep` }, "sweep"), this.problem);
     this.isActing = false;
   }
 

@@ -71,6 +71,7 @@ export class Health {
     const shown = found.length ? found : [nothing];
     const worst = ["bad", "warn"].find((level) => found.some((one) => one.level === level)) ?? nothing.level;
     this.summary.dataset.health = worst;
+    this.findings.hidden = found.length < 2; // the line in the summary has the only one
     show(this.findings, shown.map(({ level, text }) => h("li", { class: level }, text)));
     const first = shown.find(({ level }) => level === worst);
     const more = found.length > 1 ? ` (and ${number(found.length - 1)} more)` : "";
