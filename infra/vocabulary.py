@@ -1,4 +1,4 @@
-"""Finds retired words and names: ``python infra/vocabulary.py``, part of ``make lint``.
+"""Finds British spellings and translated idioms: ``python infra/vocabulary.py``, part of lint.
 
 The code, its texts and the documentation use American English and the terms of docs/glossary.md.
 A line of output names the file, the line, the word and what to write instead.
@@ -64,33 +64,9 @@ PHRASES = {
 }
 """Idioms that read as translated, as regular expressions in lower case."""
 
-NAMES = {
-    "Tally": "MetricAccumulator, RunningTotals",
-    "Player": "RolloutScheduler",
-    "Played": "RolloutStats",
-    "Playing": "RolloutContext",
-    "Draws": "PromptSampler, SampledPrompt",
-    "PromptOrder": "PromptSampler",
-    "GroupRules": "GroupConfig",
-    "Trouble": "FailureKind",
-    "Shelf": "WarmPool",
-    "Keeper": "Supervisor",
-    "Surroundings": "BuildContext, TrainingEnvironment",
-    "Workplace": "TrainingEnvironment",
-    "Findings": "ValidationReport",
-    "Rehearsal": "warmup",
-    "Optimisation": "Optimizer",
-    "EngineOutOfStep": "EngineOutOfSync",
-    "ServerLife": "ServerHandle",
-    "ServerPlan": "ServerSpec",
-    "full_marks": "max_reward, pass_threshold",
-    "importance_cap": "tis_cap",
-}
-"""Retired identifiers, which also match as the beginning of a longer name."""
-
 
 def main() -> int:
-    """Print every retired word in the checked files; return 1 if there is one."""
+    """Print every such word in the checked files; return 1 if there is one."""
     problems = [problem for path in checked_files() for problem in check(path)]
     print(*problems, sep="\n", end="\n" if problems else "")
     return 1 if problems else 0
@@ -110,21 +86,20 @@ def check(path: Path) -> Iterator[str]:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         return
-    for position, word, better in retired_in(text):
+    for position, word, better in words_in(text):
         number = text.count("\n", 0, position) + 1
         yield f"{path.relative_to(REPOSITORY)}:{number}: {word!r}: write {better}"
 
 
-def retired_in(text: str) -> Iterator[tuple[int, str, str]]:
-    """The retired words of a text: where each is, the word, and what to write instead."""
+def words_in(text: str) -> Iterator[tuple[int, str, str]]:
+    """The words of a text to replace: where each is, the word, and what to write instead."""
     lowered = text.encode().lower().decode()  # of ASCII letters only, so that positions stay
-    for searched, patterns in ((lowered, _WORDS), (text, _NAMES)):
-        for pattern, better in patterns:
-            for found in pattern.finditer(searched):
-                begin, end = found.span()
-                inside_word = begin > 0 and text[begin - 1].isascii() and text[begin - 1].isalpha()
-                if not inside_word and not EXEMPT_LINE.search(_line(text, begin)):
-                    yield begin, text[begin:end], better
+    for pattern, better in _WORDS:
+        for found in pattern.finditer(lowered):
+            begin, end = found.span()
+            inside_word = begin > 0 and text[begin - 1].isascii() and text[begin - 1].isalpha()
+            if not inside_word and not EXEMPT_LINE.search(_line(text, begin)):
+                yield begin, text[begin:end], better
 
 
 def _line(text: str, position: int) -> str:
@@ -136,7 +111,6 @@ def _line(text: str, position: int) -> str:
 _WORDS = [
     (re.compile(rf"{word}(?![a-z])"), better) for word, better in (SPELLINGS | PHRASES).items()
 ]
-_NAMES = [(re.compile(rf"{name}(?![a-z ])"), better) for name, better in NAMES.items()]
 
 if __name__ == "__main__":
     sys.exit(main())
