@@ -178,6 +178,12 @@ class FollowedEvents(Resource):
     has_more: bool = Field(description="Whether more events are already there.")
 
 
+MAX_STEP = 2**53
+"""The largest step that a metric may have."""
+POINTS_PER_BUCKET = 4
+"""Points that a downsampled metric has at most for an interval of steps."""
+
+
 class Curve(Resource):
     """Values of a metric at increasing steps."""
 

@@ -77,7 +77,7 @@ def test_workers_load_no_web_framework(module: str) -> None:
 @pytest.mark.parametrize(
     ("module", "unused"),
     [
-        ("services.api.app", ("httpx", "rapidfuzz", "pynvml")),
+        ("services.api.app", ("numpy", "httpx", "rapidfuzz", "pynvml")),
         *((module, ("numpy", "fastapi", "httpx", "aiohttp", "rapidfuzz")) for module in WORKERS),
         # They ask services themselves, with httpx or aiohttp.
         *((module, ("numpy", "fastapi")) for module in CLIENTS),

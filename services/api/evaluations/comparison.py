@@ -27,7 +27,6 @@ from services.contracts.rewards.rewards import EvaluationGrader
 from services.core.artifacts import Artifacts
 from services.jobs.job import Job
 from services.jobs.store import get_job
-from services.metrics.paired import compare, holm
 
 SIGNIFICANCE = 0.05
 """Family-wise error rate of all tests."""
@@ -162,6 +161,8 @@ def compare_evaluations(
     artifacts: Artifacts, baseline: str, pairs: Sequence[Pair]
 ) -> EvaluationComparison:
     """Test every candidate against the baseline, on the benchmarks that `pair_benchmarks` found."""
+    from services.metrics.paired import holm  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
     before = _read(artifacts.job(baseline), {pair.ours: pair.value for pair in pairs})
     found: list[PairedComparison] = []
     for candidate, group in groupby(pairs, key=lambda pair: pair.candidate):
@@ -227,6 +228,8 @@ def _value(row: SampleResult, value: ComparedValue) -> float | None:
 
 
 def _compare(before: _Items, after: _Items, pair: Pair) -> PairedComparison:
+    from services.metrics.paired import compare  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
     ours, theirs = before.values(), after.values()
     shared = sorted(ours.keys() & theirs.keys())
     if not shared:

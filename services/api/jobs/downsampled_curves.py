@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.contracts.jobs import Curve, Curves
+from services.contracts.jobs import POINTS_PER_BUCKET, Curve, Curves
 
-POINTS_PER_BUCKET = 4
 MAX_METRICS = 1000
 
 

@@ -13,7 +13,6 @@ from services.core.db.engine import Database
 from services.core.db.tables import NoteRow
 from services.core.ids import new_id
 from services.jobs.store import get_job
-from services.rollouts.log.listings import open_kept
 
 
 def check_subject(
@@ -24,6 +23,8 @@ def check_subject(
         get_job(session, job_id)
     if trajectory_id is None:
         return
+    from services.rollouts.log.listings import open_kept  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
     if open_kept(artifacts.job(job_id)).place_of(trajectory_id) is None:
         message = f"{trajectory_id[:80]!r} is not a trajectory of this job"
         raise InvalidRequest(message, param="trajectory_id")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Depends, Query
 
@@ -15,11 +15,10 @@ from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.core.web.paging import After, Limit, page_of
 from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of
-from services.rollouts.log.index import errors_of
-from services.rollouts.log.listing import Listing, TrajectoryFilter
-from services.rollouts.log.listings import open_kept
-from services.rollouts.log.log import read_places
-from services.rollouts.log.updates import find_updates
+from services.rollouts.log.filter import TrajectoryFilter
+
+if TYPE_CHECKING:
+    from services.rollouts.log.listing import Listing
 
 Direction = Literal["asc", "desc"]
 Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]
@@ -35,7 +34,7 @@ class TrajectorySelection:
     where: TrajectoryFilter
     step: int | None
 
-    def within(self, listing: Listing, job_dir: Path) -> TrajectoryFilter:
+    def within(self, listing: "Listing", job_dir: Path) -> TrajectoryFilter:
         """The filter for the listing of a job."""
         if self.step is None:
             return self.where
@@ -107,6 +106,8 @@ Trajectories = Annotated[TrajectoryQuery, Depends(_trajectory_query)]
 
 def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectorySummary]:
     """A page of the trajectories so far; raises `InvalidRequest` for an unknown ``after``."""
+    from services.rollouts.log.listings import open_kept  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
     listing = open_kept(job_dir)
     try:
         spans, has_more = listing.page(
@@ -129,6 +130,8 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
 
 def _add_updates(job_dir: Path, listed: list[TrajectorySummary]) -> None:
     """Add training step and advantage to the trajectories of a page."""
+    from services.rollouts.log.updates import find_updates  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
     updates = find_updates(job_dir, [each.id for each in listed])
     for each, update in zip(listed, updates, strict=True):
         if update is not None:
@@ -154,6 +157,8 @@ def _search(
 
 def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
     """One complete trajectory; raises `NotFound`."""
+    from services.rollouts.log.listings import open_kept  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
     span = open_kept(job_dir).place_of(trajectory_id)
     if span is not None:
         (trajectory,) = _read(job_dir, [span])
@@ -168,6 +173,8 @@ def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
 
 def _read(job_dir: Path, spans: list[LineSpan]) -> Iterator[Trajectory]:
     """Lazily: a single trajectory can take megabytes."""
+    from services.rollouts.log.log import read_places  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
     try:
         yield from read_places(job_dir, spans)
     except (FileNotFoundError, UnreadableRecord) as error:
@@ -180,6 +187,8 @@ SHOWN_CHARACTERS = 300
 
 def summary_view(trajectory: Trajectory) -> TrajectorySummary:
     """A trajectory without its tokens and its turns."""
+    from services.rollouts.log.index import errors_of  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
     messages, turns = trajectory.messages, trajectory.turns
     return TrajectorySummary(
         id=trajectory.id,

@@ -12,8 +12,6 @@ from services.api.trajectories.listing import (
     get_trajectory,
     list_trajectories,
 )
-from services.api.trajectories.rewards import reward_histogram
-from services.api.trajectories.tokens import open_job_tokenizer, tokens_page
 from services.contracts.base import Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
 from services.contracts.kinds import KINDS, JobKind, kind_of
@@ -27,8 +25,6 @@ from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.jobs.job import Job
 from services.jobs.store import get_job
-from services.rollouts.audit.report import audit_folder, weights_of
-from services.rollouts.log.updates import find_update
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -78,6 +74,8 @@ def trajectory_routes(kind: str) -> APIRouter:
         gateway: Gateway, _principal: Principal, job_id: str, where: Selection, bins: Bins = 20
     ) -> RewardHistogram:
         """Count the rewards so far, of all trajectories and of each of the latest steps."""
+        from services.api.trajectories.rewards import reward_histogram  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
         _job(gateway, job_id, kind)
         return reward_histogram(gateway.artifacts.job(job_id), where, bins)
 
@@ -92,6 +90,8 @@ def trajectory_routes(kind: str) -> APIRouter:
         def audit(gateway: Gateway, _principal: Principal, job_id: str) -> RewardAudit:
             """Compare the first with the last samples so far: signs of a reward that is gained
             without doing better."""
+            from services.rollouts.audit.report import audit_folder, weights_of  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
             request = CreateFineTuningJob.model_validate(_job(gateway, job_id, kind).request)
             method = request.method.online if request.method is not None else None
             if method is None:
@@ -127,6 +127,9 @@ def trajectory_routes(kind: str) -> APIRouter:
 
         Their text comes from the tokenizer of the job's model.
         """
+        from services.api.trajectories.tokens import open_job_tokenizer, tokens_page  # noqa: PLC0415 - with numpy, which an idle gateway does without
+        from services.rollouts.log.updates import find_update  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
         job = _job(gateway, job_id, kind)
         folder = gateway.artifacts.job(job_id)
         trajectory = get_trajectory(folder, trajectory_id)

@@ -10,8 +10,9 @@ from services.contracts.training.online import DistillationMethod, PpoMethod, Re
 from services.datasets.append_log import read_record
 from services.rollouts.audit.checks import audit
 from services.rollouts.audit.features import Features, features_of
+from services.rollouts.log.filter import TrajectoryFilter
 from services.rollouts.log.index import TRAJECTORIES
-from services.rollouts.log.listing import Listing, TrajectoryFilter
+from services.rollouts.log.listing import Listing
 from services.rollouts.log.listings import open_kept
 
 END_SHARE = 0.25

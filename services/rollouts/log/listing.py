@@ -9,30 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from services.contracts.rollouts.rollouts import TrajectoryOrder
-from services.contracts.rollouts.trajectories import FinishReason
 from services.datasets.append_log import LineSpan
 from services.rollouts.log.columns import BLOCK, FINISH_CODES, Column, Columns
+from services.rollouts.log.filter import TrajectoryFilter
 from services.rollouts.log.index import key_of
 from services.rollouts.log.updates import Steps, UpdatesStamp, stamp_of_updates, steps_of
 
 Positions = npt.NDArray[np.intp]
 Hashes = npt.NDArray[np.uint64]
 """Keys of trajectories, as `key_of` makes them."""
-
-
-@dataclass(frozen=True)
-class TrajectoryFilter:
-    """Which trajectories to list; None means any. Bounds are inclusive."""
-
-    min_reward: float | None = None
-    max_reward: float | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    has_errors: bool | None = None
-    finish_reason: FinishReason | None = None
-    prompt_index: int | None = None
-    mask: npt.NDArray[np.bool_] | None = None
-    """A selection of a listing's trajectories, by position."""
 
 
 class Listing:

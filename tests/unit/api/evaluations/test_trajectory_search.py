@@ -13,7 +13,7 @@ from services.api.trajectories.listing import (
 from services.api.trajectories.search import contains
 from services.contracts.rollouts.rollouts import TrajectoryOrder
 from services.contracts.rollouts.trajectories import CallOutcome
-from services.rollouts.log.listing import TrajectoryFilter
+from services.rollouts.log.filter import TrajectoryFilter
 from services.rollouts.log.log import IndexedLog
 from tests.support.trajectories import call, trajectory
 

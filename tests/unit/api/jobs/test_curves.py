@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.api.jobs.curves import CurveFile, CurveFiles, read_range
+from services.api.jobs.curve_files import CurveFile, CurveFiles, read_range
 from services.api.jobs.downsampled_curves import DownsampledCurve
 from services.contracts.jobs import Curve
 

@@ -10,8 +10,8 @@ from services.contracts.rollouts.rollouts import TrajectoryOrder
 from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.rollouts.log import listing
 from services.rollouts.log.columns import BLOCK
+from services.rollouts.log.filter import TrajectoryFilter
 from services.rollouts.log.index import errors_of
-from services.rollouts.log.listing import TrajectoryFilter
 from services.rollouts.log.log import IndexedLog, open_listing, read_places
 from tests.support.trajectories import call, trajectory
 

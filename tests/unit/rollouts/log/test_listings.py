@@ -7,8 +7,9 @@ import pytest
 from services.contracts.rollouts.rollouts import TrajectoryOrder
 from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.log import columns, listing
+from services.rollouts.log.filter import TrajectoryFilter
 from services.rollouts.log.index import INDEX, TRAJECTORIES
-from services.rollouts.log.listing import Listing, TrajectoryFilter
+from services.rollouts.log.listing import Listing
 from services.rollouts.log.listings import GrowingListing, ListingCache
 from services.rollouts.log.log import IndexedLog, open_listing, read_places
 from services.rollouts.log.updates import UpdateLog
