@@ -78,7 +78,8 @@ def untrained(message: JsonValue) -> JsonValue:
 def unknown_keys(row: dict[str, Any]) -> Iterable[str]:
     """Keys of a checked row's messages that training does not use, as ``messages[].KEY``."""
     for column, known in _MESSAGE_KEYS.items():
-        for message in row.get(column) or ():
+        messages = row.get(column)  # of a row in another layout it may be anything
+        for message in messages if isinstance(messages, list) else ():
             if isinstance(message, dict) and not message.keys() <= known:
                 for key in message.keys() - known:
                     if message[key] is not None:

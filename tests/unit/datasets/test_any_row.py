@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from services.contracts.rewards.graders import NumericGrader
@@ -72,6 +72,7 @@ def test_arbitrary_values_raise_only_the_typed_error(
 
 @settings(deadline=None)
 @given(VALUES, st.sampled_from(["messages", "conversations", "instruction", "tools", "history"]))
+@example(True, "messages")
 def test_arbitrary_values_of_known_keys_raise_only_the_typed_error(value: Any, key: str) -> None:
     row = {
         "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],

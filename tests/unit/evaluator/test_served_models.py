@@ -10,8 +10,8 @@ import pytest
 
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import REPORTS, Reporter
-from services.evaluator import serving
 from services.evaluator.serving import Adapter, LocalModel, served
+from services.inference.vllm import server
 from services.models.tokenizer_ids.files import read_chat_templates, read_end_tokens
 from tests.support.models.tokenizer_kinds import KINDS
 
@@ -45,7 +45,7 @@ class Server:
 @pytest.fixture
 def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a base whose tokenizer transformers would build differently."""
-    monkeypatch.setattr(serving, "VllmServer", Server)
+    monkeypatch.setattr(server, "VllmServer", Server)
     return KINDS["r1_distill_llama"].write(tmp_path / "base")
 
 

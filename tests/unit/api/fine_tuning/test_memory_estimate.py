@@ -109,7 +109,7 @@ def test_an_online_training_is_estimated_for_its_learner(
     found = estimated(database, settings, method=reinforcement(optimizer={"training_type": "lora"}))
 
     assert found is not None
-    assert (found.trained_parameters, found.card_gb, found.fits) == (41_943_040, 80.0, True)
+    assert (found.trained_parameters, found.card_gb, found.fits) == (20_971_520, 80.0, True)
 
 
 def test_online_training_without_enough_memory_beside_its_engine_is_rejected(
