@@ -57,6 +57,8 @@ def test_branches_survive_sigkill_without_a_second_answer_job_or_step(tmp_path: 
                     "the answers are kept",
                 )
                 worker.kill()
+            # A call of the killed worker must not be answered in place of its repetition.
+            wait_for(lambda: llm.unanswered == 0, "the killed worker's calls have ended")
         llm.held = lambda _: False
         with campaigns.worker():
             campaigns.client.wait_until(campaign, "succeeded", 240)

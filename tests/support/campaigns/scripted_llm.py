@@ -26,9 +26,10 @@ class ScriptedLlm(ThreadedServer):
     ``answer`` maps the messages of a request to what the LLM says, after ``answer_seconds``.
     ``answered`` counts the answers to equal requests; ``keys`` are the idempotency keys of all
     requests. While ``held`` says so of the messages, a request is not answered; ``holding`` is set
-    then, and ``abandoned`` when its client is gone. Where ``endless`` says so, the answer has no
-    end, and where ``raw`` has bytes for them, these are the answer. A request with a field that
-    ``refused`` has is refused with the message there and ``refusal`` as its status; ``bodies`` are
+    then, and ``abandoned`` when its client is gone; ``unanswered`` counts those that wait. Where
+    ``endless`` says so, the answer has no end, and where ``raw`` has bytes for them, these are the
+    answer. A request with a field that ``refused`` has is refused with the message there and
+    ``refusal`` as its status; ``bodies`` are
     those of all requests.
     """
 
@@ -48,6 +49,7 @@ class ScriptedLlm(ThreadedServer):
         self._scripts: dict[str, tuple[dict[str, Any], dict[str, bytes]]] = {}
         self.holding = threading.Event()
         self.abandoned = threading.Event()
+        self.unanswered = 0
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -70,12 +72,16 @@ class ScriptedLlm(ThreadedServer):
         for field in self.refused.keys() & body.keys():
             error = {"message": self.refused[field], "param": field}
             return web.json_response({"error": error}, status=self.refusal)
-        while self.held(messages):
-            self.holding.set()
-            await asyncio.sleep(0.02)
-            if request.transport is None:
-                self.abandoned.set()
-                raise web.HTTPGone
+        self.unanswered += 1
+        try:
+            while self.held(messages):
+                self.holding.set()
+                await asyncio.sleep(0.02)
+                if request.transport is None:
+                    self.abandoned.set()
+                    raise web.HTTPGone
+        finally:
+            self.unanswered -= 1
         await asyncio.sleep(self.answer_seconds)
         self.requests.append(messages)
         if self.endless(messages):
