@@ -210,7 +210,7 @@ class FileTransport(filesystem.Transport):
         Raises TimeoutError without one: between waits, a worker acknowledges what it has taken,
         without which it may take no more, and ends if it shall.
         """
-        if self._deliver_next():
+        if self._deliver_next() or (self._has_new_bell() and self._deliver_next()):
             return
         if not _ending.is_set():
             self._pause(min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS))
@@ -241,14 +241,19 @@ class FileTransport(filesystem.Transport):
         except FileNotFoundError:
             return True  # the dispatcher creates the folder again
 
+    def _has_new_bell(self) -> bool:
+        """Make the bell, unless there is one; what came before it has not rung it."""
+        if self._bell is not None:
+            return False
+        with suppress(OSError):
+            self._bell = Doorbell(self._messages.with_name(BELLS))
+        return self._bell is not None
+
     def _pause(self, seconds: float) -> None:
         """Wait until something may have arrived, for so many seconds at most."""
-        try:
-            if self._bell is None:
-                self._bell = Doorbell(self._messages.with_name(BELLS))
-            if self._is_empty():  # nothing came before there was a bell
-                self._bell.wait(seconds)
-        except OSError:
+        if self._bell is not None:
+            self._bell.wait(seconds)
+        else:
             time.sleep(min(FILE_POLLING_SECONDS, seconds))
 
     @property

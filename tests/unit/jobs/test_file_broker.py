@@ -12,6 +12,7 @@ import pytest
 from kombu import Connection, Message, Queue
 from kombu.exceptions import OperationalError
 
+from services.core.doorbell import Doorbell
 from services.core.settings import Settings
 from services.jobs import broker
 from services.jobs.broker import (
@@ -209,6 +210,24 @@ def test_a_worker_that_shuts_down_waits_no_longer(
 
     assert ended.wait(30)
     consumer.join(30)
+
+
+def test_a_consumer_waits_although_others_have_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def wait(_: Doorbell, seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(Doorbell, "wait", wait)
+    with connect(tmp_path) as connection, connection.Consumer([Queue("training")], no_ack=True):
+        (tmp_path / "messages" / "0-a.evaluation.msg").touch()
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                connection.drain_events(timeout=1.0)
+
+    assert waits == [1.0] * 3
 
 
 def test_an_empty_folder_is_read_once_for_all_queues(
