@@ -85,15 +85,13 @@ from services.contracts.training.offline import (
 from services.contracts.training.online import (
     Critic,
     DynamicSampling,
-    KlPenalty,
-    KlTo,
     OptimizerSettings,
-    PolicyLoss,
     PpoHyperparameters,
     PpoMethod,
     ReinforcementHyperparameters,
     ReinforcementMethod,
 )
+from services.contracts.training.policy_loss import KlPenalty, KlTo, PolicyLoss
 from services.contracts.webhooks import CreatedWebhook, EventType, Webhook, WebhookDelivery
 
 __all__ = [

@@ -19,6 +19,36 @@ class Objective(StrEnum):
     CISPO = "cispo"  # -A clip(r) log p, where clip(r) has no gradient
     DPPO_TV = "dppo_tv"  # -A r, without tokens that would leave a region of total variation
     SAPO = "sapo"  # -A f(r), where f is a soft gate around r = 1
+    CLIP_COV = "clip_cov"  # clip, without some tokens of a large covariance of log p and A
+    KL_COV = "kl_cov"  # -A r, and |log r| for the tokens of the largest covariance
+    EXTENSION = "extension"  # a function of an installed package
+
+
+BY_COVARIANCE = (Objective.CLIP_COV, Objective.KL_COV)
+
+ExtensionName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+
+
+class Covariance(Request):
+    """Tokens by the covariance of their log-probability and advantage over the batch, which is what
+    lowers the entropy (Cui et al. 2025, arXiv:2505.22617)."""
+
+    share: Annotated[Number, Field(gt=0.0, le=1.0)] = Field(
+        default=2e-4,
+        description="Share of the batch's tokens: those of the largest covariance (kl_cov), or "
+        "some between low and high (clip_cov).",
+    )
+    low: Number = Field(default=1.0, description="Least covariance of tokens of clip_cov.")
+    high: Number = Field(default=5.0, description="Largest covariance of tokens of clip_cov.")
+    kl: Annotated[Number, Field(ge=0.0, le=1e6)] = Field(
+        default=1.0, description="Coefficient of the penalty |log p - log p_anchor| of kl_cov."
+    )
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError("low must be below high")
+        return self
 
 
 class Anchor(StrEnum):

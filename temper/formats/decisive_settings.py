@@ -7,7 +7,7 @@ from typing import Any
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.adaptation import TrainingType
-from services.contracts.training.online import RatioLevel
+from services.contracts.training.policy_loss import RatioLevel
 from temper.formats.published_runs import RunSettings
 
 Allowed = Mapping[str, tuple[Any, ...]]

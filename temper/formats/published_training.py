@@ -12,7 +12,7 @@ from typing import Any
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.training.fine_tuning import MethodType
-from services.contracts.training.online import Aggregation
+from services.contracts.training.policy_loss import Aggregation
 from temper.formats.decisive_settings import (
     MINDSPEED,
     MINDSPEED_KL,

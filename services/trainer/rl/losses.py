@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from services.contracts.policy_objectives import KlEstimator
-from services.contracts.training.online import AdvantageEstimator, Aggregation, RatioLevel
+from services.contracts.training.policy_loss import AdvantageEstimator, Aggregation, RatioLevel
 
 EPSILON = 1e-6
 
@@ -187,14 +187,17 @@ def importance_ratios(
     """exp(log p - log p_old), per token or per sequence; all tensors (m,).
 
     A sequence ratio is the geometric mean over its tokens, assigned to each of them (GSPO, Zheng et
-    al. 2025, arXiv:2507.18071).
+    al. 2025, arXiv:2507.18071); within a sequence, each token's has the sequence's value and the
+    gradient of the token alone (GSPO-token, equation 14 there).
     """
     log_ratios = log_probs - old_log_probs
-    if level is RatioLevel.SEQUENCE:
+    if level is not RatioLevel.TOKENWISE:
         sequences = int(sequence_of.max()) + 1 if len(sequence_of) else 0
         sums = log_ratios.new_zeros(sequences).index_add(0, sequence_of, log_ratios)
         lengths = torch.bincount(sequence_of, minlength=sequences).clamp(min=1)
         log_ratios = (sums / lengths)[sequence_of]
+    if level is RatioLevel.WITHIN_SEQUENCE:
+        return log_ratios.detach().exp() * (log_probs - log_probs.detach()).exp()
     return log_ratios.exp()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.contracts.training.online import Aggregation
+from services.contracts.training.policy_loss import Aggregation
 from services.trainer.forward.logits import Reader, Readings
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens
 from services.trainer.rl.learner.model import LanguageModel, LogprobReader

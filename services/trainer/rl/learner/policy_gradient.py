@@ -1,23 +1,32 @@
 """Learning from rewards: GRPO and relatives, and PPO."""
 
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from services.contracts.policy_objectives import Anchor, Objective, SequenceRatio
+from services.contracts.policy_objectives import BY_COVARIANCE, Anchor, SequenceRatio
 from services.contracts.training.online import (
-    Aggregation,
     Critic,
+    PpoHyperparameters,
+    ReinforcementHyperparameters,
+)
+from services.contracts.training.policy_loss import (
+    Aggregation,
     KlPenalty,
     KlTo,
     PolicyLoss,
-    PpoHyperparameters,
     RatioLevel,
-    ReinforcementHyperparameters,
 )
-from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
+from services.trainer.rl.corrections import sequence_log_ratios
+from services.trainer.rl.extensions import (
+    AdvantageFunction,
+    ObjectiveFunction,
+    checked,
+    load_advantage,
+    load_objective,
+)
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
     MicroBatch,
@@ -26,11 +35,9 @@ from services.trainer.rl.learner.micro_batches import (
     TrainedTokens,
 )
 from services.trainer.rl.learner.model import LogprobReader
+from services.trainer.rl.learner.token_losses import PolicyTokens, kept, surrogate
 from services.trainer.rl.learner.update import Loss, MetricAccumulator, Passes
 from services.trainer.rl.losses import (
-    Clipping,
-    Surrogate,
-    clipped_surrogate_loss,
     explained_variance,
     gae_advantages,
     group_advantages,
@@ -42,7 +49,7 @@ from services.trainer.rl.losses import (
     value_loss,
     whiten,
 )
-from services.trainer.rl.objectives import cispo_loss, soft_gated_loss, total_variation_loss
+from services.trainer.rl.objectives import covariant_tokens
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,13 @@ class TokenTargets:
     reference_log_probs: Tensor | None = None
     value_targets: ValueTargets | None = None
 
+    def anchor_log_probs(self, anchor: Anchor) -> Tensor:
+        """The log-probabilities that ratios are relative to, of the whole batch."""
+        if anchor is Anchor.SAMPLER:
+            return self.sampler_log_probs
+        assert self.old_log_probs is not None  # noqa: S101 - scored for objectives that ask
+        return self.old_log_probs
+
     def metrics(self) -> dict[str, float]:
         """Metrics of the targets."""
         if not len(self.advantages):
@@ -88,8 +102,9 @@ def group_targets(
     sampler: Tensor,
     old: Scores | None,
     reference: Tensor | None,
+    extension: AdvantageFunction | None = None,
 ) -> TokenTargets:
-    """Each token gets its sample's advantage within the group."""
+    """Each token gets its sample's advantage within the group, by ``extension`` if there is one."""
     device = sampler.device
     sample_of = tokens.sample_of[tokens.sequence_of].to(device)
     firsts = tokens.first_sequences
@@ -98,7 +113,12 @@ def group_targets(
     if penalties is not None:
         rewards = rewards.index_add(0, sample_of, -penalties.to(rewards.dtype))
     groups = torch.tensor([tokens.sequences[each].group for each in firsts], device=device)
-    advantages = group_advantages(rewards, groups, settings.advantage)[sample_of]
+    if extension is None:
+        advantages = group_advantages(rewards, groups, settings.advantage)
+    else:
+        given = extension(rewards=rewards, groups=groups)
+        advantages = checked(given, rewards, str(settings.advantage_extension))
+    advantages = advantages[sample_of]
     old_log_probs = None if old is None else old.log_probs
     return TokenTargets(advantages.float(), sampler, old_log_probs, reference)
 
@@ -172,14 +192,34 @@ class PolicyGradient:
         epochs = settings.epochs if isinstance(settings, PpoHyperparameters) else 1
         self.passes = Passes(epochs, settings.mini_batches)
         self.aggregation: Aggregation = settings.loss.aggregation
+        self._objective: ObjectiveFunction | None = None
+        if settings.loss.extension is not None:
+            self._objective = load_objective(settings.loss.extension)
+        named = None
+        if isinstance(settings, ReinforcementHyperparameters):
+            named = settings.advantage_extension
+        self._advantage: AdvantageFunction | None = load_advantage(named) if named else None
 
     def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:
         """Score a batch under the current weights and compute its advantages."""
         token_targets = self._token_targets(tokens)
         metrics |= token_targets.metrics()
         critic = self._settings.critic if isinstance(self._settings, PpoHyperparameters) else None
+        settings = self._settings.loss
+        covariant = None
+        if settings.objective in BY_COVARIANCE:
+            anchor = token_targets.anchor_log_probs(settings.anchor)
+            selection, objective = settings.covariance, settings.objective
+            covariant = covariant_tokens(anchor, token_targets.advantages, selection, objective)
+            metrics["covariant_fraction"] = float(covariant.float().mean())
         return _BatchLoss(
-            self._settings.loss, critic, self._model, token_targets, self._temperature
+            settings,
+            critic,
+            self._model,
+            token_targets,
+            self._temperature,
+            covariant,
+            self._objective,
         )
 
     def _token_targets(self, tokens: TrainedTokens) -> TokenTargets:
@@ -193,9 +233,17 @@ class PolicyGradient:
             return critic_targets(tokens, settings, sampler=sampler, old=old, reference=reference)
         kl = settings.loss.kl
         moves = self.passes.steps > 1 and settings.loss.anchor is Anchor.OLD
-        looks_back = moves or (kl is not None and kl.to is KlTo.REWARD)
+        selects = settings.loss.objective in BY_COVARIANCE and settings.loss.anchor is Anchor.OLD
+        looks_back = moves or selects or (kl is not None and kl.to is KlTo.REWARD)
         before = self._scorer.score(tokens, self._temperature) if looks_back else None
-        return group_targets(tokens, settings, sampler=sampler, old=before, reference=reference)
+        return group_targets(
+            tokens,
+            settings,
+            sampler=sampler,
+            old=before,
+            reference=reference,
+            extension=self._advantage,
+        )
 
 
 @dataclass(frozen=True)
@@ -207,6 +255,8 @@ class _BatchLoss:
     model: Any
     token_targets: TokenTargets
     temperature: float
+    covariant: Tensor | None
+    objective: ObjectiveFunction | None
 
     def __call__(
         self, micro: MicroBatch, weights: Tensor, accumulator: MetricAccumulator
@@ -241,18 +291,22 @@ class _BatchLoss:
         advantages = token_targets.advantages[micro.tokens]
         anchor = sampler if settings.anchor is Anchor.SAMPLER else old
         ratios = importance_ratios(log_probs, anchor, micro.row_of, settings.ratio)
-        surrogate = _surrogate(settings, log_probs, anchor, ratios, advantages)
+        covariant = None if self.covariant is None else self.covariant[micro.tokens]
+        tokens = PolicyTokens(
+            log_probs, anchor, sampler, ratios, advantages, micro.row_of, covariant
+        )
+        found = surrogate(settings, tokens, self.objective)
         accumulator.mean("ratio_mean", ratios)
-        accumulator.mean("clip_fraction_low", surrogate.clipped_low)
-        accumulator.mean("clip_fraction_high", surrogate.clipped_high)
+        accumulator.mean("clip_fraction_low", found.clipped_low)
+        accumulator.mean("clip_fraction_high", found.clipped_high)
         if settings.dual_clip is not None:
-            accumulator.mean("dual_clip_fraction", surrogate.clipped_dual)
+            accumulator.mean("dual_clip_fraction", found.clipped_dual)
         accumulator.mean("sampler_kl", k3(old, sampler))
-        kept = _kept(settings, log_probs, old - sampler, sampler, advantages, micro.row_of)
-        losses = surrogate.losses
-        if kept is not None:
-            accumulator.mean("masked_fraction", ~kept)
-            losses = torch.where(kept, losses, 0.0)
+        unmasked = kept(settings, tokens, old - sampler)
+        losses = found.losses
+        if unmasked is not None:
+            accumulator.mean("masked_fraction", ~unmasked)
+            losses = torch.where(unmasked, losses, 0.0)
         if settings.tis_cap is None:
             return losses
         trusted = old
@@ -282,44 +336,6 @@ class _BatchLoss:
             return 0.0
         divergences = kl_estimates(log_probs, old, reference[micro.tokens], kl.estimate)
         return kl.coefficient * (weights * divergences).sum()
-
-
-def _surrogate(
-    settings: PolicyLoss, log_probs: Tensor, anchor: Tensor, ratios: Tensor, advantages: Tensor
-) -> Surrogate:
-    """The losses of the objective."""
-    clipping = Clipping(settings.clip_low, settings.clip_high, settings.dual_clip)
-    match settings.objective:
-        case Objective.CLIP:
-            return clipped_surrogate_loss(ratios, advantages, clipping)
-        case Objective.CISPO:
-            return cispo_loss(log_probs, ratios, advantages, clipping)
-        case Objective.DPPO_TV:
-            return total_variation_loss(log_probs, anchor, ratios, advantages, clipping)
-        case Objective.SAPO:
-            return soft_gated_loss(ratios, advantages, settings.gate_temperatures)
-        case _:
-            assert_never(settings.objective)
-
-
-def _kept(
-    settings: PolicyLoss,
-    log_probs: Tensor,
-    log_ratios: Tensor,
-    sampler: Tensor,
-    advantages: Tensor,
-    sequence_of: Tensor,
-) -> Tensor | None:
-    """The tokens that no mask leaves out; None without a mask."""
-    masks: list[Tensor] = []
-    if settings.token_mask is not None:
-        masks.append(within(log_ratios, *settings.token_mask))
-    if (mask := settings.sequence_mask) is not None:
-        whole = sequence_log_ratios(log_ratios, sequence_of, mask.ratio)
-        masks.append(within(whole, mask.low, mask.high))
-    if (threshold := settings.off_policy_mask) is not None:
-        masks.append(off_policy_kept(log_probs, sampler, advantages, sequence_of, threshold))
-    return torch.stack(masks).all(0) if masks else None
 
 
 def _value_part(

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.contracts.training.online import Aggregation
+from services.contracts.training.policy_loss import Aggregation
 from services.trainer.rl.batch import TokenValues
 from services.trainer.rl.learner.micro_batches import (
     Layout,

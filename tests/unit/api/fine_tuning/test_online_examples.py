@@ -9,7 +9,8 @@ from services.api.examples import FINE_TUNING
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.settings import ApiSettings
 from services.contracts.training.fine_tuning import CreateFineTuningJob
-from services.contracts.training.online import Aggregation, ReinforcementHyperparameters
+from services.contracts.training.online import ReinforcementHyperparameters
+from services.contracts.training.policy_loss import Aggregation
 from services.core.artifacts import SourceFile
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow

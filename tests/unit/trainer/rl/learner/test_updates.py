@@ -1,5 +1,6 @@
 """What one update does to the weights."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from services.contracts.errors import InvalidRequest
 from services.trainer.errors import Diverged
 from services.trainer.forward import logits
 from services.trainer.rl.batch import TokenValues, TrainingBatch, TrainingSequence
@@ -95,6 +97,8 @@ def test_dapo_step_matches_a_plain_implementation(base: Path, learn: Any) -> Non
             },
         ),
         ("reinforcement", {"loss": {"objective": "sapo", "tis_level": "sequence"}}),
+        ("reinforcement", {"loss": {"objective": "clip_cov", "covariance": {"low": 0.0}}}),
+        ("reinforcement", {"loss": {"ratio": "sequence_token"}}),
         ("ppo", {"epochs": 2, "critic": {"kind": "shared"}, "loss": {"entropy_bonus": 0.01}}),
         ("ppo", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1, "to": "reward"}}}),
         ("distillation", {"beta": 0.5, "temperature": 2.0}),
@@ -129,6 +133,68 @@ def test_step_without_padding_is_that_of_padded_sequences(
     for name in ("loss", "grad_norm", "entropy"):
         assert without[name] == pytest.approx(padding[name], rel=1e-6, abs=1e-6), name
     torch.testing.assert_close(weights(packed), weights(padded), rtol=0, atol=1e-5)
+
+
+EXTENSION = """
+def doubled(*, rewards, groups):
+    return 2 * rewards + groups
+
+def plain(*, log_probs, advantages, ratios, anchor_log_probs, sampler_log_probs, sequence_of):
+    return -advantages * (log_probs - anchor_log_probs)
+
+def short(*, log_probs, **others):
+    return log_probs[1:]
+"""
+ENTRY_POINTS = """
+[temper.advantages]
+doubled = own_objectives:doubled
+
+[temper.objectives]
+plain = own_objectives:plain
+short = own_objectives:short
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package of advantages and objectives, as pip leaves it in the runtime."""
+    folder = tmp_path / "site-packages"
+    metadata = folder / "own_objectives-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (folder / "own_objectives.py").write_text(EXTENSION)
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: own-objectives\nVersion: 1.0\n"
+    )
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "own_objectives", raising=False)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_update_by_the_advantage_and_the_objective_of_a_package(learn: Any) -> None:
+    loss = {"objective": "extension", "extension": "plain", "tis_cap": None}
+    own = {"advantage": "extension", "advantage_extension": "doubled", "loss": loss}
+
+    _, metrics = learn("reinforcement", drawn_batch(), **own)
+
+    sequences = drawn_batch().sequences
+    advantages = [2 * each.reward + each.group for each in sequences]
+    mean = np.average(advantages, weights=[each.mask.sum() for each in sequences])
+    assert metrics["advantage_mean"] == pytest.approx(mean)
+    assert metrics["loss"] == pytest.approx(0.0, abs=1e-6)  # nothing has moved yet
+    assert metrics["grad_norm"] > 0
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("extension", "message"),
+    [("short", "must return a tensor of shape"), ("missing", "installed are: plain, short")],
+)
+def test_an_extension_that_does_not_work_is_named(learn: Any, extension: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        learn(
+            "reinforcement", drawn_batch(), loss={"objective": "extension", "extension": extension}
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from services.contracts.training.online import AdvantageEstimator
+from services.contracts.training.policy_loss import AdvantageEstimator
 from services.trainer.rl.losses import (
     explained_variance,
     gae_advantages,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from services.contracts.training.online import RatioLevel
+from services.contracts.training.policy_loss import RatioLevel
 from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,
@@ -26,7 +26,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64, requires_grad=True)
 
 
-@pytest.mark.parametrize("level", list(RatioLevel))
+@pytest.mark.parametrize("level", [RatioLevel.TOKENWISE, RatioLevel.SEQUENCE])
 @pytest.mark.parametrize("clipping", [Clipping(0.2, 0.28), Clipping(0.2, 0.28, dual=2.0)])
 def test_policy_loss_gradient(level: RatioLevel, clipping: Clipping) -> None:
     old = drawn(6, seed=1).detach()
@@ -38,20 +38,26 @@ def test_policy_loss_gradient(level: RatioLevel, clipping: Clipping) -> None:
     assert torch.autograd.gradcheck(loss, (drawn(6),))
 
 
-def test_sequence_ratio_gradient_is_scaled_by_the_mean_token_correction() -> None:
+def test_corrections_scale_the_gradient_of_a_sequence_ratio_by_their_mean_or_each_token() -> None:
     log_probs, sampler = drawn(6), drawn(6, seed=2).detach()
+    old = drawn(6, seed=1).detach() / 100 + log_probs.detach()
     means = torch.full((6,), 1 / 6, dtype=torch.float64)  # two sequences of three tokens
 
-    def gradient(corrections: Tensor) -> Tensor:
-        ratios = importance_ratios(log_probs, log_probs.detach(), SEQUENCE_OF, RatioLevel.SEQUENCE)
+    def gradient(level: RatioLevel, corrections: Tensor) -> Tensor:
+        ratios = importance_ratios(log_probs, old, SEQUENCE_OF, level)
         losses = clipped_surrogate_loss(ratios, ADVANTAGES, Clipping(0.2, 0.28)).losses
         return torch.autograd.grad((means * corrections * losses).sum(), log_probs)[0]
 
+    none = torch.ones(6, dtype=torch.float64)
     corrections = tis_weights(log_probs, sampler, cap=2.0)
-    gspo = gradient(torch.ones(6, dtype=torch.float64))
     mean_of_sequence = corrections.view(2, 3).mean(1).repeat_interleave(3)
     assert not torch.allclose(corrections, mean_of_sequence)
-    torch.testing.assert_close(gradient(corrections), gspo * mean_of_sequence)
+    gspo = gradient(RatioLevel.SEQUENCE, none)
+    torch.testing.assert_close(gradient(RatioLevel.SEQUENCE, corrections), gspo * mean_of_sequence)
+    torch.testing.assert_close(gradient(RatioLevel.WITHIN_SEQUENCE, none), gspo)
+    torch.testing.assert_close(
+        gradient(RatioLevel.WITHIN_SEQUENCE, corrections), gspo * corrections
+    )
 
 
 def test_k3_gradient() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.policy_objectives import KlEstimator
-from services.contracts.training.online import Aggregation, RatioLevel
+from services.contracts.training.policy_loss import Aggregation, RatioLevel
 from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,
@@ -63,8 +63,9 @@ def test_sequence_ratios_are_geometric_means() -> None:
     old = torch.zeros(5)
     log_probs = torch.tensor([0.1, 0.2, 0.6, -0.4, 0.2])
     sequence_of = torch.tensor([0, 0, 0, 1, 1])
-    ratios = importance_ratios(log_probs, old, sequence_of, RatioLevel.SEQUENCE)
-    torch.testing.assert_close(ratios, torch.tensor([0.3, 0.3, 0.3, -0.1, -0.1]).exp())
+    for level in (RatioLevel.SEQUENCE, RatioLevel.WITHIN_SEQUENCE):
+        ratios = importance_ratios(log_probs, old, sequence_of, level)
+        torch.testing.assert_close(ratios, torch.tensor([0.3, 0.3, 0.3, -0.1, -0.1]).exp())
 
 
 def test_tis_weights_are_truncated_and_detached() -> None:

@@ -6,10 +6,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from services.contracts.policy_objectives import KlEstimator, SequenceRatio
+from services.contracts.policy_objectives import (
+    Covariance,
+    KlEstimator,
+    Objective,
+    SequenceRatio,
+)
 from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
 from services.trainer.rl.losses import Clipping, kl_estimates
-from services.trainer.rl.objectives import cispo_loss, soft_gated_loss, total_variation_loss
+from services.trainer.rl.objectives import (
+    cispo_loss,
+    clip_covariance_loss,
+    covariant_tokens,
+    penalized_covariance_loss,
+    soft_gated_loss,
+    total_variation_loss,
+)
 
 SEQUENCE_OF = torch.tensor([0, 0, 1, 1])
 NEAR = Clipping(0.2, 0.2)
@@ -124,3 +136,63 @@ def test_responses_that_the_policy_has_left_are_masked_if_they_were_bad() -> Non
     ]
 
     assert [each.tolist() for each in kept] == [[False, False, True, True], [True] * 4]
+
+
+LOG_PROBS, ADVANTAGES = tensor(-1, -5, -1, -5), tensor(1, 1, -1, -3)
+"""Means -3 and -0.5: the covariances are 3, -3, -1 and 5."""
+
+
+@pytest.mark.parametrize(
+    ("objective", "settings", "selected"),
+    [
+        (Objective.KL_COV, {"share": 0.25}, [False, False, False, True]),
+        (Objective.KL_COV, {"share": 0.5}, [True, False, False, True]),
+        (Objective.CLIP_COV, {"share": 1.0}, [True, False, False, False]),
+        (Objective.CLIP_COV, {"share": 1.0, "high": 6.0}, [True, False, False, True]),
+        (Objective.CLIP_COV, {"share": 1.0, "low": 6.0, "high": 7.0}, [False] * 4),
+    ],
+)
+def test_tokens_are_selected_by_their_covariance(
+    objective: Objective, settings: dict[str, float], selected: list[bool]
+) -> None:
+    covariance = Covariance(**settings)
+
+    found = covariant_tokens(LOG_PROBS, ADVANTAGES, covariance, objective)
+
+    assert found.tolist() == selected
+
+
+def test_as_many_tokens_are_drawn_as_the_share_says_and_the_same_again() -> None:
+    log_probs = torch.arange(100, dtype=torch.float64)
+    drawn = [
+        covariant_tokens(log_probs, log_probs, Covariance(share=0.1, high=1e6), Objective.CLIP_COV)
+        for _ in range(2)
+    ]
+
+    assert int(drawn[0].sum()) == 10
+    assert torch.equal(*drawn)
+
+
+def test_clip_cov_leaves_selected_tokens_out() -> None:
+    ratios = tensor(1.0, 1.5).requires_grad_()
+
+    loss = clip_covariance_loss(ratios, tensor(1, 1), NEAR, torch.tensor([True, False]))
+
+    torch.testing.assert_close(loss.losses, tensor(0.0, -1.2))
+    (gradient,) = torch.autograd.grad(loss.losses.sum(), ratios)
+    torch.testing.assert_close(gradient, tensor(0.0, 0.0))
+    assert loss.clipped_high.tolist() == [False, True]
+
+
+def test_kl_cov_penalizes_how_far_selected_tokens_moved() -> None:
+    log_probs, anchor = tensor(-1, -2).requires_grad_(), tensor(-1.5, -1.0)
+    ratios = (log_probs - anchor).exp()
+
+    loss = penalized_covariance_loss(
+        log_probs, anchor, ratios, tensor(1, 1), torch.tensor([True, False]), 2.0
+    )
+
+    expected = tensor(-math.exp(0.5) + 2 * 0.5, -math.exp(-1))
+    torch.testing.assert_close(loss.losses, expected)
+    (gradient,) = torch.autograd.grad(loss.losses.sum(), log_probs)
+    torch.testing.assert_close(gradient, tensor(-math.exp(0.5) + 2, -math.exp(-1)))

@@ -1,0 +1,183 @@
+"""The loss of online training from rewards: its objective, advantages, ratios and penalties."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from services.contracts.base import Number, Request
+from services.contracts.policy_objectives import (
+    BY_COVARIANCE,
+    Anchor,
+    Covariance,
+    ExtensionName,
+    KlEstimator,
+    Objective,
+    Ratio,
+    SequenceMask,
+)
+
+_CLIPPED = (Objective.CLIP, Objective.CLIP_COV)
+
+
+class Renamed(Request):
+    """Settings with renamed fields, whose old names are rejected with the new one."""
+
+    retired_names: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_retired_names(cls, value: Any) -> Any:
+        for old, new in cls.retired_names.items():
+            if isinstance(value, dict) and old in value:
+                raise ValueError(f"{old} has been renamed to {new}")
+        return value
+
+
+class AdvantageEstimator(StrEnum):
+    """How the rewards of a prompt's samples become advantages."""
+
+    GRPO = "grpo"  # (R - mean) / (std + 1e-6), in the group
+    DR_GRPO = "dr_grpo"  # R - mean
+    RLOO = "rloo"  # R - mean of the others in the group
+    MAX_RL = "max_rl"  # (R - mean) / mean, in the group, of rewards that are not negative
+    REINFORCE_PLUS_PLUS = "reinforce++"  # (R - mean) / (std + 1e-6), over the whole batch
+    EXTENSION = "extension"  # a function of an installed package
+
+
+class Aggregation(StrEnum):
+    """How token losses are aggregated."""
+
+    MEAN_OF_TOKENS = "token-mean"  # mean over all trained tokens of the batch (DAPO)
+    MEAN_OF_SEQUENCE_MEANS = "seq-mean-token-mean"  # mean of sequence means (GRPO)
+    MEAN_OF_SEQUENCE_SUMS = (
+        "seq-mean-token-sum-norm"  # sequence sums over a constant length (Dr. GRPO)
+    )
+
+
+class RatioLevel(StrEnum):
+    """The level of importance ratios."""
+
+    TOKENWISE = "token"
+    SEQUENCE = "sequence"  # GSPO
+    WITHIN_SEQUENCE = "sequence_token"  # GSPO-token: the sequence's value, the token's gradient
+
+
+class KlTo(StrEnum):
+    """Where the KL penalty is applied."""
+
+    LOSS = "loss"  # coefficient * estimate, beside the policy loss
+    REWARD = "reward"  # coefficient * estimate, taken off each token's reward (PPO)
+
+
+class KlPenalty(Request):
+    """KL penalty to the initial model."""
+
+    coefficient: Annotated[Number, Field(gt=0.0)]
+    to: KlTo = KlTo.LOSS
+    estimator: KlEstimator | None = Field(
+        default=None,
+        description="Estimator of the divergence; null: k3 in the loss, k1 in the reward.",
+    )
+
+    @property
+    def estimate(self) -> KlEstimator:
+        """The estimator in use."""
+        return self.estimator or (KlEstimator.K3 if self.to is KlTo.LOSS else KlEstimator.K1)
+
+    @model_validator(mode="after")
+    def _check_estimator(self) -> Self:
+        if self.to is KlTo.REWARD and self.estimator is KlEstimator.UNBIASED:
+            raise ValueError("the estimator unbiased has its gradient in the loss only")
+        return self
+
+
+class PolicyLoss(Renamed):
+    """The clipped surrogate of PPO, GRPO, DAPO, Dr.GRPO and GSPO, or another objective."""
+
+    retired_names: ClassVar = {"importance_cap": "tis_cap"}
+
+    objective: Objective = Objective.CLIP
+    extension: ExtensionName | None = Field(
+        default=None,
+        description="Name of an entry point in the group temper.objectives, for the objective "
+        "extension.",
+    )
+    anchor: Anchor = Field(
+        default=Anchor.OLD,
+        description="Distribution that ratios are relative to; dppo_tv: sampler.",
+    )
+    clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = 0.2
+    clip_high: Annotated[Number, Field(gt=0.0)] = 0.28
+    dual_clip: Annotated[Number, Field(gt=1.0)] | None = Field(
+        default=None,
+        description="Bound of dual clipping: with a negative advantage A the loss is at most -A "
+        "times this.",
+    )
+    ratio: RatioLevel = RatioLevel.TOKENWISE
+    aggregation: Aggregation = Aggregation.MEAN_OF_TOKENS
+    tis_cap: Annotated[Number, Field(gt=0.0)] | None = Field(
+        default=2.0,
+        description="Truncated importance sampling: cap of the weight p_trainer / p_sampler of "
+        "each token; null: no correction. With sequence ratios the gradient of a sequence is "
+        "multiplied by the mean of its tokens' weights.",
+    )
+    tis_level: Literal[RatioLevel.TOKENWISE, RatioLevel.SEQUENCE] = Field(
+        default=RatioLevel.TOKENWISE,
+        description="sequence: the weight of a token is that of its response, the capped product.",
+    )
+    token_mask: tuple[Ratio, Ratio] | None = Field(
+        default=None,
+        description="Leave out tokens whose p_old / p_sampler is out of these bounds (IcePop: 0.5 "
+        "and 5).",
+    )
+    sequence_mask: SequenceMask | None = None
+    off_policy_mask: Annotated[Number, Field(ge=0.0)] | None = Field(
+        default=None,
+        description="Leave out responses with a negative advantage in which log p_sampler - log p "
+        "is above this on average (DeepSeek-V3.2).",
+    )
+    gate_temperatures: tuple[Annotated[Number, Field(gt=0.0)], Annotated[Number, Field(gt=0.0)]] = (
+        Field(
+            default=(1.0, 1.05),
+            description="Temperatures of SAPO for positive and negative advantages.",
+        )
+    )
+    covariance: Covariance = Field(
+        default_factory=Covariance,
+        description="Tokens that the objectives clip_cov and kl_cov treat apart.",
+    )
+    entropy_bonus: Annotated[Number, Field(ge=0.0)] = 0.0
+    kl: KlPenalty | None = None
+
+    @model_validator(mode="after")
+    def _check_objective(self) -> Self:
+        if self.objective is Objective.DPPO_TV and "anchor" not in self.model_fields_set:
+            self.anchor = Anchor.SAMPLER
+        if self.anchor is Anchor.SAMPLER and "tis_cap" not in self.model_fields_set:
+            self.tis_cap = None
+        if self.anchor is Anchor.SAMPLER and self.tis_cap is not None:
+            raise ValueError("ratios to the sampler correct for it already: tis_cap must be null")
+        if self.objective is not Objective.CLIP and self.ratio is not RatioLevel.TOKENWISE:
+            raise ValueError(f"the objective {self.objective.value} has ratios of tokens only")
+        if self.dual_clip is not None and self.objective not in _CLIPPED:
+            raise ValueError("dual_clip belongs to the objectives clip and clip_cov")
+        if "covariance" in self.model_fields_set and self.objective not in BY_COVARIANCE:
+            raise ValueError("covariance belongs to the objectives clip_cov and kl_cov")
+        if (self.objective is Objective.EXTENSION) is not (self.extension is not None):
+            raise ValueError("extension names the function of the objective extension")
+        if self.token_mask is not None and self.token_mask[0] >= self.token_mask[1]:
+            raise ValueError("token_mask: the first bound must be below the second")
+        return self
+
+    @model_validator(mode="after")
+    def _aggregate_sequence_ratios(self) -> Self:
+        """GSPO's objective is a mean over sequences (Zheng et al. 2025, arXiv:2507.18071)."""
+        if self.ratio is not RatioLevel.TOKENWISE:
+            if "aggregation" not in self.model_fields_set:
+                self.aggregation = Aggregation.MEAN_OF_SEQUENCE_MEANS
+            if self.aggregation is not Aggregation.MEAN_OF_SEQUENCE_MEANS:
+                wanted = Aggregation.MEAN_OF_SEQUENCE_MEANS.value
+                raise ValueError(f"the ratio of a sequence (GSPO) requires aggregation {wanted}")
+        return self
