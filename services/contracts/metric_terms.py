@@ -162,6 +162,33 @@ METRIC_TERMS: Sequence[MetricTerm] = (
     MetricTerm(
         "sampler_kl", "policy", "Divergence of sampler and learner per token", _NATS, "below 0.01"
     ),
+    MetricTerm(
+        "sampler_difference_mean",
+        "policy",
+        "Mean difference of log-probabilities between sampler and learner, per token",
+        _NATS,
+        "near 0 for equal weights",
+    ),
+    MetricTerm(
+        "sampler_difference_p999",
+        "policy",
+        "Difference between sampler and learner that one token in a thousand exceeds",
+        _NATS,
+        "below 1",
+    ),
+    MetricTerm(
+        "covariant_fraction",
+        "policy",
+        "Tokens that clip_cov or kl_cov treats apart",
+        _SHARE,
+    ),
+    MetricTerm(
+        "masked_fraction",
+        "policy",
+        "Tokens that a mask leaves out of the loss",
+        _SHARE,
+        "below 0.1",
+    ),
     MetricTerm("log_prob_mean", "policy", "Mean log-probability of the sampled tokens", _NATS),
     MetricTerm("ratio_mean", "policy", "Mean importance ratio", "", "near 1"),
     MetricTerm(

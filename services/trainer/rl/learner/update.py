@@ -17,6 +17,7 @@ from services.trainer.rl.learner.micro_batches import (
     TrainedTokens,
     micro_batches,
 )
+from services.trainer.rl.learner.mismatch import sampler_mismatch
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.losses import token_weights
 
@@ -180,6 +181,8 @@ class Updater:
         metrics |= accumulator.collect(self.processes, steps)
         metrics |= self._times(tokens, began, scored)
         values = accumulator.collect_per_token(self.processes)
+        if values is not None:
+            metrics |= sampler_mismatch(values[:, 0], tokens)
         token_values = None if values is None else TokenValues(values.cpu().numpy())
         return UpdateResult(metrics, token_values)
 

@@ -1,6 +1,7 @@
 """What one update does to the weights."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,31 @@ def test_a_sample_in_several_sequences_counts_as_one(settings: dict[str, Any], l
     for name in ("loss", "advantage_mean", "grad_norm", "trained_tokens"):
         assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
     torch.testing.assert_close(weights(whole), weights(branched), rtol=0, atol=1e-4)
+
+
+def test_the_mismatch_of_sampler_and_learner_is_measured_over_sampled_tokens(
+    base: Path, learn: Any, tmp_path: Path
+) -> None:
+    batch, spec = drawn_batch(), learner_spec(base, "reinforcement", tmp_path)
+    learner = Learner(spec, ProcessGroup(spec.settings.optimizer))
+    ids = [each.token_ids.tolist() for each in batch.sequences]
+    probed = [np.array([0.0, *each]) for each in learner.answer(Probe(token_ids=ids)).log_probs]
+    first, *others = batch.sequences
+    # One token of the first sequence is off by .5 nats, the tokens of the last are no engine's.
+    off = probed[0] - 0.5 * (np.arange(len(probed[0])) == int(first.mask.argmax()))
+    sampled = [off, *probed[1:-1], probed[-1] + 3.0]
+    unsampled = np.full(len(probed[-1]), -1, np.int32)
+    versions = [*(each.policy_versions for each in batch.sequences[:-1]), unsampled]
+    sequences = [
+        replace(each, sampler_log_probs=given.astype(np.float32), policy_versions=version)
+        for each, given, version in zip(batch.sequences, sampled, versions, strict=True)
+    ]
+
+    _, metrics = learn("reinforcement", TrainingBatch(tuple(sequences)))
+
+    counted = sum(int(each.mask.sum()) for each in [first, *others[:-1]])
+    assert metrics["sampler_difference_mean"] == pytest.approx(0.5 / counted, abs=1e-5)
+    assert metrics["sampler_difference_p999"] == pytest.approx(0.5, abs=1e-4)
 
 
 @pytest.mark.parametrize(
