@@ -85,12 +85,12 @@ from services.contracts.training.offline import (
 from services.contracts.training.online import (
     Critic,
     DynamicSampling,
-    OptimizerSettings,
     PpoHyperparameters,
     PpoMethod,
     ReinforcementHyperparameters,
     ReinforcementMethod,
 )
+from services.contracts.training.optimizer import OptimizerSettings
 from services.contracts.training.policy_loss import KlPenalty, KlTo, PolicyLoss
 from services.contracts.webhooks import CreatedWebhook, EventType, Webhook, WebhookDelivery
 

@@ -74,9 +74,11 @@ class SequenceMask(Request):
     By default they are 0.99 and 1.01 for the geometric mean, 0.5 and 2 for the product.
     """
 
-    ratio: SequenceRatio = SequenceRatio.GEOMETRIC
-    low: Ratio
-    high: Ratio
+    ratio: SequenceRatio = Field(
+        default=SequenceRatio.GEOMETRIC, description="Ratio of a whole response."
+    )
+    low: Ratio = Field(description="Least ratio that is trained on.")
+    high: Ratio = Field(description="Largest ratio that is trained on.")
 
     @model_validator(mode="before")
     @classmethod

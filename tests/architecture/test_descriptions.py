@@ -9,6 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from services import contracts
+from services.contracts.kinds import KINDS
+from temper.submission.fields import fields_of
 
 UNFINISHED = (
     " of what how where with only whose which that those this these it its they their in by at for "
@@ -43,6 +45,14 @@ def test_descriptions_of_fields_stand_alone() -> None:
 
     assert len(described) > 400
     assert leaning == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_a_request_is_described(kind: str) -> None:
+    request: type[BaseModel] = KINDS[kind].request
+    fields = fields_of(request)
+
+    assert [field.path for field in fields if not field.description] == []
 
 
 @pytest.mark.parametrize(

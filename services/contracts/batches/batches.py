@@ -54,7 +54,9 @@ class CreateBatch(JobRequest):
         examples=["file-abc123"],
     )
     endpoint: BatchEndpoint
-    completion_window: Literal["24h"]
+    completion_window: Literal["24h"] = Field(
+        description="Time within which OpenAI would complete the batch; has no effect here."
+    )
     output_expires_after: ExpiresAfter | None = Field(
         default=None, description="Expiry of the output and error files; null: they are kept."
     )
@@ -63,7 +65,9 @@ class CreateBatch(JobRequest):
         description="An OpenAI-compatible server, up to and including /v1, that the operator "
         "allows; null: the model is a registered one.",
     )
-    max_concurrency: StrictInt = Field(default=64, ge=1, le=1024)
+    max_concurrency: StrictInt = Field(
+        default=64, ge=1, le=1024, description="Maximum concurrent requests."
+    )
     timeout_seconds: StrictInt = Field(
         default=600, ge=1, le=86_400, description="Maximum wait for one answer, per attempt."
     )

@@ -32,13 +32,15 @@ class CampaignDataset(Request):
     """Rows that data scripts read as ``datasets/<name>.jsonl``: a registered data set, or a file
     that was uploaded."""
 
-    name: DatasetName
+    name: DatasetName = Field(description="Name of a registered data set.")
     file: str = Field(
         default="",
         max_length=200,
         description="File id; empty: the file of the registered data set.",
     )
-    description: str = Field(default="", max_length=10_000)
+    description: str = Field(
+        default="", max_length=10_000, description="Content of the data set, as the LLM reads it."
+    )
 
 
 class ParentPolicy(StrEnum):
@@ -58,14 +60,16 @@ class CreateCampaign(JobRequest):
     part that it never sees.
     """
 
-    base_model: ModelId
+    base_model: ModelId = Field(description="Registered model that every loop fine-tunes.")
     scenario: str = Field(
         min_length=1, max_length=20_000, description="Task description: what the model is to do."
     )
     file: str = Field(
         min_length=1, max_length=200, description="Rows of {messages | prompt, gold}."
     )
-    grader: EvaluationGrader = Field(default_factory=ExactGrader)
+    grader: EvaluationGrader = Field(
+        default_factory=ExactGrader, description="Grader of the answers; null: the benchmark's."
+    )
     benchmark: BenchmarkName | Benchmark | None = Field(
         default=None,
         description="The data set that the file holds, in its published schema; it sets the "
@@ -102,7 +106,12 @@ class CreateCampaign(JobRequest):
         default_factory=SeedPolicy,
         description="Several seeds of each model where the search part is small.",
     )
-    final_share: Number = Field(default=0.5, ge=0.1, le=0.9)
+    final_share: Number = Field(
+        default=0.5,
+        ge=0.1,
+        le=0.9,
+        description="Share of the benchmark that is kept for the final score.",
+    )
     splits: Literal["by_question", "published"] = Field(
         default="by_question",
         description="`by_question`: a share of the questions, by their hashes, is the final part. "
@@ -110,7 +119,9 @@ class CreateCampaign(JobRequest):
         "both.",
     )
     sampling: Sampling = Field(default_factory=Sampling)
-    system_prompt: str | None = Field(default=None, max_length=100_000)
+    system_prompt: str | None = Field(
+        default=None, max_length=100_000, description="System message of the benchmark's prompts."
+    )
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     engine: VllmOptions = Field(default_factory=VllmOptions)
     datasets: list[CampaignDataset] = Field(
@@ -171,7 +182,12 @@ class CreateCampaign(JobRequest):
     priority: StrictInt = Field(
         default=0, ge=-100, le=100, description="Priority of the campaign and of its jobs."
     )
-    deadline_seconds: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+    deadline_seconds: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=315_360_000,
+        description="Seconds from the submission after which the campaign fails; null: none.",
+    )
     metadata: Metadata | None = None
 
     @property

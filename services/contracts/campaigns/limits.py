@@ -10,7 +10,12 @@ from services.contracts.base import Number, Request
 class CampaignBudget(Request):
     """The budget of a campaign, which ends at the first of these limits."""
 
-    loops: StrictInt = Field(default=3, ge=1, le=1000)
+    loops: StrictInt = Field(
+        default=3,
+        ge=1,
+        le=1000,
+        description="Maximum loops: ideas that are coded, trained and judged.",
+    )
     steps: StrictInt | None = Field(
         default=None,
         ge=1,
@@ -51,16 +56,30 @@ class CampaignTimeLimits(Request):
     Scripts have at most what the operator's sandbox allows.
     """
 
-    debug_script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
-    script: Number = Field(default=300.0, ge=1.0, le=86_400.0)
+    debug_script: Number = Field(
+        default=300.0, ge=1.0, le=86_400.0, description="Seconds of a data script on debug rows."
+    )
+    script: Number = Field(
+        default=300.0, ge=1.0, le=86_400.0, description="Seconds of a data script on all rows."
+    )
     trial: Number = Field(
         default=1800.0,
         ge=1.0,
         le=315_360_000,
         description="Time limit of the training on debug rows, from its start.",
     )
-    training: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
-    evaluation: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+    training: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=315_360_000,
+        description="Seconds of a loop's training; null: no limit.",
+    )
+    evaluation: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=315_360_000,
+        description="Seconds of a loop's evaluation; null: no limit.",
+    )
 
 
 class Limit(StrEnum):

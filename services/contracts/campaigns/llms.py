@@ -14,8 +14,8 @@ MOST_CALLS_AT_ONCE = 256
 class TokenPrice(Request):
     """The price of a million tokens at an endpoint, in any one currency."""
 
-    prompt: Number = Field(ge=0.0, le=1e6)
-    completion: Number = Field(ge=0.0, le=1e6)
+    prompt: Number = Field(ge=0.0, le=1e6, description="Price of a million prompt tokens.")
+    completion: Number = Field(ge=0.0, le=1e6, description="Price of a million completion tokens.")
 
     def of(self, prompt_tokens: int, completion_tokens: int) -> float:
         """The price of tokens."""
@@ -29,9 +29,21 @@ class CampaignLlm(RemoteModel):
     max_tokens: StrictInt = Field(
         default=8192, ge=1, le=131_072, description="Maximum tokens of one answer."
     )
-    temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
-    frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
-    presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    temperature: Number | None = Field(
+        default=None,
+        ge=0.0,
+        le=2.0,
+        description="Sampling temperature; null: the endpoint's default.",
+    )
+    frequency_penalty: Number | None = Field(
+        default=None,
+        ge=-2.0,
+        le=2.0,
+        description="Frequency penalty; null: the endpoint's default.",
+    )
+    presence_penalty: Number | None = Field(
+        default=None, ge=-2.0, le=2.0, description="Presence penalty; null: the endpoint's default."
+    )
     attempts: StrictInt = Field(
         default=4, ge=1, le=100, description="Requests for one answer, if all but the last fail."
     )
@@ -65,8 +77,14 @@ class AnswerCaching(Request):
 class ScriptLlms(Request):
     """LLMs that data scripts may query, through a proxy that holds the keys and meters usage."""
 
-    strong: list[CampaignLlm] = Field(min_length=1, max_length=20)
-    weak: list[CampaignLlm] = Field(default_factory=list, max_length=20)
+    strong: list[CampaignLlm] = Field(
+        min_length=1, max_length=20, description="LLMs for the demanding calls of data scripts."
+    )
+    weak: list[CampaignLlm] = Field(
+        default_factory=list,
+        max_length=20,
+        description="LLMs for the many cheap calls of data scripts.",
+    )
     calls: StrictInt = Field(
         default=10_000,
         ge=1,

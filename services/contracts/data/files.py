@@ -29,7 +29,7 @@ class FilePurpose(StrEnum):
 class ExpiresAfter(Request):
     """When a file is deleted: a time after it was created."""
 
-    anchor: Literal["created_at"]
+    anchor: Literal["created_at"] = Field(description="Time that the seconds are counted from.")
     seconds: StrictInt = Field(ge=3600, le=2_592_000, description="An hour to thirty days.")
 
 

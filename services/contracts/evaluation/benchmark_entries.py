@@ -24,27 +24,50 @@ class BenchmarkEntry(Request):
         default=None,
         description="Name in rows and metrics; null: the name of the benchmark.",
     )
-    file: FileId | None = None
+    file: FileId | None = Field(default=None, description="File with the rows of the benchmark.")
     files: dict[BenchmarkName, FileId] | None = Field(
         default=None,
         description="Files by benchmark, in place of `file`, for a name that stands for several "
         "benchmarks.",
     )
-    grader: EvaluationGrader | None = None
-    benchmark: BenchmarkName | Benchmark | None = None
-    metrics: MetricsVariant | None = None
-    split: SplitName | None = None
-    pass_threshold: Number | None = None
+    grader: EvaluationGrader | None = Field(
+        default=None, description="Grader of the answers; null: the evaluation's."
+    )
+    benchmark: BenchmarkName | Benchmark | None = Field(
+        default=None, description="Benchmark by name, or one of your own."
+    )
+    metrics: MetricsVariant | None = Field(
+        default=None, description="Metrics of tool calls; null: the evaluation's."
+    )
+    split: SplitName | None = Field(
+        default=None, description="Part of the rows to evaluate on; null: the evaluation's."
+    )
+    pass_threshold: Number | None = Field(
+        default=None, description="Score from which an answer is correct; null: the evaluation's."
+    )
     sampling: Sampling | None = Field(
         default=None, description="Replaces the evaluation's settings one by one."
     )
     chat_template_kwargs: ChatTemplateKwargs | None = None
-    system_prompt: str | None = Field(default=None, max_length=100_000)
-    keep_reasoning: StrictBool | None = None
+    system_prompt: str | None = Field(
+        default=None,
+        max_length=100_000,
+        description="System message of the prompts; null: the evaluation's.",
+    )
+    keep_reasoning: StrictBool | None = Field(
+        default=None, description="Whether graders see the reasoning; null: as the evaluation says."
+    )
     prediction: JsonPrediction | None = None
-    judge: JudgeModel | None = None
-    max_samples: StrictInt | None = Field(default=None, ge=1)
-    samples_per_item: StrictInt | None = Field(default=None, ge=1, le=1024)
+    judge: JudgeModel | None = Field(
+        default=None,
+        description="Model that grades where a grader needs one; null: the evaluation's.",
+    )
+    max_samples: StrictInt | None = Field(
+        default=None, ge=1, description="Rows to evaluate on at most; null: the evaluation's."
+    )
+    samples_per_item: StrictInt | None = Field(
+        default=None, ge=1, le=1024, description="Answers per row; null: the evaluation's."
+    )
 
     def entries(self) -> list["BenchmarkEntry"]:
         """The benchmarks that this stands for, each with its name and its file.

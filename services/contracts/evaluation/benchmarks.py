@@ -101,7 +101,7 @@ class Benchmark(Request):
     shuffles: bool = Field(
         default=False, description="Whether the rows of a sub-task are shuffled before a split."
     )
-    grader: EvaluationGrader
+    grader: EvaluationGrader = Field(description="Grader of the answers.")
     metric: MetricName | None = Field(
         default=None,
         description="Metric of the benchmark in leaderboards, comparisons and means; null: the "

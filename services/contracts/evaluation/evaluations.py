@@ -26,13 +26,19 @@ MAX_BENCHMARKS = 50
 class CreateEvaluation(JobRequest):
     """The body of POST /v1/evaluations."""
 
-    model: str | RemoteModel = Field(examples=["tiny-base"])
+    model: str | RemoteModel = Field(
+        examples=["tiny-base"],
+        description="Registered model or checkpoint, or a model behind a URL.",
+    )
     file: FileId | None = Field(
         default=None,
         description="Rows of {messages | prompt, gold}; graders with templates need no gold.",
         examples=["file-abc123"],
     )
-    grader: EvaluationGrader = Field(default_factory=ExactGrader)
+    grader: EvaluationGrader = Field(
+        default_factory=ExactGrader,
+        description="Grader of the answers; a named benchmark sets its own.",
+    )
     benchmark: BenchmarkName | Benchmark | None = Field(
         default=None,
         description="The data set that the file holds, in its published schema; it sets the "
@@ -63,7 +69,9 @@ class CreateEvaluation(JobRequest):
     )
     sampling: Sampling = Field(default_factory=Sampling)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
-    system_prompt: str | None = Field(default=None, max_length=100_000)
+    system_prompt: str | None = Field(
+        default=None, max_length=100_000, description="System message before every prompt."
+    )
     keep_reasoning: bool = Field(
         default=False, description="Grade the whole text, not what follows the reasoning."
     )
@@ -92,7 +100,9 @@ class CreateEvaluation(JobRequest):
         le=1024,
         description="Answers to each row, for avg@n, maj@n and pass@k; needs a temperature.",
     )
-    max_concurrency: StrictInt = Field(default=64, ge=1, le=1024)
+    max_concurrency: StrictInt = Field(
+        default=64, ge=1, le=1024, description="Maximum concurrent requests to the model."
+    )
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Options of the vLLM server of a local model."
     )

@@ -138,7 +138,7 @@ class RemoteModel(Request):
     """A model behind an OpenAI-compatible URL whose origin the operator allows."""
 
     base_url: AnyHttpUrl = Field(description="Base URL, up to and including /v1.")
-    model: str = Field(min_length=1, max_length=200)
+    model: str = Field(min_length=1, max_length=200, description="Name of the model at its server.")
 
     @property
     def origin(self) -> str:

@@ -14,7 +14,9 @@ class ExactGrader(Request):
     """Correct when the answer equals a gold after stripping outer white space."""
 
     type: Literal["exact"] = "exact"
-    ignore_case: StrictBool = False
+    ignore_case: StrictBool = Field(
+        default=False, description="Whether upper and lower case are equal."
+    )
 
 
 class RegexGrader(Request):
@@ -26,8 +28,12 @@ class RegexGrader(Request):
     """
 
     type: Literal["regex"] = "regex"
-    pattern: str = Field(min_length=1, max_length=1000)
-    ignore_case: StrictBool = False
+    pattern: str = Field(
+        min_length=1, max_length=1000, description="Regular expression to find in the answer."
+    )
+    ignore_case: StrictBool = Field(
+        default=False, description="Whether upper and lower case are equal."
+    )
 
 
 class NumericGrader(Request):
@@ -38,8 +44,12 @@ class NumericGrader(Request):
     """
 
     type: Literal["numeric"] = "numeric"
-    absolute_tolerance: Number = Field(default=0.0, ge=0.0)
-    relative_tolerance: Number = Field(default=1e-9, ge=0.0)
+    absolute_tolerance: Number = Field(
+        default=0.0, ge=0.0, description="Absolute difference that counts as equal."
+    )
+    relative_tolerance: Number = Field(
+        default=1e-9, ge=0.0, description="Difference that counts as equal, relative to the gold."
+    )
 
 
 class ToolCallsGrader(Request):
@@ -50,7 +60,9 @@ class ToolCallsGrader(Request):
     """
 
     type: Literal["tool_calls"] = "tool_calls"
-    path: str = Field(default="label", max_length=200)
+    path: str = Field(
+        default="label", max_length=200, description="Dotted path to the calls in a JSON answer."
+    )
     strict_types: StrictBool = Field(default=False, description='Tell 100 from "100".')
 
 
@@ -140,7 +152,9 @@ class PanoramaGrader(Request):
     """
 
     type: Literal["panorama"] = "panorama"
-    task: Literal["par4pc", "pi4pc", "noc4pc"]
+    task: Literal["par4pc", "pi4pc", "noc4pc"] = Field(
+        description="Task of the benchmark PANORAMA."
+    )
     metrics: MetricsVariant = Field(
         default="official",
         description="`fork`: par4pc has no silver answers, and the F1 of all options pooled; "

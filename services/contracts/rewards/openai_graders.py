@@ -38,19 +38,21 @@ class StringCheckGrader(Request):
     """
 
     type: Literal["string_check"] = "string_check"
-    name: Name
-    operation: Literal["eq", "ne", "like", "ilike"]
-    input: Template
-    reference: Template
+    name: Name = Field(description="Name of the grader.")
+    operation: Literal["eq", "ne", "like", "ilike"] = Field(
+        description="Comparison of input and reference."
+    )
+    input: Template = Field(description="Template of the text to compare.")
+    reference: Template = Field(description="Template of the text to compare it with.")
 
 
 class TextSimilarityGrader(Request):
     """The similarity of two texts, from 0 to 1."""
 
     type: Literal["text_similarity"] = "text_similarity"
-    name: Name
-    input: Template
-    reference: Template
+    name: Name = Field(description="Name of the grader.")
+    input: Template = Field(description="Template of the text to compare.")
+    reference: Template = Field(description="Template of the text to compare it with.")
     evaluation_metric: Literal[
         "fuzzy_match",
         "bleu",
@@ -70,16 +72,24 @@ class TextSimilarityGrader(Request):
 class TextPart(Request):
     """A piece of text of a message."""
 
-    type: Literal["input_text", "output_text", "text"]
-    text: Template
+    type: Literal["input_text", "output_text", "text"] = Field(
+        description="Kind of the part; all are text."
+    )
+    text: Template = Field(description="Template of the text.")
 
 
 class GraderMessage(Request):
     """A message to the grading model; only text parts are supported."""
 
-    role: Literal["user", "assistant", "system", "developer"]
-    content: Template | TextPart | Annotated[list[Template | TextPart], Field(max_length=100)]
-    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"] = Field(
+        description="Role of the message."
+    )
+    content: Template | TextPart | Annotated[list[Template | TextPart], Field(max_length=100)] = (
+        Field(description="Template of the message, or its parts.")
+    )
+    type: Literal["message"] = Field(
+        default="message", description="Kind of the input; all are messages."
+    )
 
 
 Messages = Annotated[list[GraderMessage], Field(min_length=1, max_length=100)]
@@ -88,24 +98,33 @@ Messages = Annotated[list[GraderMessage], Field(min_length=1, max_length=100)]
 class SamplingParams(Request):
     """Sampling of the grading model; null means its server's default."""
 
-    max_completions_tokens: StrictInt | None = Field(default=None, ge=1, le=131_072)
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
-        None
+    max_completions_tokens: StrictInt | None = Field(
+        default=None, ge=1, le=131_072, description="Maximum tokens of an answer."
     )
-    seed: StrictInt | None = None
-    temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
-    top_p: Number | None = Field(default=None, gt=0.0, le=1.0)
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
+        Field(default=None, description="Reasoning effort that is asked for.")
+    )
+    seed: StrictInt | None = Field(default=None, description="Seed of the sampling.")
+    temperature: Number | None = Field(
+        default=None, ge=0.0, le=2.0, description="Sampling temperature."
+    )
+    top_p: Number | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Nucleus of the sampling: its share of probability.",
+    )
 
 
 class ScoreModelGrader(Request):
     """A score given by a language model; one outside ``range`` is an error."""
 
     type: Literal["score_model"] = "score_model"
-    name: Name
+    name: Name = Field(description="Name of the grader.")
     model: JudgeModel
-    input: Messages
+    input: Messages = Field(description="Messages to the grading model.")
     range: Annotated[list[Number], Field(min_length=2, max_length=2)] = Field(
-        default_factory=lambda: [0.0, 1.0]
+        default_factory=lambda: [0.0, 1.0], description="Least and largest score."
     )
     sampling_params: SamplingParams | None = None
 
@@ -120,11 +139,15 @@ class LabelModelGrader(Request):
     """1 when a language model gives one of the passing labels, else 0."""
 
     type: Literal["label_model"] = "label_model"
-    name: Name
+    name: Name = Field(description="Name of the grader.")
     model: JudgeModel
-    input: Messages
-    labels: list[Label] = Field(min_length=1, max_length=100)
-    passing_labels: list[Label] = Field(min_length=1, max_length=100)
+    input: Messages = Field(description="Messages to the grading model.")
+    labels: list[Label] = Field(
+        min_length=1, max_length=100, description="Labels that the grading model may give."
+    )
+    passing_labels: list[Label] = Field(
+        min_length=1, max_length=100, description="Labels that score 1."
+    )
     sampling_params: SamplingParams | None = None
 
     @model_validator(mode="after")
@@ -139,8 +162,12 @@ class PythonGrader(Request):
     """The return value of ``grade(sample, item)`` in the source, run in the sandbox."""
 
     type: Literal["python"] = "python"
-    name: Name
-    source: str = Field(min_length=1, max_length=MAX_SOURCE)
+    name: Name = Field(description="Name of the grader.")
+    source: str = Field(
+        min_length=1,
+        max_length=MAX_SOURCE,
+        description="Python source that defines grade(sample, item).",
+    )
     image_tag: str | None = Field(
         default=None, max_length=200, description="Accepted without effect."
     )
@@ -173,7 +200,7 @@ class MultiGrader(Request):
     """
 
     type: Literal["multi"] = "multi"
-    name: Name
+    name: Name = Field(description="Name of the grader.")
     graders: Annotated[
         Annotated[
             dict[Variable, _Partial], Field(min_length=1, max_length=MAX_PARTS), Tag("mapping")
@@ -181,8 +208,10 @@ class MultiGrader(Request):
         | Annotated[list[_Partial], Field(min_length=1, max_length=MAX_PARTS), Tag("list")]
         | Annotated[_Partial, Tag("single")],
         Discriminator(_shape),
-    ]
-    calculate_output: str = Field(min_length=1, max_length=2000)
+    ] = Field(description="Graders by the variables of the formula.")
+    calculate_output: str = Field(
+        min_length=1, max_length=2000, description="Formula over the graders' scores."
+    )
 
     @property
     def by_variable(self) -> dict[str, PartialGrader]:

@@ -103,7 +103,9 @@ class CallableReward(Request):
 
     type: Literal["callable"] = "callable"
     function: DottedPath = Field(description="One that the operator allows.")
-    arguments: JsonObject = Field(default_factory=dict)
+    arguments: JsonObject = Field(
+        default_factory=dict, description="Further arguments of the function, by keyword."
+    )
     timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Time limit in seconds.")
 
 
@@ -124,7 +126,9 @@ class RewardModelReward(Request):
         le=1_048_576,
         description="Tokens; longer texts are truncated at the start.",
     )
-    batch_size: StrictInt = Field(default=8, ge=1, le=256)
+    batch_size: StrictInt = Field(
+        default=8, ge=1, le=256, description="Conversations that are scored at once."
+    )
     sigmoid: StrictBool = Field(default=False, description="A score between 0 and 1.")
 
 
@@ -138,8 +142,12 @@ class RowChecker(Request):
     infrastructure do.
     """
 
-    field: FieldName = "checker"
-    language: CheckerLanguage = Language.PYTHON
+    field: FieldName = Field(
+        default="checker", description="Field of the row with the source of its checker."
+    )
+    language: CheckerLanguage = Field(
+        default=Language.PYTHON, description="Language of the checker."
+    )
     arguments: CheckerArguments = TESTLIB_ARGUMENTS
     verdict: CheckerVerdict = Field(
         default=CheckerVerdict.EXIT_STATUS,
@@ -175,7 +183,7 @@ class CodeTestsReward(Request):
     """
 
     type: Literal["code_tests"] = "code_tests"
-    field: FieldName = "tests"
+    field: FieldName = Field(default="tests", description="Field of the row with its tests.")
     language: Language = Language.PYTHON
     setup_field: FieldName | None = Field(
         default=None,
@@ -198,7 +206,9 @@ class CodeTestsReward(Request):
         "a function.",
     )
     run_timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a test.")
-    memory_limit_mb: StrictInt = Field(default=1024, ge=16, le=65_536)
+    memory_limit_mb: StrictInt = Field(
+        default=1024, ge=16, le=65_536, description="Memory limit of a program in MiB."
+    )
 
 
 class JudgeReward(Request):
@@ -214,12 +224,24 @@ class JudgeReward(Request):
 
     type: Literal["judge"] = "judge"
     model: JudgeModel
-    prompt: str = Field(min_length=1, max_length=100_000)
-    system_prompt: str | None = Field(default=None, max_length=100_000)
-    range: tuple[Number, Number] = (0.0, 1.0)
-    normalize: StrictBool = False
-    max_tokens: StrictInt = Field(default=1024, ge=1, le=131_072)
-    temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
+    prompt: str = Field(
+        min_length=1, max_length=100_000, description="Template of the judge's prompt."
+    )
+    system_prompt: str | None = Field(
+        default=None, max_length=100_000, description="System message to the judge."
+    )
+    range: tuple[Number, Number] = Field(
+        default=(0.0, 1.0), description="Least and largest score that the judge may give."
+    )
+    normalize: StrictBool = Field(
+        default=False, description="Whether scores are mapped from the range to 0 to 1."
+    )
+    max_tokens: StrictInt = Field(
+        default=1024, ge=1, le=131_072, description="Maximum tokens of the judge's answer."
+    )
+    temperature: Number = Field(
+        default=0.0, ge=0.0, le=2.0, description="Sampling temperature of the judge."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -249,9 +271,14 @@ class PairwiseJudgeReward(Request):
         default="The better answer is correct, does what was asked, and is no longer than needed.",
         min_length=1,
         max_length=20_000,
+        description="Criteria by which the judge compares.",
     )
-    max_tokens: StrictInt = Field(default=1024, ge=1, le=131_072)
-    temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
+    max_tokens: StrictInt = Field(
+        default=1024, ge=1, le=131_072, description="Maximum tokens of the judge's answer."
+    )
+    temperature: Number = Field(
+        default=0.0, ge=0.0, le=2.0, description="Sampling temperature of the judge."
+    )
 
 
 class ExtensionReward(Request):
@@ -311,6 +338,11 @@ EvaluationGrader = Annotated[
 class WeightedReward(Request):
     """A component of the reward, which adds ``weight`` times its score."""
 
-    name: str = Field(min_length=1, max_length=64, pattern=r"^[\w.-]+$")
-    weight: Number = 1.0
-    reward: Reward
+    name: str = Field(
+        min_length=1,
+        max_length=64,
+        pattern=r"^[\w.-]+$",
+        description="Name of the component in metrics and trajectories.",
+    )
+    weight: Number = Field(default=1.0, description="Weight of the component in the sum.")
+    reward: Reward = Field(description="Reward of the component.")

@@ -40,7 +40,9 @@ class CallableAgent(AgentLimits):
 
     type: Literal["callable"] = "callable"
     function: DottedPath = Field(description="One that the operator allows.")
-    arguments: JsonObject = Field(default_factory=dict)
+    arguments: JsonObject = Field(
+        default_factory=dict, description="Further arguments of the function, by keyword."
+    )
     processes: StrictInt = Field(
         default=8, ge=1, le=256, description="Sessions that run at the same time."
     )

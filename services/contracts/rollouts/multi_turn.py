@@ -76,8 +76,12 @@ class Tool(Request):
     shown to the model: {type: function, function: {name, description, parameters}}.
     """
 
-    class_name: str = Field(min_length=1, max_length=300)
-    config: JsonObject = Field(default_factory=dict)
+    class_name: str = Field(
+        min_length=1, max_length=300, description="Kind of the tool, or a published class name."
+    )
+    config: JsonObject = Field(
+        default_factory=dict, description="Settings of the tool, by its kind."
+    )
     tool_schema: JsonObject | None = Field(
         default=None, description="Schema of the tool; null: the default schema of its kind."
     )
@@ -94,12 +98,22 @@ class RolloutSampling(Request):
         description="Maximum tokens of a response without tools; with tools a turn may take all "
         "that is left of max_total_response_length.",
     )
-    temperature: Number = Field(default=1.0, ge=0.0, le=2.0)
-    top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
+    temperature: Number = Field(default=1.0, ge=0.0, le=2.0, description="Sampling temperature.")
+    top_p: Number = Field(
+        default=1.0,
+        gt=0.0,
+        le=1.0,
+        description="Nucleus of the sampling: its share of probability.",
+    )
     top_k: StrictInt = Field(default=-1, ge=-1, description="-1: all tokens.")
-    min_p: Number = Field(default=0.0, ge=0.0, le=1.0)
+    min_p: Number = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="Least probability of a token, relative to the most probable one.",
+    )
     stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
-        default=None, max_length=4
+        default=None, max_length=4, description="Texts that end a turn."
     )
 
 

@@ -28,7 +28,10 @@ class CreateRollout(JobRequest):
 
     FILE_FIELDS: ClassVar[tuple[str, ...]] = ("file",)
 
-    model: ModelName | RemoteModel = Field(examples=["tiny-base"])
+    model: ModelName | RemoteModel = Field(
+        examples=["tiny-base"],
+        description="Registered model or checkpoint, or a model behind a URL.",
+    )
     tokenizer: ModelName | None = Field(
         default=None,
         description="The registered model whose tokenizer a remote model has; only for those.",
@@ -46,13 +49,21 @@ class CreateRollout(JobRequest):
         max_length=MAX_INLINE_PROMPTS,
         description="The rows themselves, in place of a file.",
     )
-    prompt_type: PromptType = "plain"
-    system_prompt: str | None = Field(default=None, max_length=100_000)
+    prompt_type: PromptType = Field(
+        default="plain", description="Published prompt around each question."
+    )
+    system_prompt: str | None = Field(
+        default=None, max_length=100_000, description="System message before every prompt."
+    )
     max_prompts: StrictInt | None = Field(
         default=None, ge=1, description="Take the first rows only."
     )
-    samples_per_prompt: StrictInt = Field(default=1, ge=1, le=1024)
-    tools: list[Tool] = Field(default_factory=list, max_length=32)
+    samples_per_prompt: StrictInt = Field(
+        default=1, ge=1, le=1024, description="Rollouts of each prompt."
+    )
+    tools: list[Tool] = Field(
+        default_factory=list, max_length=32, description="Tools on offer to the model."
+    )
     agent: Agent | None = Field(
         default=None,
         description="Agent that plays the rollouts in place of Temper's own loop; it brings its "
@@ -62,7 +73,11 @@ class CreateRollout(JobRequest):
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     control_tokens: ControlTokens = "encode"
-    rewards: list[WeightedReward] = Field(default_factory=list, max_length=16)
+    rewards: list[WeightedReward] = Field(
+        default_factory=list,
+        max_length=16,
+        description="Components whose weighted sum is the reward.",
+    )
     seed: StrictInt | None = Field(
         default=0,
         ge=0,

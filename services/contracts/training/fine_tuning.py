@@ -167,18 +167,35 @@ class CreateFineTuningJob(JobRequest):
     Each of ``validation_files`` is evaluated, with metrics under its name.
     """
 
-    model: str = Field(min_length=1, max_length=300, examples=["tiny-base"])
+    model: str = Field(
+        min_length=1,
+        max_length=300,
+        examples=["tiny-base"],
+        description="Registered model to fine-tune.",
+    )
     training_file: FileReference = Field(
         description="A file id, or hf://datasets/<owner>/<name>.", examples=["file-abc123"]
     )
-    training_files: list[MixedFile] | None = Field(default=None, min_length=1, max_length=MAX_FILES)
-    mixing: MixingSettings | None = None
-    validation_file: FileReference | None = None
-    validation_files: dict[ValidationName, FileReference] | None = Field(
-        default=None, min_length=1, max_length=MAX_FILES
+    training_files: list[MixedFile] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_FILES,
+        description="Files to train on, in place of training_file, with their mixing.",
     )
-    suffix: Suffix | None = None
-    seed: StrictInt | None = Field(default=None, ge=0, le=2**31 - 1)
+    mixing: MixingSettings | None = None
+    validation_file: FileReference | None = Field(
+        default=None, description="File that the model is evaluated on at intervals."
+    )
+    validation_files: dict[ValidationName, FileReference] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_FILES,
+        description="Files that the model is evaluated on at intervals.",
+    )
+    suffix: Suffix | None = Field(default=None, description="Part of the tuned model's name.")
+    seed: StrictInt | None = Field(
+        default=None, ge=0, le=2**31 - 1, description="Seed of the training; null: a random one."
+    )
     method: Method | None = None
     hyperparameters: SupervisedHyperparameters | None = Field(
         default=None, description="OpenAI's older place for method.supervised.hyperparameters."

@@ -50,13 +50,29 @@ class OfflineHyperparameters(Request):
     stage: ClassVar[Stage]
     rows: ClassVar[RowKind]
 
-    n_epochs: Annotated[Number, Field(gt=0, le=1000)] | Auto = "auto"
-    batch_size: Annotated[StrictInt, Field(ge=1, le=4096)] | Auto = "auto"
-    learning_rate_multiplier: Annotated[Number, Field(gt=0, le=1000)] | Auto = "auto"
-    learning_rate: Number | None = Field(default=None, gt=0, le=1)
+    n_epochs: Annotated[Number, Field(gt=0, le=1000)] | Auto = Field(
+        default="auto", description="Passes over the training data."
+    )
+    batch_size: Annotated[StrictInt, Field(ge=1, le=4096)] | Auto = Field(
+        default="auto", description="Rows per optimizer step, over all devices."
+    )
+    learning_rate_multiplier: Annotated[Number, Field(gt=0, le=1000)] | Auto = Field(
+        default="auto", description="Factor of the default learning rate."
+    )
+    learning_rate: Number | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Peak learning rate; null: the default of stage and training type.",
+    )
     training_type: TrainingType = TrainingType.LORA
     lora: LoraSettings = Field(default_factory=LoraSettings)
-    max_seq_length: StrictInt = Field(default=2048, ge=16, le=1_048_576)
+    max_seq_length: StrictInt = Field(
+        default=2048,
+        ge=16,
+        le=1_048_576,
+        description="Maximum tokens of a row; long_rows says what happens to longer ones.",
+    )
     long_rows: Literal["truncate", "leave_out"] = Field(
         default="truncate", description="Treatment of rows longer than max_seq_length."
     )
@@ -70,7 +86,12 @@ class OfflineHyperparameters(Request):
         description="Share of rows of which the chat template may leave out words; with more, the "
         "file is refused.",
     )
-    warmup_ratio: Number = Field(default=0.0, ge=0.0, le=1.0)
+    warmup_ratio: Number = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="Share of the steps in which the learning rate rises.",
+    )
     template: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] | None = Field(
         default=None, description="LLaMA-Factory's template name; null: the model's own."
     )
@@ -82,7 +103,9 @@ class OfflineHyperparameters(Request):
         description="State that several GPUs split instead of copying; null: nothing. With "
         "offload it helps on one GPU too.",
     )
-    llamafactory: JsonObject = Field(default_factory=dict)
+    llamafactory: JsonObject = Field(
+        default_factory=dict, description="Further arguments of LLaMA-Factory by name."
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -201,7 +224,9 @@ class GenerationSettings(Request):
     ``llamafactory``; without them the answers are greedy.
     """
 
-    max_tokens: StrictInt = Field(default=512, ge=1, le=131_072)
+    max_tokens: StrictInt = Field(
+        default=512, ge=1, le=131_072, description="Maximum tokens of an answer."
+    )
     grader: AnswerGrader | None = Field(
         default=None,
         description="Grader whose mean score over the answers is the metric eval_score.",
@@ -264,7 +289,9 @@ class PretrainingHyperparameters(OfflineHyperparameters):
     stage: ClassVar[Stage] = Stage.PT
     rows: ClassVar[RowKind] = RowKind.TEXT
 
-    template: None = None
+    template: None = Field(
+        default=None, description="Name of a template that the model is served with."
+    )
 
 
 class PretrainingMethod(Request):

@@ -74,8 +74,8 @@ class KlTo(StrEnum):
 class KlPenalty(Request):
     """KL penalty to the initial model."""
 
-    coefficient: Annotated[Number, Field(gt=0.0)]
-    to: KlTo = KlTo.LOSS
+    coefficient: Annotated[Number, Field(gt=0.0)] = Field(description="Weight of the penalty.")
+    to: KlTo = Field(default=KlTo.LOSS, description="Place of the penalty: the loss or the reward.")
     estimator: KlEstimator | None = Field(
         default=None,
         description="Estimator of the divergence; null: k3 in the loss, k1 in the reward.",
@@ -98,7 +98,9 @@ class PolicyLoss(Renamed):
 
     retired_names: ClassVar = {"importance_cap": "tis_cap"}
 
-    objective: Objective = Objective.CLIP
+    objective: Objective = Field(
+        default=Objective.CLIP, description="Loss of a token, by its ratio and advantage."
+    )
     extension: ExtensionName | None = Field(
         default=None,
         description="Name of an entry point in the group temper.objectives, for the objective "
@@ -108,15 +110,24 @@ class PolicyLoss(Renamed):
         default=Anchor.OLD,
         description="Distribution that ratios are relative to; dppo_tv: sampler.",
     )
-    clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = 0.2
-    clip_high: Annotated[Number, Field(gt=0.0)] = 0.28
+    clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = Field(
+        default=0.2, description="Lower bound of the ratio, below 1."
+    )
+    clip_high: Annotated[Number, Field(gt=0.0)] = Field(
+        default=0.28, description="Upper bound of the ratio, above 1."
+    )
     dual_clip: Annotated[Number, Field(gt=1.0)] | None = Field(
         default=None,
         description="Bound of dual clipping: with a negative advantage A the loss is at most -A "
         "times this.",
     )
-    ratio: RatioLevel = RatioLevel.TOKENWISE
-    aggregation: Aggregation = Aggregation.MEAN_OF_TOKENS
+    ratio: RatioLevel = Field(
+        default=RatioLevel.TOKENWISE, description="Level of the importance ratios."
+    )
+    aggregation: Aggregation = Field(
+        default=Aggregation.MEAN_OF_TOKENS,
+        description="Aggregation of token losses into the loss of a batch.",
+    )
     tis_cap: Annotated[Number, Field(gt=0.0)] | None = Field(
         default=2.0,
         description="Truncated importance sampling: cap of the weight p_trainer / p_sampler of "
@@ -148,7 +159,9 @@ class PolicyLoss(Renamed):
         default_factory=Covariance,
         description="Tokens that the objectives clip_cov and kl_cov treat apart.",
     )
-    entropy_bonus: Annotated[Number, Field(ge=0.0)] = 0.0
+    entropy_bonus: Annotated[Number, Field(ge=0.0)] = Field(
+        default=0.0, description="Weight of the entropy, which is taken off the loss."
+    )
     kl: KlPenalty | None = None
 
     @model_validator(mode="after")

@@ -28,8 +28,13 @@ class ReferencedHyperparameters(OfflineHyperparameters):
     """
 
     beta: Beta = Field(default="auto", description="Strength of the pull to the reference; 0.1.")
-    sft_weight: Weight = 0.0
-    reference_model: ModelId | None = None
+    sft_weight: Weight = Field(
+        default=0.0, description="Weight of the supervised loss on preferred answers."
+    )
+    reference_model: ModelId | None = Field(
+        default=None,
+        description="Registered model to stay near; null: the trained one before the training.",
+    )
 
     @property
     def stage_arguments(self) -> JsonObject:
@@ -71,8 +76,10 @@ class DpoHyperparameters(ReferencedHyperparameters):
     rows: ClassVar[RowKind] = RowKind.PREFERENCE
 
     loss: PreferenceLoss = PreferenceLoss.SIGMOID
-    label_smoothing: Annotated[Number, Field(ge=0.0, lt=0.5)] = 0.0
-    simpo_gamma: Weight | None = None
+    label_smoothing: Annotated[Number, Field(ge=0.0, lt=0.5)] = Field(
+        default=0.0, description="Share of pairs that are taken to be labeled wrongly."
+    )
+    simpo_gamma: Weight | None = Field(default=None, description="Margin of SimPO's loss.")
 
     @property
     def has_reference(self) -> bool:
@@ -127,8 +134,8 @@ class KtoHyperparameters(ReferencedHyperparameters):
     stage: ClassVar[Stage] = Stage.KTO
     rows: ClassVar[RowKind] = RowKind.FEEDBACK
 
-    desirable_weight: Weight = 1.0
-    undesirable_weight: Weight = 1.0
+    desirable_weight: Weight = Field(default=1.0, description="Weight of good answers.")
+    undesirable_weight: Weight = Field(default=1.0, description="Weight of bad answers.")
 
     def check_library_arguments(
         self, *, has_validation: bool, validation_names: Collection[str] = ()

@@ -13,13 +13,13 @@ from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.fine_tuning import MemoryEstimate
 from services.contracts.training.online import (
     DistillationMethod,
-    OnlinePlacement,
     OnlineSettings,
-    OptimizerSettings,
     PpoHyperparameters,
     PpoMethod,
     ReinforcementMethod,
 )
+from services.contracts.training.optimizer import OptimizerSettings
+from services.contracts.training.placement import OnlinePlacement
 from services.models.capacity.shape import ModelShape
 from services.models.capacity.training import (
     FROZEN_BYTES,

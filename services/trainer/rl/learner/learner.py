@@ -9,11 +9,8 @@ from torch import Tensor
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.adaptation import TrainingType
-from services.contracts.training.online import (
-    DistillationHyperparameters,
-    OptimizerSettings,
-    PpoHyperparameters,
-)
+from services.contracts.training.online import DistillationHyperparameters, PpoHyperparameters
+from services.contracts.training.optimizer import OptimizerSettings
 from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.learner.card_memory import CardMemory
 from services.trainer.rl.learner.distillation import (

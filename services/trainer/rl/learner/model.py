@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from services.contracts.training.adaptation import LoraSettings, TrainingType
-from services.contracts.training.online import OptimizerSettings, PpoHyperparameters
+from services.contracts.training.online import PpoHyperparameters
+from services.contracts.training.optimizer import OptimizerSettings
 from services.trainer.forward.logits import Reader, Readings, read_logits
 from services.trainer.forward.output_layer import OutputLayer
 from services.trainer.forward.packing import (

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from services.contracts.training.online import OptimizerSettings
+from services.contracts.training.optimizer import OptimizerSettings
 from services.trainer.errors import Diverged
 from services.trainer.rl.learner.host_adam import HostAdamW, on_host
 from services.trainer.rl.learner.model import LanguageModel

@@ -19,7 +19,7 @@ from deepspeed.utils import (
 )
 from torch import Tensor
 
-from services.contracts.training.online import OptimizerSettings
+from services.contracts.training.optimizer import OptimizerSettings
 from services.trainer.errors import Diverged
 from services.trainer.rl.learner.model import LanguageModel
 from services.trainer.rl.learner.parallel import POLICY, Build, ParameterState, cpu_copy

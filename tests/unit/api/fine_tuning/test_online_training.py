@@ -12,7 +12,8 @@ from services.api.settings import ApiSettings
 from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied, TemperError
 from services.contracts.recipes import Recipe
 from services.contracts.training.fine_tuning import CreateFineTuningJob
-from services.contracts.training.online import OptimizerSettings, ReinforcementHyperparameters
+from services.contracts.training.online import ReinforcementHyperparameters
+from services.contracts.training.optimizer import OptimizerSettings
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow

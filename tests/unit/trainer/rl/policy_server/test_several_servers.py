@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.online import OnlinePlacement, PlacementMode
+from services.contracts.training.placement import OnlinePlacement, PlacementMode
 from services.inference.token_engine.base import TurnSampling
 from services.trainer.rl.policy_server.placement import Devices, divide
 from tests.unit.trainer.rl.policy_server.policy import policy, says

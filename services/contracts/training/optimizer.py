@@ -1,0 +1,70 @@
+"""The optimizer of online training, and its use of memory."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictBool, StrictInt, model_validator
+
+from services.contracts.base import Number, Request
+from services.contracts.training.adaptation import LoraSettings, TrainingType
+
+Fraction = Annotated[Number, Field(ge=0.0, le=1.0)]
+
+
+class OptimizerSettings(Request):
+    """AdamW, and memory use."""
+
+    training_type: Literal[TrainingType.FULL, TrainingType.LORA] = Field(
+        default=TrainingType.FULL, description="Whether all weights are trained, or an adapter."
+    )
+    lora: LoraSettings = Field(default_factory=LoraSettings)
+    learning_rate: Annotated[Number, Field(gt=0.0, le=1.0)] = Field(
+        default=1e-6, description="Peak learning rate."
+    )
+    weight_decay: Annotated[Number, Field(ge=0.0)] = Field(
+        default=0.01, description="Decoupled weight decay."
+    )
+    adam_beta1: Fraction = Field(default=0.9, description="Decay of the first moment.")
+    adam_beta2: Fraction = Field(default=0.95, description="Decay of the second moment.")
+    max_grad_norm: Annotated[Number, Field(gt=0.0)] = Field(
+        default=1.0, description="Norm to which gradients are clipped."
+    )
+    warmup_steps: Annotated[StrictInt, Field(ge=0, le=10**9)] = Field(
+        default=0, description="Updates in which the learning rate rises."
+    )
+    micro_batch_tokens: Annotated[StrictInt, Field(ge=1, le=2**24)] | None = Field(
+        default=None,
+        description="Tokens of one forward pass, including padding; null: what the GPU's memory "
+        "allows, at most 16,384.",
+    )
+    gradient_checkpointing: StrictBool | None = Field(
+        default=None,
+        description="Recompute activations in the backward pass; null: only where the GPU's "
+        "memory requires it.",
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto",
+        description="Precision of the forward pass; auto: bfloat16 where the GPU supports it.",
+    )
+    strategy: Literal["ddp", "fsdp", "deepspeed"] = Field(
+        default="ddp",
+        description="Strategy by which several trainer processes share the model. deepspeed "
+        "(ZeRO) clips one gradient norm over policy and critic.",
+    )
+    offload: StrictBool = Field(
+        default=False,
+        description="Keep the optimizer's states in host memory: slower steps, 8 bytes less of GPU "
+        "memory per trained weight (deepspeed: 14). Not with fsdp.",
+    )
+    zero_stage: Literal[1, 2, 3] | None = Field(
+        default=None,
+        description="Stage of ZeRO: 1 shards the optimizer state, 2 also gradients, 3 also "
+        "weights; null: 2.",
+    )
+
+    @model_validator(mode="after")
+    def _check_stage(self) -> Self:
+        if self.zero_stage is not None and self.strategy != "deepspeed":
+            raise ValueError("zero_stage requires the strategy deepspeed")
+        if self.offload and self.strategy == "fsdp":
+            raise ValueError("offload requires the strategy ddp or deepspeed")
+        return self
