@@ -94,7 +94,8 @@ const COLUMNS = {
 
 /** The status of a job as an element. */
 export function status(job) {
-  return h("span", { class: `status ${job.status}` }, words(job.phase && job.status === "running" ? job.phase : job.status));
+  const shown = job.phase && job.status === "running" ? job.phase : job.status;
+  return h("span", { class: `status ${job.status}` }, h("bdi", {}, words(shown)));
 }
 
 /** The status of a job, announced when it changes: without clocks, a change is worth saying. */
