@@ -176,7 +176,7 @@ class PolicyLoss(Renamed):
             raise ValueError(f"the objective {self.objective.value} has ratios of tokens only")
         if self.dual_clip is not None and self.objective not in _CLIPPED:
             raise ValueError("dual_clip belongs to the objectives clip and clip_cov")
-        if "covariance" in self.model_fields_set and self.objective not in BY_COVARIANCE:
+        if self.covariance != Covariance() and self.objective not in BY_COVARIANCE:
             raise ValueError("covariance belongs to the objectives clip_cov and kl_cov")
         if (self.objective is Objective.EXTENSION) is not (self.extension is not None):
             raise ValueError("extension names the function of the objective extension")

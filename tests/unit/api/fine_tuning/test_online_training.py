@@ -248,6 +248,10 @@ def test_ratios_to_the_sampler_need_no_further_correction() -> None:
     ("loss", "message"),
     [
         ({"anchor": "sampler", "tis_cap": 2.0}, "tis_cap must be null"),
+        ({"covariance": {"share": 0.1}}, "covariance belongs to the objectives clip_cov"),
+        ({"objective": "kl_cov", "dual_clip": 3.0}, "dual_clip belongs to the objectives clip"),
+        ({"objective": "extension"}, "extension names the function"),
+        ({"extension": "own"}, "extension names the function"),
         ({"objective": "cispo", "ratio": "sequence"}, "cispo has ratios of tokens only"),
         ({"objective": "sapo", "dual_clip": 3.0}, "dual_clip belongs to"),
         ({"token_mask": [5.0, 0.5]}, "the first bound must be below"),
