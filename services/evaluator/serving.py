@@ -108,7 +108,7 @@ async def served(
     served.
     """
     # The worker, which imports the types above, serves nothing itself.
-    from services.inference.vllm.server import VllmFailed, VllmServer  # noqa: PLC0415
+    from services.inference.vllm.server import VllmFailed, VllmServer  # noqa: PLC0415 - loaded with the first engine
 
     source = await asyncio.to_thread(
         prepared_source, model.source, job_dir / TOKENIZER_FOLDER, model.runtime_python

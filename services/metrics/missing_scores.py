@@ -36,7 +36,7 @@ def compare_scores(
     ``shares`` says that each score is the share of 0/1 samples.
     """
     # What only takes means need not load numpy.
-    from services.metrics.paired import compare  # noqa: PLC0415
+    from services.metrics.paired import compare  # noqa: PLC0415 - loaded with the first comparison
 
     given = [score for score in (*baseline, *candidate) if score is not None]
     worst = _worst(given, higher_is_better=higher_is_better)

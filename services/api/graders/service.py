@@ -45,7 +45,7 @@ async def run_grader(settings: ApiSettings, body: RunGrader) -> GraderRun:
     Raises what `check_reward` raises, `Unavailable` at `MAX_RUNS`, and `GatewayTimeout`.
     """
     # The graders' libraries, for those who run one.
-    from services.rewards.factory import RewardFactory  # noqa: PLC0415
+    from services.rewards.factory import RewardFactory  # noqa: PLC0415 - loaded with the first grader
 
     check_grader(body.grader, settings)
     sample = sample_of(body)

@@ -205,7 +205,7 @@ class GuardedTokenizer:
 
 def _loaded(tokenizer_json: str) -> "Tokenizer":
     # Services that wait for work need not load it.
-    from tokenizers import Tokenizer  # noqa: PLC0415
+    from tokenizers import Tokenizer  # noqa: PLC0415 - loaded with the first tokenizer
 
     tokenizer = Tokenizer.from_str(tokenizer_json)
     tokenizer.no_truncation()

@@ -103,7 +103,7 @@ class TokenizerEncoder:
     def __init__(self, tokenizer_json: str, *, ends: Collection[str] = ()) -> None:
         """Raises whatever the library does for a file that is not a tokenizer."""
         # Services that wait for work need not load it.
-        from tokenizers import Tokenizer  # noqa: PLC0415
+        from tokenizers import Tokenizer  # noqa: PLC0415 - loaded with the first tokenizer
 
         self._json, self._ends = tokenizer_json, ends
         # A post-processor adds tokens, which are not wanted, and trims blanks off the offsets.

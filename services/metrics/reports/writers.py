@@ -29,7 +29,7 @@ def _text(write: Callable[[TextIO, Document], None]) -> Callable[[Document, Path
 
 def _workbook(document: Document, path: Path) -> None:
     # openpyxl takes longer to import than the rest of a command.
-    from services.metrics.reports.workbook import write_workbook  # noqa: PLC0415
+    from services.metrics.reports.workbook import write_workbook  # noqa: PLC0415 - loaded with the first workbook
 
     write_workbook(path, document.sections)
 

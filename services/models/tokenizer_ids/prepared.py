@@ -180,7 +180,7 @@ class _Content:
 def load_json_tokenizer(path: Path) -> "Tokenizer":
     """The tokenizer in a file; raises InvalidRequest."""
     # Most processes only copy such files.
-    from tokenizers import Tokenizer  # noqa: PLC0415
+    from tokenizers import Tokenizer  # noqa: PLC0415 - loaded with the first tokenizer
 
     _check_size(path)
     try:
