@@ -63,14 +63,23 @@ def _param(location: Sequence[str | int], body: object, is_missing: bool) -> str
     if source != "body":
         return ".".join(str(part) for part in parts)
     text, value = "", body
-    for part in parts:
+    for place, part in enumerate(parts):
         if isinstance(value, list) and isinstance(part, int):
             text, value = f"{text}[{part}]", value[part]
-        elif isinstance(value, dict) and part in value:
+        elif isinstance(value, dict) and part in value and not _is_tag(value, parts[place:]):
             text, value = f"{text}.{part}", value[part]
     if is_missing:
         text = f"{text}.{parts[-1]}"
     return text.removeprefix(".")
+
+
+def _is_tag(value: Mapping[str | int, object], parts: Sequence[str | int]) -> bool:
+    """Whether the first part is the tag of a union's member, not the key of the same name: then the
+    next one is a key of the same object."""
+    tag, *inner = parts
+    below = value[tag]
+    is_below = isinstance(below, dict) and bool(inner) and inner[0] in below
+    return value.get("type") == tag and bool(inner) and inner[0] in value and not is_below
 
 
 def _nearest_field(item: Mapping[str, Any], body_type: object) -> str | None:

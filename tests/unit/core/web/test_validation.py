@@ -22,6 +22,7 @@ class Square(BaseModel):
 
     type: Literal["square"]
     side: float
+    square: int = 1
 
 
 class Pen(BaseModel):
@@ -99,6 +100,9 @@ CIRCLE = {"type": "circle", "radius": 1}
         ({}, "shape"),
         ({"shape": {"type": "circle"}}, "shape.radius"),
         ({"shape": {"type": "circle", "radius": 0}}, "shape.radius"),
+        # A field with the name of the tag.
+        ({"shape": {"type": "square", "square": 1, "side": "x"}}, "shape.side"),
+        ({"shape": {"type": "square", "square": "x", "side": 1}}, "shape.square"),
         ({"shape": {"type": "oval"}}, "shape"),
         ({"shape": {}}, "shape"),
         ({"shape": CIRCLE, "scale": "big"}, "scale"),
