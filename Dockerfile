@@ -104,6 +104,7 @@ COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics services/metrics
 COPY services/rewards services/rewards
+COPY services/dialects services/dialects
 COPY services/rollouts services/rollouts
 COPY services/api services/api
 RUN python -m compileall -q --invalidation-mode unchecked-hash services
@@ -140,6 +141,7 @@ COPY services/inference services/inference
 COPY services/metrics services/metrics
 COPY services/mixing services/mixing
 COPY services/rewards services/rewards
+COPY services/dialects services/dialects
 COPY services/rollouts services/rollouts
 COPY services/trainer services/trainer
 RUN python -m compileall -q --invalidation-mode unchecked-hash services
@@ -157,6 +159,7 @@ COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics services/metrics
 COPY services/rewards services/rewards
+COPY services/dialects services/dialects
 COPY services/rollouts services/rollouts
 COPY services/evaluator services/evaluator
 RUN python -m compileall -q --invalidation-mode unchecked-hash services

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import RolloutSampling
+from services.dialects.exchange import Call, ModelAnswer, ModelRequest
 from services.inference.token_engine.base import (
     EngineFailed,
     SampledTokens,
     TokenEngine,
     TurnSampling,
 )
-from services.rollouts.agents.exchange import Call, ModelAnswer, ModelRequest
 from services.rollouts.agents.tree import Node, Place, TurnTree
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.parsers import ToolParser

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from services.contracts.base import JsonObject
 from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
+from services.dialects.exchange import Call
 from services.inference.token_engine.base import SampledTokens
-from services.rollouts.agents.exchange import Call
 from services.rollouts.recording import ResponseTokens
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.datasets.record import shown
-from services.rollouts.agents.dialects.fields import (
+from services.dialects.exchange import Dialect, Event, ModelAnswer, ModelRequest
+from services.dialects.fields import (
     arguments_object,
     count_field,
     function_call,
@@ -18,7 +19,6 @@ from services.rollouts.agents.dialects.fields import (
     text_field,
     wrong,
 )
-from services.rollouts.agents.exchange import Dialect, Event, ModelAnswer, ModelRequest
 
 SAMPLING: dict[str, tuple[Any, ...]] = {
     "temperature": (1,),
