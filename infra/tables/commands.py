@@ -1,9 +1,6 @@
-"""Write the commands of `temper` into docs/command-line.md; `--check` only compares."""
+"""The commands of `temper`, for docs/command-line.md."""
 
-import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
@@ -12,9 +9,6 @@ from services.contracts.kinds import KINDS
 from temper.cli.main import app
 from temper.cli.requests.commands import OWN_START, CommandBeside, Deferred
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "command-line.md"
-MARK = "<!-- commands -->"
-_COMMANDS = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
 _OF_KINDS = {"start", "fields"}
 
 
@@ -82,17 +76,3 @@ def _plain(text: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def main() -> int:
-    """Update the page, or with --check return 1 when it is out of date."""
-    text = PAGE.read_text()
-    updated = _COMMANDS.sub(lambda _: f"{MARK}\n\n{reference()}\n\n{MARK}", text)
-    if "--check" in sys.argv[1:]:
-        return int(updated != text)
-    PAGE.write_text(updated)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,18 +1,12 @@
-"""Write the methods of the Python client into docs/client.md; `--check` only compares."""
+"""The methods of the Python client, for docs/client.md."""
 
 import inspect
-import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from temper.client import Temper
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "client.md"
-MARK = "<!-- methods -->"
 HEAD = ("| method | |", "|---|---|")
-_METHODS = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
 
 
 def reference() -> str:
@@ -44,17 +38,3 @@ def _parameter(parameter: inspect.Parameter) -> str:
     stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
     is_optional = parameter.default is not inspect.Parameter.empty
     return f"{stars}{parameter.name}{'=' if is_optional else ''}"
-
-
-def main() -> int:
-    """Update the page, or with --check return 1 when it is out of date."""
-    text = PAGE.read_text()
-    updated = _METHODS.sub(lambda _: f"{MARK}\n\n{reference()}\n\n{MARK}", text)
-    if "--check" in sys.argv[1:]:
-        return int(updated != text)
-    PAGE.write_text(updated)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

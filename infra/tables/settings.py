@@ -1,7 +1,5 @@
-"""Write the table of settings into docs/operations/settings.md; `--check` only compares."""
+"""The settings of every process, for docs/operations/settings.md."""
 
-import re
-import sys
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -12,11 +10,6 @@ from services.core.settings import ProcessSettings, Settings
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.worker import IndexerSettings
 from services.sandbox.settings import SandboxSettings
-
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "operations" / "settings.md"
-MARK = "<!-- settings -->"
-_TABLE = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
-
 
 READERS: tuple[tuple[type[BaseModel], str], ...] = (
     (ApiSettings, "api"),
@@ -51,17 +44,3 @@ def _row(settings: type[BaseModel], name: str, reader: str, meaning: str) -> str
     if isinstance(default, str | Path) and shown:
         shown = f"`{default}`"
     return f"| `TEMPER_{name.upper()}` | {shown} | {reader} | {meaning} |"
-
-
-def main() -> int:
-    """Update the page, or with --check return 1 when it is out of date."""
-    text = PAGE.read_text()
-    updated = _TABLE.sub(lambda _: f"{MARK}\n{table()}\n{MARK}", text)
-    if "--check" in sys.argv[1:]:
-        return int(updated != text)
-    PAGE.write_text(updated)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
-"""Write the gateway's routes into docs/rest.md; `--check` only compares."""
+"""The gateway's routes, for docs/rest.md."""
 
-import re
-import sys
 import tempfile
 from itertools import groupby
 from pathlib import Path
@@ -10,10 +8,7 @@ from typing import Any, NamedTuple
 from services.api.app import create_api
 from services.api.settings import ApiSettings
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "rest.md"
-MARK = "<!-- routes -->"
 HEAD = ("| route | purpose | request | response |", "|---|---|---|---|")
-_ROUTES = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
 
 
 class Route(NamedTuple):
@@ -71,17 +66,3 @@ def _schema(body: dict[str, Any]) -> str:
     """The name of the schema of a JSON body; empty for other bodies and for schemas without one."""
     schema = body.get("content", {}).get("application/json", {}).get("schema", {})
     return str(schema.get("$ref", "")).rpartition("/")[2]
-
-
-def main() -> int:
-    """Update the page, or with --check return 1 when it is out of date."""
-    text = PAGE.read_text()
-    updated = _ROUTES.sub(lambda _: f"{MARK}\n\n{reference()}\n\n{MARK}", text)
-    if "--check" in sys.argv[1:]:
-        return int(updated != text)
-    PAGE.write_text(updated)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
