@@ -14,8 +14,11 @@ from tests.support.docker.engine import Engine
 from tests.support.docker.stand_in_base import make_base_images, package_arguments
 from tests.support.processes import REPOSITORY
 
-STUBS = {"services.trainer": "stub_tuning_worker", "services.evaluator": "stub_serving_worker"}
-STUB_FILES = ("__init__", "stub_worker", "stub_child", "engine_stand_in", *STUBS.values())
+STUBS = {
+    "services.trainer": "tests.support.jobs.stub_tuning_worker",
+    "services.evaluator": "tests.support.engines.stub_serving_worker",
+}
+STUB_SOURCES = ("tests/support/__init__.py", "tests/support/jobs", "tests/support/engines")
 SERVICES = ("api", "campaigns", "sandbox", "retrieval", "trainer", "evaluator", "cli")
 
 
@@ -34,7 +37,7 @@ def build_images(engine: Engine) -> None:
     """Build all images in the engine's project, and print their sizes."""
     project = engine.project
     make_base_images(engine, project.parent)
-    (project / "Dockerfile.light").write_text(_lightened((project / "Dockerfile").read_text()))
+    (project / "Dockerfile.light").write_text(lightened((project / "Dockerfile").read_text()))
     with (project / ".dockerignore").open("a") as ignored:
         ignored.write("!tests/support/\n")
     build = {"dockerfile": "Dockerfile.light", "network": "host"}
@@ -50,13 +53,14 @@ def build_images(engine: Engine) -> None:
     print(engine.docker("system", "df", "--verbose").partition("\n\nContainers")[0])
 
 
-def _lightened(text: str) -> str:
+def lightened(text: str) -> str:
+    """The Dockerfile of the light images, made of the operators' one."""
     text = re.sub(r"^COPY --from=(?!sandbox)\S+-runtime .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"(?<=^        )bash \\\n.*?(?=libseccomp2)", "", text, flags=re.M | re.S)
     for module, stub in STUBS.items():
-        copied = " ".join(f"tests/support/{name}.py" for name in STUB_FILES)
+        copies = "".join(f"COPY {source} {source}\n" for source in STUB_SOURCES)
         own = f'USER 10001:10001\nCMD ["python", "-m", "{module}"]\n'
         assert own in text
-        stand_in = f'COPY {copied} tests/support/\nCMD ["python", "-m", "tests.support.{stub}"]\n'
-        text = text.replace(own, stand_in.replace("CMD", "USER 10001:10001\nCMD", 1))
+        stand_in = f'{copies}USER 10001:10001\nCMD ["python", "-m", "{stub}"]\n'
+        text = text.replace(own, stand_in)
     return text
