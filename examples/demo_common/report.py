@@ -15,15 +15,19 @@ WIDTH = 40
 
 def show_rewards(job: FineTuningJob, client: Temper, out: Printer) -> None:
     """Print the mean reward of online training over its steps."""
+    out.line("\nmean reward during RL, by step")
+    for line in curve(rewards_by_step(job, client)):
+        out.line(line)
+
+
+def rewards_by_step(job: FineTuningJob, client: Temper) -> Mapping[int, float]:
+    """The mean reward of each step of online training."""
     events = client.jobs.events(job.id, most=EVENTS).data
-    rewards = {
+    return {
         int(event.data["step"]): float(event.data[REWARD])
         for event in events
         if event.type == "metrics" and event.data and REWARD in event.data
     }
-    out.line("\nmean reward during RL, by step")
-    for line in curve(rewards):
-        out.line(line)
 
 
 def curve(values: Mapping[int, float]) -> Sequence[str]:

@@ -114,6 +114,7 @@ DRILLS = (
     "tests/unit/rewards/families/test_chemistry_properties.py",
     "tests/unit/rewards/families/test_chemistry_reactions.py",
     "tests/unit/rollouts/agents/test_clients.py",
+    "tests/unit/rollouts/agents/test_token_exactness.py",
     "tests/unit/runtimes/test_install.py",
     "tests/unit/trainer/rl/test_learner_client.py",
 )
