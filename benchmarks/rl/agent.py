@@ -61,7 +61,7 @@ def main() -> int:
 
 def _by_agent(own: CreateFineTuningJob, url: str) -> CreateFineTuningJob:
     """The same training, with rollouts by an agent."""
-    fields = own.model_dump(mode="json", exclude_unset=True)
+    fields = own.model_dump(mode="json")
     settings = fields["method"]["reinforcement"]["hyperparameters"]
     length = settings["multi_turn"]["max_total_response_length"]
     settings |= {

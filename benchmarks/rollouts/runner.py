@@ -73,7 +73,7 @@ async def play(conversations: Sequence[Conversation], stage: Stage, pace: Pace) 
             assert len(trajectory.turns) == len(conversation.turns)
             log.append(trajectory)
 
-        timing = await _timed(_each(conversations, one, stage.in_flight), pace)
+        timing = await timed(for_each(conversations, one, stage.in_flight), pace)
     return replace(timing, model_seconds=dict(engine.model_seconds))
 
 
@@ -112,7 +112,7 @@ async def play_in_lock_step(
         for start in range(0, len(conversations), stage.in_flight):
             await batch(conversations[start : start + stage.in_flight])
 
-    return await _timed(batches(), pace)
+    return await timed(batches(), pace)
 
 
 async def complete(conversations: Sequence[Conversation], stage: Stage, pace: Pace) -> Timing:
@@ -124,7 +124,7 @@ async def complete(conversations: Sequence[Conversation], stage: Stage, pace: Pa
         for tokens, count in chain:
             await pace.sample(tokens, TurnSampling(max_tokens=count))
 
-    return await _timed(_each(requests, one, stage.in_flight), pace)
+    return await timed(for_each(requests, one, stage.in_flight), pace)
 
 
 def _requests(
@@ -138,7 +138,7 @@ def _requests(
     return requests
 
 
-async def _each(
+async def for_each(
     items: Iterable[Item], work: Callable[[Item], Awaitable[None]], in_flight: int
 ) -> None:
     left = iter(items)
@@ -152,7 +152,7 @@ async def _each(
             group.create_task(worker())
 
 
-async def _timed(work: Awaitable[None], pace: Pace) -> Timing:
+async def timed(work: Awaitable[None], pace: Pace) -> Timing:
     tokens, engine_cpu = pace.sampled, pace.cpu_seconds()
     begun, cpu = time.perf_counter(), time.process_time()
     await work
