@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from services.contracts.rewards.audits import RewardAudit
     from services.contracts.rollouts.rollouts import TrajectoryOrder, TrajectorySummary
     from services.contracts.rollouts.tokens import TrajectoryToken
+    from services.contracts.rollouts.training_rows import CreateTrainingRows, TrainingRows
     from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 
 
@@ -83,6 +84,14 @@ class Trajectories:
         from services.contracts.rollouts.trajectories import Trajectory
 
         return self._transport.get(_one(kind, job_id, trajectory_id), Trajectory)
+
+    def training_rows(
+        self, job_id: str, request: CreateTrainingRows, kind: str = JobKind.ROLLOUT
+    ) -> TrainingRows:
+        """Make a training file of a job's trajectories, on the gateway."""
+        from services.contracts.rollouts.training_rows import TrainingRows
+
+        return self._transport.post(f"{_path(kind, job_id)}/training_rows", TrainingRows, request)
 
     def tokens(
         self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT

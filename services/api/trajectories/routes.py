@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query
 
 from services.api.context import Gateway, GatewayContext
+from services.api.files.service import add_file
+from services.api.idempotency import Creation
 from services.api.notes.service import count_trajectory_notes
 from services.api.trajectories.listing import (
     Selection,
@@ -13,12 +15,21 @@ from services.api.trajectories.listing import (
     list_trajectories,
 )
 from services.contracts.base import Page
-from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
+from services.contracts.errors import (
+    AuthenticationFailed,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    PayloadTooLarge,
+    StorageFull,
+    Unavailable,
+)
 from services.contracts.kinds import KINDS, JobKind, kind_of
 from services.contracts.rewards.audits import RewardAudit
 from services.contracts.rewards.histogram import MAX_BINS, RewardHistogram
 from services.contracts.rollouts.rollouts import TrajectorySummary
 from services.contracts.rollouts.tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
+from services.contracts.rollouts.training_rows import CreateTrainingRows, TrainingRows
 from services.contracts.rollouts.trajectories import Trajectory
 from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.core.web.auth import Principal
@@ -97,6 +108,46 @@ def trajectory_routes(kind: str) -> APIRouter:
             if method is None:
                 raise InvalidRequest("only trainings with samples and rewards can be audited")
             return audit_folder(gateway.artifacts.job(job_id), weights_of(method))
+
+    @router.post(
+        "/training_rows",
+        name="create_training_rows",
+        summary="Make a training file of a job's trajectories",
+        responses=documented_errors(
+            InvalidRequest, NotFound, Conflict, PayloadTooLarge, Unavailable, StorageFull
+        ),
+    )
+    def training_rows(
+        gateway: Gateway, creation: Creation, job_id: str, body: CreateTrainingRows
+    ) -> TrainingRows:
+        """Make a file of supervised, preference or reinforcement rows from the trajectories so far.
+
+        Every row names its origin, and what gives no row is counted by reason.
+        """
+        from services.api.trajectories.row_file import written_rows  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
+        job = _job(gateway, job_id, kind)
+        with written_rows(gateway, job, body) as written:
+            if not written.rows:
+                reasons = "; ".join(f"{each.reason} ({each.count})" for each in written.left_out)
+                raise InvalidRequest(
+                    f"no row can be made of {written.trajectories} trajectories"
+                    + (f": {reasons}" if reasons else ""),
+                    code="no_rows",
+                )
+            return creation.create(
+                f"{described.path}/{job_id}/training_rows",
+                body,
+                TrainingRows,
+                lambda session: TrainingRows(
+                    file=add_file(session, gateway.artifacts, written.upload),
+                    layout=body.layout,
+                    rows=written.rows,
+                    trajectories=written.trajectories,
+                    has_more=written.has_more,
+                    left_out=written.left_out,
+                ),
+            )
 
     @router.get(
         "/{trajectory_id}",

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from services.contracts.base import Resource
+from services.contracts.base import JsonObject, Resource
 
 
 class SequenceRole(StrEnum):
@@ -29,6 +29,14 @@ class AgentSequence(Resource):
     response_mask: list[int]
     log_probs: list[float]
     policy_versions: list[int]
+    messages: list[JsonObject] = Field(
+        default_factory=list,
+        description="Conversation of the last request, and the answer to it; empty in records "
+        "without it.",
+    )
+    tools: list[JsonObject] = Field(
+        default_factory=list, description="Schemas of the tools in the last request."
+    )
 
 
 class AgentRecord(Resource):
@@ -41,6 +49,14 @@ class AgentRecord(Resource):
     other_sequences: list[AgentSequence] = Field(
         default_factory=list,
         description="Sequences of the session that are not the trajectory's own, by their start.",
+    )
+    messages: list[JsonObject] = Field(
+        default_factory=list,
+        description="Conversation of the trajectory's own sequence, as the agent had it at its "
+        "end; empty in records without it.",
+    )
+    prompt: list[JsonObject] = Field(
+        default_factory=list, description="Messages that the session began with."
     )
     notes: list[str] = Field(
         default_factory=list,

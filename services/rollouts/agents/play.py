@@ -207,6 +207,8 @@ def _trajectory(
             model_calls=len(session.tree),
             reward=session.reward,
             other_sequences=others,
+            messages=own.messages if own else [],
+            prompt=list(prompt.messages),
             notes=list(session.notes),
         ),
     )

@@ -186,13 +186,14 @@ class AgentSession:
             inserted=inserted,
             sampled=sampled,
             text=text,
+            answer=answer.message(),
             messages=request.messages,
             tools=request.tools,
             calls=answer.calls,
             started=started - self._begun,
             seconds=time.monotonic() - started,
         )
-        self.tree.add(node, answer.message())
+        self.tree.add(node)
         return answer
 
     def _read(

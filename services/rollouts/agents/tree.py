@@ -20,8 +20,8 @@ from services.rollouts.recording import ResponseTokens
 @dataclass(eq=False)
 class Node:
     """A recorded turn. ``context`` are the tokens before it; ``inserted`` those of them that
-    follow the parent's turn, or the whole prompt of a root. Times are in seconds
-    since the session began."""
+    follow the parent's turn, or the whole prompt of a root. ``answer`` is the message that the
+    agent got. Times are in seconds since the session began."""
 
     parent: "Node | None"
     request: str
@@ -29,6 +29,7 @@ class Node:
     inserted: list[int]
     sampled: SampledTokens
     text: str
+    answer: JsonObject
     messages: tuple[JsonObject, ...]
     tools: tuple[JsonObject, ...]
     calls: tuple[Call, ...]
@@ -57,6 +58,12 @@ class TurnSequence:
 
     role: SequenceRole
     nodes: Sequence[Node]
+
+    @property
+    def messages(self) -> list[JsonObject]:
+        """The conversation as the agent had it after the last turn."""
+        last = self.nodes[-1]
+        return [*last.messages, last.answer]
 
 
 @dataclass(frozen=True)
@@ -88,11 +95,11 @@ class TurnTree:
                 return Place(parent, tuple(messages[count:]), keys[-1])
         return Place(None, tuple(messages), keys[-1])
 
-    def add(self, node: Node, answer: JsonObject) -> None:
-        """Record a turn, and the answer with which a request that continues it will begin."""
+    def add(self, node: Node) -> None:
+        """Record a turn; a request that continues it will begin with its answer."""
         (node.parent.children if node.parent else self._roots).append(node)
         self._nodes.append(node)
-        self._answered[_next_key(node.request, answer)] = node
+        self._answered[_next_key(node.request, node.answer)] = node
 
     def sequences(self) -> list["TurnSequence"]:
         """Every sequence, by the end of its last turn."""
@@ -144,6 +151,8 @@ def recorded(sequence: TurnSequence, seen: set[int]) -> AgentSequence:
         response_mask=tokens.mask,
         log_probs=tokens.log_probs,
         policy_versions=tokens.versions,
+        messages=sequence.messages,
+        tools=list(sequence.nodes[-1].tools),
     )
 
 

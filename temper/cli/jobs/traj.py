@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from rich.text import Text
 
 from services.contracts.rollouts.rollouts import TrajectoryOrder
+from services.contracts.rollouts.training_rows import RowLayout
 from services.contracts.rollouts.trajectories import FinishReason
 from temper.cli.gateway import connect
 from temper.cli.jobs.jobs import JobId
@@ -36,6 +38,14 @@ Worst = Annotated[
 Save = Annotated[
     Path | None,
     typer.Option(metavar="FILE", dir_okay=False, help="Save all trajectories as Parquet."),
+]
+Rows = Annotated[
+    RowLayout | None,
+    typer.Option(
+        metavar="LAYOUT",
+        help="Make a training file of them on the gateway: supervised, preference or "
+        "reinforcement rows, each with its origin; of the earliest, up to -n.",
+    ),
 ]
 Masks = Annotated[
     bool,
@@ -70,6 +80,7 @@ def traj(
     best: Best = None,
     worst: Worst = None,
     save: Save = None,
+    rows: Rows = None,
     masks: Masks = False,
     tokens: Tokens = False,
     sort: Sort = TrajectoryOrder.FINISHED,
@@ -102,8 +113,8 @@ def traj(
         step=step,
         text=text,
     )
-    if sum(given is not None for given in (trajectory_id, best, worst, save)) > 1:
-        raise typer.BadParameter("give one of TRAJECTORY, --best, --worst and --save")
+    if sum(given is not None for given in (trajectory_id, best, worst, save, rows)) > 1:
+        raise typer.BadParameter("give one of TRAJECTORY, --best, --worst, --save and --rows")
     if tokens and trajectory_id is None:
         raise typer.BadParameter("--tokens needs TRAJECTORY")
     with connect() as client:
@@ -112,6 +123,9 @@ def traj(
                 client.rollouts.download(job_id, save, progress)
             return
         printer = TrajectoryPrinter(client, out, job_id, masks=masks)
+        if rows is not None:
+            printer.rows(rows, where, most)
+            return
         if tokens and trajectory_id is not None:
             printer.tokens(trajectory_id)
         elif trajectory_id is not None:
@@ -152,6 +166,32 @@ class TrajectoryPrinter:
                 self._out.json_line(token)
         else:
             self._out.table(TOKEN_COLUMNS, map(token_row, found))
+
+    def rows(self, layout: RowLayout, where: TrajectoryFilter, most: int) -> None:
+        """Make a training file of the trajectories, and print what it holds."""
+        from services.contracts.rollouts.training_rows import CreateTrainingRows
+        from temper.client.trajectories import EVERY
+
+        if where != replace(
+            EVERY, min_reward=where.min_reward, max_reward=where.max_reward, step=where.step
+        ):
+            raise typer.BadParameter("--rows takes --min-reward, --max-reward, --step and -n only")
+        request = CreateTrainingRows(
+            layout=layout,
+            min_reward=where.min_reward,
+            max_reward=where.max_reward,
+            step=where.step,
+            limit=most,
+        )
+        made = self._client.trajectories.training_rows(self._job_id, request, self._kind)
+        if self._out.as_json:
+            self._out.json_line(made)
+            return
+        self._out.line(f"{made.file.id}  {made.rows:,} rows of {made.trajectories:,} trajectories")
+        for each in made.left_out:
+            self._out.note(f"left out: {each.count:,}, first {each.first}: {each.reason}")
+        if made.has_more:
+            self._out.note(f"more trajectories match; -n {most * 2} reads them")
 
     def ranked(self, where: TrajectoryFilter, most: int, *, ascending: bool) -> None:
         """Print the trajectories with the highest or lowest rewards in full."""

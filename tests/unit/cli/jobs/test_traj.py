@@ -13,6 +13,7 @@ from services.contracts.base import Page
 from services.contracts.jobs import Job
 from services.contracts.rollouts.rollouts import TrajectorySummary
 from services.contracts.rollouts.tokens import TokenOrigin, TrajectoryToken, TrajectoryTokens
+from services.contracts.rollouts.training_rows import TrainingRows
 from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from temper.cli.main import main
 from temper.client import Temper
@@ -234,3 +235,28 @@ def test_the_client_parses_trajectories(
 
     assert [each.id for each in listed] == [made.id]
     assert client.trajectories.get(JOB, made.id) == made
+
+
+def test_a_training_file_is_made_on_the_gateway(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = {
+        **{"id": "file-1", "bytes": 9, "created_at": 0, "filename": "rows.jsonl"},
+        **{"purpose": "fine-tune", "sha256": "0" * 64},
+    }
+    lost = {"reason": "no reward", "count": 3, "first": "traj-9-0"}
+    rows = {"file": file, "layout": "preference", "rows": 2, "trajectories": 7}
+    gateway.on(
+        f"{PATH}/training_rows",
+        answer(TrainingRows.model_validate({**rows, "has_more": True, "left_out": [lost]})),
+    )
+
+    status = main(["traj", JOB, "--rows", "preference", "--min-reward", "0.5", "-n", "7"])
+
+    printed = capsys.readouterr()
+    assert status == 0
+    assert "file-1  2 rows of 7 trajectories" in printed.out
+    assert "3, first traj-9-0: no reward" in printed.err
+    assert "-n 14" in printed.err
+    assert main(["traj", JOB, "--rows", "preference", "--errors"]) != 0
+    assert "--min-reward" in capsys.readouterr().err
