@@ -15,7 +15,7 @@ from temper.client.transport import Transport
 if TYPE_CHECKING:
     from services.contracts.rewards.audits import RewardAudit
     from services.contracts.rollouts.rollouts import TrajectoryOrder, TrajectorySummary
-    from services.contracts.rollouts.tokens import TrajectoryToken
+    from services.contracts.rollouts.tokens import SessionTurn, TrajectoryToken
     from services.contracts.rollouts.training_rows import CreateTrainingRows, TrainingRows
     from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 
@@ -93,16 +93,29 @@ class Trajectories:
 
         return self._transport.post(f"{_path(kind, job_id)}/training_rows", TrainingRows, request)
 
-    def tokens(
+    def turns(
         self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT
+    ) -> Iterator[SessionTurn]:
+        """Yield the turns of the agent's session that made a trajectory, as a tree."""
+        from services.contracts.rollouts.tokens import SessionTurns
+
+        path = f"{_one(kind, job_id, trajectory_id)}/turns"
+        start: int | None = 0
+        while start is not None:
+            page = self._transport.get(path, SessionTurns, {"start": start})
+            yield from page.data
+            start = page.next_start
+
+    def tokens(
+        self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT, *, sequence: int = 0
     ) -> Iterator[TrajectoryToken]:
-        """Yield the tokens of a trajectory with their texts."""
+        """Yield the tokens of a trajectory, or of one sequence of its session, with their texts."""
         from services.contracts.rollouts.tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
 
         path = f"{_one(kind, job_id, trajectory_id)}/tokens"
         start: int | None = 0
         while start is not None:
-            query = {"start": start, "limit": MAX_TOKENS_PER_PAGE}
+            query = {"start": start, "limit": MAX_TOKENS_PER_PAGE, "sequence": sequence}
             page = self._transport.get(path, TrajectoryTokens, query)
             yield from page.data
             start = page.next_start

@@ -14,6 +14,7 @@ from services.api.trajectories.listing import (
     get_trajectory,
     list_trajectories,
 )
+from services.api.trajectories.session import sequence_of, session_turns
 from services.contracts.base import Page
 from services.contracts.errors import (
     AuthenticationFailed,
@@ -28,7 +29,12 @@ from services.contracts.kinds import KINDS, JobKind, kind_of
 from services.contracts.rewards.audits import RewardAudit
 from services.contracts.rewards.histogram import MAX_BINS, RewardHistogram
 from services.contracts.rollouts.rollouts import TrajectorySummary
-from services.contracts.rollouts.tokens import MAX_TOKENS_PER_PAGE, TrajectoryTokens
+from services.contracts.rollouts.tokens import (
+    MAX_TOKENS_PER_PAGE,
+    MAX_TURNS_PER_PAGE,
+    SessionTurns,
+    TrajectoryTokens,
+)
 from services.contracts.rollouts.training_rows import CreateTrainingRows, TrainingRows
 from services.contracts.rollouts.trajectories import Trajectory
 from services.contracts.training.fine_tuning import CreateFineTuningJob
@@ -42,6 +48,12 @@ if TYPE_CHECKING:
 
 Bins = Annotated[int, Query(ge=1, le=MAX_BINS, description="Bins of equal width.")]
 Start = Annotated[int, Query(ge=0, description="Position of the first token.")]
+Number = Annotated[
+    int,
+    Query(ge=0, description="Number of a sequence of an agent's session; 0: the trajectory's own."),
+]
+FirstTurn = Annotated[int, Query(ge=0, description="Number of the first turn.")]
+TurnCount = Annotated[int, Query(ge=1, le=MAX_TURNS_PER_PAGE, description="Turns at most.")]
 Count = Annotated[int, Query(ge=1, le=MAX_TOKENS_PER_PAGE, description="Tokens at most.")]
 
 
@@ -173,26 +185,56 @@ def trajectory_routes(kind: str) -> APIRouter:
         trajectory_id: str,
         start: Start = 0,
         limit: Count = 1000,
+        sequence: Number = 0,
     ) -> TrajectoryTokens:
         """List the tokens of prompt and response with their known values.
 
         Their text comes from the tokenizer of the job's model.
         """
-        from services.api.trajectories.tokens import open_job_tokenizer, tokens_page  # noqa: PLC0415 - with numpy, which an idle gateway does without
+        from services.api.trajectories.tokens import tokens_page  # noqa: PLC0415 - with numpy, which an idle gateway does without
         from services.rollouts.log.updates import find_update  # noqa: PLC0415 - with numpy, which an idle gateway does without
 
         job = _job(gateway, job_id, kind)
         folder = gateway.artifacts.job(job_id)
-        trajectory = get_trajectory(folder, trajectory_id)
-        tokenizer: Tokenizer | str
-        try:
-            tokenizer = open_job_tokenizer(gateway.database, job, gateway.settings)
-        except (InvalidRequest, NotFound) as error:
-            tokenizer = error.message
-        update = find_update(folder, trajectory_id)
+        trajectory = sequence_of(get_trajectory(folder, trajectory_id), sequence)
+        tokenizer = _tokenizer(gateway, job)
+        update = find_update(folder, trajectory_id) if sequence == 0 else None
         return tokens_page(trajectory, update, tokenizer, start, limit)
 
+    @router.get(
+        "/{trajectory_id}/turns",
+        name="list_session_turns",
+        summary="List the turns of an agent's session",
+        responses=documented_errors(InvalidRequest, NotFound, Unavailable),
+    )
+    def turns(
+        gateway: Gateway,
+        _principal: Principal,
+        job_id: str,
+        trajectory_id: str,
+        start: FirstTurn = 0,
+        limit: TurnCount = 1000,
+    ) -> SessionTurns:
+        """List the turns of the agent's session that made the trajectory, as a tree.
+
+        A trajectory of Temper's own loop has none.
+        """
+        job = _job(gateway, job_id, kind)
+        trajectory = get_trajectory(gateway.artifacts.job(job_id), trajectory_id)
+        tokenizer = _tokenizer(gateway, job)
+        return session_turns(trajectory, tokenizer, start, limit)
+
     return router
+
+
+def _tokenizer(gateway: GatewayContext, job: Job) -> "Tokenizer | str":
+    """The tokenizer of a job's model, or the reason why there is none."""
+    from services.api.trajectories.tokens import open_job_tokenizer  # noqa: PLC0415 - with numpy, which an idle gateway does without
+
+    try:
+        return open_job_tokenizer(gateway.database, job, gateway.settings)
+    except (InvalidRequest, NotFound) as error:
+        return error.message
 
 
 def _job(gateway: GatewayContext, job_id: str, kind: str) -> Job:

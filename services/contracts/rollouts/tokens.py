@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from services.contracts.base import Resource
+from services.contracts.rollouts.agent_sessions import SequenceRole
 
 MAX_TOKENS_PER_PAGE = 10_000
 
@@ -53,4 +54,45 @@ class TrajectoryTokens(Resource):
     data: list[TrajectoryToken]
     next_start: int | None = Field(
         description="Position at which the next page begins; null at the end."
+    )
+
+
+MAX_TURNS_PER_PAGE = 1000
+SHOWN_CHARACTERS = 300
+"""Characters of a turn, and of what was inserted before it, in the list of a session's turns."""
+
+
+class SessionTurn(Resource):
+    """A turn of the model in an agent's session."""
+
+    number: int = Field(description="Number of the turn in its session, from 0.")
+    parent: int | None = Field(
+        description="Number of the turn whose tokens it continues; null where it begins anew."
+    )
+    sequence: int = Field(
+        description="Number of its sequence of tokens, the first that has it; 0 is the "
+        "trajectory's own."
+    )
+    role: SequenceRole = Field(description="What that sequence was to the session.")
+    token_start: int = Field(description="Position of its first sampled token in the sequence.")
+    sampled_tokens: int
+    inserted_tokens: int = Field(
+        description="Tokens between its parent and it; the whole prompt where it begins anew."
+    )
+    text: str | None = Field(description="The head of what the model wrote; null without a text.")
+    inserted: str | None = Field(
+        description="The end of what was inserted before it; null without a text."
+    )
+
+
+class SessionTurns(Resource):
+    """The turns of an agent's session as a tree; the next page begins at turn ``next_start``."""
+
+    object: Literal["rollout.trajectory.turns"] = "rollout.trajectory.turns"
+    trajectory_id: str
+    total: int = Field(description="Turns of the session.")
+    text_error: str | None = Field(default=None, description="Reason why the turns have no text.")
+    data: list[SessionTurn]
+    next_start: int | None = Field(
+        description="Turn at which the next page begins; null at the end."
     )

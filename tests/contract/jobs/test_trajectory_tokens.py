@@ -8,10 +8,13 @@ import httpx
 import numpy as np
 import pytest
 
+from services.contracts.base import JsonObject
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.models.worded_tokenizer import write_worded_tokenizer
+from tests.support.rollouts import saying
 from tests.support.trajectories import trajectory
+from tests.unit.rollouts.agents.agents import play_by
 
 PROMPTS = [{"question": "1+1=", "gold": 2}]
 
@@ -91,3 +94,44 @@ def test_tokens_without_a_tokenizer_have_ids_and_a_reason(
     assert page["text_error"] == "worded has no tokenizer.json that can be read"
     missing = http.get(path.replace("traj-0-0", "traj-9-9"))
     assert missing.json()["error"]["code"] == "trajectory_not_found"
+
+
+def test_the_turns_of_an_agent_are_a_tree_with_tokens(http: httpx.Client, home: Path) -> None:
+    async def plays(session: JsonObject) -> JsonObject:
+        asked: list[JsonObject] = [{"role": "user", "content": "hi"}]
+        headers = {"authorization": f"Bearer {session['api_key']}"}
+        async with httpx.AsyncClient(base_url=session["base_url"], headers=headers) as client:
+
+            async def said(*messages: JsonObject) -> JsonObject:
+                answer = await client.post("/chat/completions", json={"messages": messages})
+                message: JsonObject = answer.json()["choices"][0]["message"]
+                return message
+
+            first = await said(*asked)
+            for text in ("left", "right"):
+                again = await said(*asked, first, {"role": "user", "content": text})
+            await said(*asked, first, {"role": "user", "content": "right"}, again, *asked)
+        return {}
+
+    played = play_by(plays, saying("one<end>", "two<end>", "three<end>", "four<end>"))
+    job = http.post("/v1/rollouts", json={"model": "base", "prompts": PROMPTS}).json()
+    job_dir = home / "jobs" / job["id"]
+    job_dir.mkdir(parents=True, exist_ok=True)
+    with IndexedLog(job_dir) as log:
+        log.append(played)
+    path = f"/v1/rollouts/{job['id']}/trajectories/{played.id}"
+
+    turns = http.get(f"{path}/turns").json()
+    rest = http.get(f"{path}/turns", params={"start": 2, "limit": 1}).json()
+
+    assert (turns["total"], turns["next_start"]) == (4, None)
+    assert column(turns, "parent") == [None, 0, 1, 0]
+    assert column(turns, "sequence") == [0, 0, 0, 1]
+    assert (column(rest, "number"), rest["next_start"]) == ([2], 3)
+    for turn, text in zip(turns["data"], ("one", "three", "four", "two"), strict=True):
+        params = {"sequence": turn["sequence"], "start": turn["token_start"]}
+        params["limit"] = turn["sampled_tokens"]
+        tokens = http.get(f"{path}/tokens", params=params).json()
+        assert "".join(map(chr, column(tokens, "id")[:-1])) == text
+    missing = http.get(f"{path}/tokens", params={"sequence": 2})
+    assert (missing.status_code, missing.json()["error"]["param"]) == (404, "sequence")

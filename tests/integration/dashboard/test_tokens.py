@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from services.contracts.rollouts.agent_sessions import AgentRecord, AgentSequence, SequenceRole
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from tests.support.gateway import GatewayClient
@@ -145,3 +146,43 @@ def test_tokens_without_a_tokenizer_are_shown_by_their_ids(
         expect(page.get_by_text("worded has no tokenizer.json")).to_be_visible()
     finally:
         tokenizer.write_bytes(kept)
+
+
+def test_the_turns_of_an_agent_lead_to_their_tokens(
+    page: Page, gateway: GatewayClient, path: str
+) -> None:
+    _, _, _, job_id, *_ = path.split("/")
+    other = AgentSequence(
+        role=SequenceRole.DISCARDED,
+        turns=1,
+        prompt_token_ids=[1, 2, 3],
+        response_token_ids=[7, 8, 2, 9],
+        response_mask=[0, 0, 1, 1],
+        log_probs=[-1.0, 0.0, -1.0, -1.0],
+        policy_versions=[0, -1, 0, 0],
+    )
+    made = trajectory(5, tokens=3).model_copy(
+        update={
+            "response_token_ids": [7, 8, 7],
+            "response_mask": [1, 0, 1],
+            "log_probs": [-1.0, 0.0, -1.0],
+            "policy_versions": [0, -1, 0],
+            "agent": AgentRecord(model_calls=3, other_sequences=[other]),
+        }
+    )
+    with IndexedLog(gateway.home / "jobs" / job_id) as log:
+        log.append(made)
+
+    page.goto(str(gateway.http.base_url.join(f"/ui/jobs/{job_id}/trajectories/{made.id}")))
+    tree = page.locator(".turn-tree")
+    expect(tree.get_by_role("listitem")).to_have_count(3)
+    expect(tree.get_by_role("listitem").first).to_contain_text("3 read, 1 written")
+    forked = tree.get_by_role("listitem").filter(has_text="discarded").last
+    expect(forked).to_contain_text("1 read, 2 written")
+    tree.get_by_role("link", name="Turn 2").click()
+    expect(page.locator(".tokens [aria-selected=true]")).to_have_attribute("data-position", "5")
+    forked.get_by_role("link", name="Turn 3").click()
+
+    expect(page.get_by_role("heading", name="Tokens of sequence 1")).to_be_visible()
+    expect(page.locator(".tokens [aria-selected=true]")).to_have_text("1")
+    expect(page.locator(".tokens [role=option]")).to_have_count(7)

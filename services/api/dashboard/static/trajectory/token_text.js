@@ -9,12 +9,14 @@ const PAGE = 2000;
 const PART_OF_CHARACTER = "·";
 
 /**
- * The text of the tokens at `path`, with `chosen` as the initial overlay; `onChoose` is called with a
- * new one, and `stepAddress` returns the URL of a training step. The arrow keys move between tokens.
+ * The text of the tokens at `path`, those of one `sequence` of an agent's session, with `chosen` as the
+ * initial overlay; `onChoose` is called with a new one, and `stepAddress` returns the URL of a training
+ * step. The arrow keys move between tokens.
  */
 export class TokenText {
-  constructor(path, chosen, onChoose, signal, stepAddress) {
+  constructor(path, sequence, chosen, onChoose, signal, stepAddress) {
     this.path = path;
+    this.sequence = sequence;
     this.signal = signal;
     this.stepAddress = stepAddress;
     this.step = h("p", { class: "quiet", hidden: true });
@@ -51,7 +53,7 @@ export class TokenText {
     this.more.disabled = true;
     let page;
     try {
-      page = await request(withQuery(this.path, { start: this.next, limit: PAGE }), { signal: this.signal });
+      page = await request(withQuery(this.path, { start: this.next, limit: PAGE, sequence: this.sequence }), { signal: this.signal });
     } catch (error) {
       if (!this.signal.aborted) this.problem.textContent = error.message;
       return;
@@ -67,6 +69,12 @@ export class TokenText {
     this.more.textContent = `Show more (${number(page.total)} tokens in total)`;
     this.problem.textContent = page.text_error ? `Showing token ids only: ${page.text_error}` : "";
     this.paint();
+  }
+
+  /** Load up to a token and select it. */
+  async reveal(position) {
+    while (position >= this.tokens.length && this.next !== null && !this.problem.textContent) await this.load();
+    this.select(position);
   }
 
   option(token) {

@@ -7,6 +7,7 @@ import { duration, json, number, signed, words } from "../../core/format.js";
 import { KINDS } from "../../kinds.js";
 import { notesSection } from "../../job/notes.js";
 import { plot, tickLabels } from "../../charts/plot.js";
+import { sessionTree } from "../../trajectory/session.js";
 import { TokenText } from "../../trajectory/token_text.js";
 import { toolRun } from "../../trajectory/tool_run.js";
 
@@ -19,10 +20,11 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const groupPath = `${path}?prompt=${one.prompt_index}&limit=100`;
   const group = await request(groupPath, { signal });
   const learned = new Map(group.data.map((each) => [each.id, updateOf(each)]));
-  const chooseOverlay = (color) => setQuery({ beside, color });
+  const sequence = query.get("sequence");
+  const chooseOverlay = (color) => setQuery({ beside, sequence, color });
   const stepAddress = (step) => `/ui/jobs/${jobId}/trajectories?step=${step}`;
   const hasIds = one.prompt_token_ids.length > 0;
-  const tokens = hasIds ? new TokenText(`${path}/${id}/tokens`, query.get("color"), chooseOverlay, signal, stepAddress) : null;
+  const tokens = hasIds ? new TokenText(`${path}/${id}/tokens`, sequence, query.get("color"), chooseOverlay, signal, stepAddress) : null;
   const chart = h("div", { class: "chart" });
   place.append(
     h("h1", {}, id),
@@ -46,8 +48,9 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
     sameBy(groupPath, `temper traj ${jobId} --prompt ${one.prompt_index} -n 100`),
     h("h2", {}, other ? "Conversations" : "Conversation"),
     h("div", { class: "sides" }, conversation(one, learned), other ? conversation(other, learned) : null),
+    one.agent ? await sessionTree(`${path}/${id}/turns`, { sequence, color: query.get("color") }, tokens, signal) : "",
     notesSection(jobId, id, signal),
-    h("h2", {}, "Tokens"),
+    h("h2", {}, sequence && sequence !== "0" ? `Tokens of sequence ${sequence}` : "Tokens"),
     tokens ? tokens.element : h("p", { class: "quiet" }, "No token ids were recorded: chat endpoints do not return them."),
     chart,
     sameBy(`${path}/${id}`, `temper traj ${jobId} ${id}`),
@@ -55,6 +58,7 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   );
   if (one.response_token_ids.length) drawTokens(chart, one, signal);
   await tokens?.load();
+  if (query.get("token")) await tokens?.reveal(Number(query.get("token")));
 }
 
 /** Token counts from a chat endpoint; those of tool results and of uncounted turns are estimates. */
