@@ -1,11 +1,16 @@
-"""How a batch is packed, for any lengths and any number of processes."""
+"""How a batch is packed, for any lengths and processes; that an update does not depend on it."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.trainer.forward import logits
 from services.trainer.rl.batch import TrainingBatch
+from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.micro_batches import (
     Layout,
     TrainedTokens,
@@ -13,7 +18,8 @@ from services.trainer.rl.learner.micro_batches import (
     micro_batches,
     pack,
 )
-from tests.support.training.learning import drawn_batch
+from tests.support.training.learning import drawn_batch, in_branches
+from tests.support.training.updates import weights
 
 
 @given(
@@ -64,3 +70,80 @@ def test_training_on_the_first_token_is_refused() -> None:
     batch.sequences[0].mask[0] = True
     with pytest.raises(ValueError, match="first token"):
         TrainedTokens.of(TrainingBatch(batch.sequences))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("reinforcement", {}),
+        ("reinforcement", {"loss": {"aggregation": "seq-mean-token-mean", "ratio": "sequence"}}),
+        ("reinforcement", {"loss": {"aggregation": "seq-mean-token-sum-norm"}}),
+        ("reinforcement", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1}}}),
+        (
+            "reinforcement",
+            {
+                "advantage": "rloo",
+                "loss": {
+                    "objective": "cispo",
+                    "anchor": "sampler",
+                    "token_mask": [0.5, 5.0],
+                    "sequence_mask": {"ratio": "product", "low": 0.01, "high": 100.0},
+                    "off_policy_mask": 0.2,
+                    "kl": {"coefficient": 0.1, "estimator": "unbiased"},
+                },
+            },
+        ),
+        ("reinforcement", {"loss": {"objective": "sapo", "tis_level": "sequence"}}),
+        ("reinforcement", {"loss": {"objective": "clip_cov", "covariance": {"low": 0.0}}}),
+        ("reinforcement", {"loss": {"ratio": "sequence_token"}}),
+        ("ppo", {"epochs": 2, "critic": {"kind": "shared"}, "loss": {"entropy_bonus": 0.01}}),
+        ("ppo", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1, "to": "reward"}}}),
+        ("distillation", {"beta": 0.5, "temperature": 2.0}),
+    ],
+)
+def test_step_does_not_depend_on_micro_batches(
+    method: str, settings: dict[str, Any], base: Path, learn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if method == "distillation":
+        settings = settings | {"teacher": base}
+    whole, at_once = learn(method, drawn_batch(), **settings)
+    monkeypatch.setattr(logits, "MAX_LOGITS", 270 * 7)
+    packed, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
+    for name in at_once.keys() - {"tokens_per_second", "forward_backward_seconds"}:
+        if not name.endswith("seconds"):
+            assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
+    torch.testing.assert_close(weights(whole), weights(packed), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["reinforcement", "ppo"])
+def test_step_without_padding_is_that_of_padded_sequences(
+    method: str, learn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, without = learn(method, drawn_batch())
+    reason = "its attention cannot be exchanged"
+    monkeypatch.setattr(language_model, "pack_attention", lambda *_, **__: reason)
+    padded, padding = learn(method, drawn_batch())
+
+    assert (packed.padded, padded.padded) == (None, reason)
+    assert without["real_token_share"] == 1.0
+    assert 0.3 < padding["real_token_share"] < 0.95
+    for name in ("loss", "grad_norm", "entropy"):
+        assert without[name] == pytest.approx(padding[name], rel=1e-6, abs=1e-6), name
+    torch.testing.assert_close(weights(packed), weights(padded), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"loss": {"aggregation": "seq-mean-token-mean"}},
+        {"mini_batches": 2, "loss": {"aggregation": "seq-mean-token-sum-norm"}},
+        {"loss": {"kl": {"coefficient": 0.1, "to": "reward"}}},
+    ],
+)
+def test_a_sample_in_several_sequences_counts_as_one(settings: dict[str, Any], learn: Any) -> None:
+    whole, at_once = learn("reinforcement", drawn_batch(), **settings)
+    branched, in_parts = learn("reinforcement", in_branches(drawn_batch()), **settings)
+    for name in ("loss", "advantage_mean", "grad_norm", "trained_tokens"):
+        assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
+    torch.testing.assert_close(weights(whole), weights(branched), rtol=0, atol=1e-4)

@@ -8,40 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from services.contracts.errors import InvalidRequest
 from services.trainer.errors import Diverged
-from services.trainer.forward import logits
 from services.trainer.rl.batch import TokenValues, TrainingBatch, TrainingSequence
-from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
-from services.trainer.rl.learner.protocol import Done, Export, MeasureBatch, Probe, Update
-from tests.support.training.learning import drawn_batch, in_branches, learner_spec
-
-
-@pytest.fixture
-def learn(base: Path, tmp_path: Path) -> Any:
-    """A function that makes a learner, has it learn a batch, and gives it and its metrics."""
-
-    def run(method: str, batch: TrainingBatch, **settings: Any) -> tuple[Learner, dict[str, float]]:
-        spec = learner_spec(base, method, tmp_path, **settings)
-        learner = Learner(spec, ProcessGroup(spec.settings.optimizer))
-        return learner, update(learner, tmp_path, batch).metrics
-
-    return run
-
-
-def update(learner: Learner, folder: Path, batch: TrainingBatch, step: int = 0) -> Done:
-    batch.save(folder / "batch.npz")
-    return learner.answer(Update(step=step, batch=folder / "batch.npz"))
-
-
-def weights(learner: Learner) -> Tensor:
-    trained = [p for p in learner._plain.parameters() if p.requires_grad]
-    return torch.cat([p.detach().flatten() for p in trained])
+from services.trainer.rl.learner.protocol import Export, MeasureBatch, Probe
+from tests.support.training.learning import drawn_batch, learner_spec
+from tests.support.training.updates import update, weights
 
 
 def changed(batch: TrainingBatch, **changes: Any) -> TrainingBatch:
@@ -74,66 +50,6 @@ def test_dapo_step_matches_a_plain_implementation(base: Path, learn: Any) -> Non
     assert metrics["grad_norm"] == pytest.approx(float(norm), rel=1e-4)
     plain = torch.cat([p.detach().flatten() for p in model.parameters()])
     torch.testing.assert_close(weights(learner), plain, rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        ("reinforcement", {}),
-        ("reinforcement", {"loss": {"aggregation": "seq-mean-token-mean", "ratio": "sequence"}}),
-        ("reinforcement", {"loss": {"aggregation": "seq-mean-token-sum-norm"}}),
-        ("reinforcement", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1}}}),
-        (
-            "reinforcement",
-            {
-                "advantage": "rloo",
-                "loss": {
-                    "objective": "cispo",
-                    "anchor": "sampler",
-                    "token_mask": [0.5, 5.0],
-                    "sequence_mask": {"ratio": "product", "low": 0.01, "high": 100.0},
-                    "off_policy_mask": 0.2,
-                    "kl": {"coefficient": 0.1, "estimator": "unbiased"},
-                },
-            },
-        ),
-        ("reinforcement", {"loss": {"objective": "sapo", "tis_level": "sequence"}}),
-        ("reinforcement", {"loss": {"objective": "clip_cov", "covariance": {"low": 0.0}}}),
-        ("reinforcement", {"loss": {"ratio": "sequence_token"}}),
-        ("ppo", {"epochs": 2, "critic": {"kind": "shared"}, "loss": {"entropy_bonus": 0.01}}),
-        ("ppo", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1, "to": "reward"}}}),
-        ("distillation", {"beta": 0.5, "temperature": 2.0}),
-    ],
-)
-def test_step_does_not_depend_on_micro_batches(
-    method: str, settings: dict[str, Any], base: Path, learn: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if method == "distillation":
-        settings = settings | {"teacher": base}
-    whole, at_once = learn(method, drawn_batch(), **settings)
-    monkeypatch.setattr(logits, "MAX_LOGITS", 270 * 7)
-    packed, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
-    for name in at_once.keys() - {"tokens_per_second", "forward_backward_seconds"}:
-        if not name.endswith("seconds"):
-            assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
-    torch.testing.assert_close(weights(whole), weights(packed), rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize("method", ["reinforcement", "ppo"])
-def test_step_without_padding_is_that_of_padded_sequences(
-    method: str, learn: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packed, without = learn(method, drawn_batch())
-    reason = "its attention cannot be exchanged"
-    monkeypatch.setattr(language_model, "pack_attention", lambda *_, **__: reason)
-    padded, padding = learn(method, drawn_batch())
-
-    assert (packed.padded, padded.padded) == (None, reason)
-    assert without["real_token_share"] == 1.0
-    assert 0.3 < padding["real_token_share"] < 0.95
-    for name in ("loss", "grad_norm", "entropy"):
-        assert without[name] == pytest.approx(padding[name], rel=1e-6, abs=1e-6), name
-    torch.testing.assert_close(weights(packed), weights(padded), rtol=0, atol=1e-5)
 
 
 EXTENSION = """
@@ -196,23 +112,6 @@ def test_an_extension_that_does_not_work_is_named(learn: Any, extension: str, me
         learn(
             "reinforcement", drawn_batch(), loss={"objective": "extension", "extension": extension}
         )
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"loss": {"aggregation": "seq-mean-token-mean"}},
-        {"mini_batches": 2, "loss": {"aggregation": "seq-mean-token-sum-norm"}},
-        {"loss": {"kl": {"coefficient": 0.1, "to": "reward"}}},
-    ],
-)
-def test_a_sample_in_several_sequences_counts_as_one(settings: dict[str, Any], learn: Any) -> None:
-    whole, at_once = learn("reinforcement", drawn_batch(), **settings)
-    branched, in_parts = learn("reinforcement", in_branches(drawn_batch()), **settings)
-    for name in ("loss", "advantage_mean", "grad_norm", "trained_tokens"):
-        assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
-    torch.testing.assert_close(weights(whole), weights(branched), rtol=0, atol=1e-4)
 
 
 def test_the_mismatch_of_sampler_and_learner_is_measured_over_sampled_tokens(

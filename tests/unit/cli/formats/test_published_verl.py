@@ -1,0 +1,243 @@
+"""Run files and scripts of verl: each setting is mapped, refused or reported."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.training.online import PpoHyperparameters, ReinforcementHyperparameters
+from temper.formats.published_training import read_published_training
+from temper.submission.job_file import read_job_file
+from temper.submission.submission import Submission, SubmissionError
+from tests.support.training.published_files import REWARDED, method, reinforcement, submitted
+
+VERL = """
+algorithm:
+  adv_estimator: grpo
+  gamma: 1.0
+  use_kl_in_reward: false
+  filter_groups: {enable: true, max_num_gen_batches: 10}
+data:
+  train_batch_size: 512
+  max_prompt_length: 1024
+  max_response_length: 4096
+actor_rollout_ref:
+  actor:
+    optim: {lr: 2e-6, weight_decay: 0.1, lr_warmup_steps: 10}
+    grad_clip: 0.5
+    clip_ratio_low: 0.1
+    clip_ratio_high: 0.3
+    clip_ratio_c: 10.0
+    loss_agg_mode: token-mean
+    use_kl_loss: true
+    kl_loss_coef: 0.001
+    ppo_mini_batch_size: 32
+    ppo_epochs: 1
+    strategy: fsdp
+  rollout:
+    n: 16
+reward_model:
+  overlong_buffer: {enable: true, len: 4096, penalty_factor: 0.5}
+trainer:
+  total_training_steps: 200
+  save_freq: 25
+  test_freq: 5
+"""
+
+
+def test_a_verl_file_sets_the_jobs_values(tmp_path: Path) -> None:
+    made = reinforcement(tmp_path, VERL, method=REWARDED)
+
+    assert (made.steps, made.checkpoint_steps, made.eval_interval) == (200, 25, 5)
+    assert (made.prompts_per_step, made.samples_per_prompt, made.mini_batches) == (512, 16, 16)
+    assert made.optimizer.learning_rate == 2e-6
+    assert (made.optimizer.weight_decay, made.optimizer.warmup_steps) == (0.1, 10)
+    assert made.optimizer.max_grad_norm == 0.5
+    assert (made.loss.clip_low, made.loss.clip_high, made.loss.dual_clip) == (0.1, 0.3, 10.0)
+    assert made.loss.kl is not None
+    assert (made.loss.kl.coefficient, made.loss.kl.to.value) == (0.001, "loss")
+    assert made.overlong is not None
+    assert (made.overlong.buffer, made.overlong.factor) == (4096, 0.5)
+    assert made.dynamic_sampling is not None
+    assert made.dynamic_sampling.max_batches == 10
+
+
+def verl(*changes: tuple[str, Any]) -> str:
+    """verl's file with keys set."""
+    run = yaml.safe_load(VERL)
+    for key, value in changes:
+        *sections, name = key.split(".")
+        section = run
+        for each in sections:
+            section = section.setdefault(each, {})
+        section[name] = value
+    return yaml.safe_dump(run)
+
+
+MODEL, ACTOR = "actor_rollout_ref.model", "actor_rollout_ref.actor"
+
+
+CORRECTION = "algorithm.rollout_correction"
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "value"),
+    [
+        ([(f"{MODEL}.lora_rank", 32)], "optimizer.training_type", "lora"),
+        ([(f"{MODEL}.lora_rank", 32)], "optimizer.lora.rank", 32),
+        ([(f"{MODEL}.lora_rank", 32)], "optimizer.lora.alpha", 16),
+        ([(f"{MODEL}.lora_rank", 8), (f"{MODEL}.lora_alpha", 64)], "optimizer.lora.alpha", 64),
+        ([(f"{MODEL}.lora_rank", 8), (f"{MODEL}.target_modules", ["q_proj"])],
+         "optimizer.lora.target_modules", ["q_proj"]),
+        ([(f"{MODEL}.lora_rank", 8), (f"{MODEL}.target_modules", "all-linear")],
+         "optimizer.lora.target_modules", None),
+        ([(f"{MODEL}.lora_rank", 0)], "optimizer.training_type", "full"),
+        ([(f"{ACTOR}.policy_loss.loss_mode", "gspo"),
+          (f"{ACTOR}.loss_agg_mode", "seq-mean-token-mean")], "loss.ratio", "sequence"),
+        ([(f"{ACTOR}.policy_loss.loss_mode", "vanilla")], "loss.ratio", "token"),
+        ([(f"{ACTOR}.tis_imp_ratio_cap", 4.0)], "loss.tis_cap", 4.0),
+        ([(f"{ACTOR}.tis_imp_ratio_cap", -1)], "loss.tis_cap", None),
+        ([(f"{CORRECTION}.rollout_is", "token"), (f"{CORRECTION}.rollout_is_threshold", 3.0)],
+         "loss.tis_cap", 3.0),
+        ([("actor_rollout_ref.rollout.val_kwargs.n", 4)], "eval_samples", 4),
+    ],
+)  # fmt: skip
+def test_each_decisive_value_of_verl_changes_the_job(
+    tmp_path: Path, changes: list[tuple[str, Any]], path: str, value: object
+) -> None:
+    found: Any = reinforcement(tmp_path, verl(*changes), method=REWARDED)
+    for name in path.split("."):
+        found = getattr(found, name)
+    assert getattr(found, "value", found) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (f"{ACTOR}.policy_loss.loss_mode", "clip_cov"),
+        (f"{ACTOR}.kl_loss_type", "mse"),
+        (f"{ACTOR}.optim.lr_scheduler_type", "cosine"),
+        (f"{ACTOR}.optim.warmup_style", "cosine"),
+        (f"{MODEL}.exclude_modules", ["lm_head"]),
+        (f"{MODEL}.lora_adapter_path", "/adapter"),
+        (f"{MODEL}.target_modules", [1]),
+        (f"{CORRECTION}.rollout_is", "sequence"),
+        (f"{CORRECTION}.rollout_rs", "token"),
+        (f"{CORRECTION}.bypass_mode", True),
+        ("algorithm.use_pf_ppo", True),
+        ("data.shuffle", False),
+        ("trainer.critic_warmup", 5),
+    ],
+)
+def test_decisive_values_of_verl_that_are_not_offered_are_refused(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    (tmp_path / "run.yaml").write_text(verl((key, value)))
+    with pytest.raises(InvalidRequest, match=r"run\.yaml: ") as raised:
+        read_published_training(tmp_path / "run.yaml")
+    assert raised.value.param == key
+
+
+def test_kinds_of_kl_matter_where_there_is_a_penalty(tmp_path: Path) -> None:
+    idle = [(f"{ACTOR}.use_kl_loss", False), (f"{ACTOR}.kl_loss_type", "mse")]
+    idle += [("algorithm.kl_ctrl.type", "adaptive")]
+    assert reinforcement(tmp_path, verl(*idle), method=REWARDED).loss.kl is None
+
+    used = [("algorithm.use_kl_in_reward", True), ("algorithm.kl_ctrl.kl_coef", 0.1)]
+    with pytest.raises(SubmissionError, match=r"kl_ctrl\.type 'adaptive' is not supported"):
+        submitted(tmp_path, verl(*idle, *used), method=REWARDED)
+
+
+def test_epochs_need_a_number_of_steps(tmp_path: Path) -> None:
+    run = verl(("trainer.total_training_steps", None), ("trainer.total_epochs", 15))
+    with pytest.raises(SubmissionError, match=r"trainer\.total_epochs counts epochs"):
+        submitted(tmp_path, run, method=REWARDED)
+
+    own = REWARDED.replace("{rewards", "{hyperparameters: {steps: 7}, rewards")
+    assert reinforcement(tmp_path, run, method=own).steps == 7
+
+
+def test_a_file_that_inherits_has_the_defaults_of_verl(tmp_path: Path) -> None:
+    run = {
+        "defaults": ["ppo_trainer", "_self_"],
+        "actor_rollout_ref": {"actor": {"optim": {"lr": 2e-6}}, "rollout": {"mode": "async"}},
+        "trainer": {"total_training_steps": 10},
+    }
+    rewarded = REWARDED.replace("reinforcement", "ppo")
+    made = method(submitted(tmp_path, yaml.safe_dump(run), method=rewarded)).hyperparameters
+
+    assert isinstance(made, PpoHyperparameters)
+    assert (made.samples_per_prompt, made.prompts_per_step, made.mini_batches) == (1, 1024, 4)
+    assert (made.loss.dual_clip, made.loss.clip_low, made.loss.clip_high) == (3.0, 0.2, 0.2)
+    assert (made.optimizer.learning_rate, made.optimizer.adam_beta2) == (2e-6, 0.999)
+    assert (made.gae_lambda, made.critic.clip, made.max_prompt_length) == (1.0, 0.5, 512)
+
+    del run["trainer"]
+    with pytest.raises(SubmissionError, match=r"trainer\.total_epochs counts epochs"):
+        submitted(tmp_path, yaml.safe_dump(run), method=rewarded)
+
+
+SCRIPT = """
+#!/usr/bin/env bash
+set -x
+# lr=9e-9
+export max_len=$((1024 * 4))
+half=$((max_len / 2))
+model=${MODEL:-"Qwen/Qwen2.5-7B"}
+
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.max_response_length=${max_len} data.max_prompt_length=$half \\
+    actor_rollout_ref.model.path="$model" \\
+    actor_rollout_ref.model.lora_rank=64 \\
+    actor_rollout_ref.actor.optim.lr=3e-6 \\
+    +actor_rollout_ref.actor.use_kl_loss=False \\
+    actor_rollout_ref.rollout.n=5 \\
+    trainer.logger='["console","wandb"]' \\
+    trainer.n_gpus_per_node=$GPUS \\
+    trainer.total_training_steps=12 $@ 2>&1 | tee log
+"""
+
+
+def scripted(folder: Path, script: str) -> Submission:
+    (folder / "run.sh").write_text(script)
+    (folder / "rows.jsonl").write_text("{}")
+    lines = "kind: fine_tuning\nmodel: m\ntraining_file: rows.jsonl\n"
+    (folder / "job.yaml").write_text(f"published: run.sh\n{lines}method: {REWARDED}\n")
+    return read_job_file(folder / "job.yaml", folder)
+
+
+def test_a_script_of_verl_is_read_over_the_defaults_of_verl(tmp_path: Path) -> None:
+    submission = scripted(tmp_path, SCRIPT)
+
+    made = method(submission).hyperparameters
+    assert isinstance(made, ReinforcementHyperparameters)
+    assert (made.steps, made.samples_per_prompt, made.prompts_per_step) == (12, 5, 1024)
+    assert (made.max_prompt_length, made.sampling.max_tokens) == (2048, 4096)
+    assert (made.optimizer.learning_rate, made.optimizer.adam_beta2) == (3e-6, 0.999)
+    assert (made.optimizer.training_type.value, made.optimizer.lora.rank) == ("lora", 64)
+    assert made.loss.dual_clip == 3.0
+    assert "trainer.n_gpus_per_node" in submission.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("verl.trainer.main_ppo", "other.program", "has no command of verl's trainer"),
+        ("lr=3e-6", "lr=$LR", "actor_rollout_ref.actor.optim.lr is '$LR', not a number"),
+        ("rollout.n=5", "rollout.n=$((N + 1))", "rollout.n"),
+        ("algorithm.adv_estimator=grpo", "--config-name=sft_trainer", "sft_trainer"),
+        ("algorithm.adv_estimator=grpo", '"${ARGS[@]}"', "is not KEY=VALUE"),
+        ("algorithm.adv_estimator=grpo", "~algorithm.gamma", "is not KEY=VALUE"),
+        ("lora_rank=64", "path.x=64", "actor_rollout_ref.model.path.x is below a value"),
+    ],
+)
+def test_scripts_that_cannot_be_read_name_the_problem(
+    tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    assert old in SCRIPT
+    with pytest.raises(SubmissionError, match=re.escape(problem)):
+        scripted(tmp_path, SCRIPT.replace(old, new))
