@@ -11,7 +11,7 @@ import typer
 from rich.console import Group
 
 from temper.cli.exit_codes import ExitCode
-from temper.cli.jobs.job_view import event_line, metrics_text
+from temper.cli.jobs.event_text import event_line, metrics_text
 from temper.cli.output import Output
 from temper.cli.units import duration
 

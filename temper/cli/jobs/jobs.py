@@ -9,8 +9,9 @@ import typer
 from services.contracts.jobs import JobKind, JobStatus
 from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
+from temper.cli.jobs.event_text import event_line
 from temper.cli.jobs.follow import Follower, detachable
-from temper.cli.jobs.job_view import JOB_COLUMNS, event_line, job_fields, job_row
+from temper.cli.jobs.job_view import JOB_COLUMNS, job_fields, job_row
 from temper.cli.output import JsonOption, Output
 from temper.cli.stack.services import local_services, note_disturbed
 

@@ -4,7 +4,8 @@ import pytest
 
 from services.contracts.jobs import Event, Job, JobError, JobReference, JobStatus, Progress
 from services.contracts.retrieval.indexes import IndexingJob
-from temper.cli.jobs.job_view import event_line, job_fields, job_row
+from temper.cli.jobs.event_text import event_line
+from temper.cli.jobs.job_view import job_fields, job_row
 from tests.support.evaluation.evaluation_view import evaluation
 
 
