@@ -28,9 +28,9 @@ def use_newer_python() -> None:
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 11):  # noqa: UP036
+    if sys.version_info < (3, 11):  # noqa: UP036 - any Python may start this
         use_newer_python()
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120 - any Python may start this
     from infra.core.command import main
 
     sys.exit(main())

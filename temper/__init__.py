@@ -14,6 +14,6 @@ def __getattr__(name: str) -> Any:
     # The command line imports this package for everything, and the client only to call the gateway.
     if name != "Temper":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from temper.client import Temper  # noqa: PLC0415
+    from temper.client import Temper  # noqa: PLC0415 - when it is asked for
 
     return Temper

@@ -35,7 +35,7 @@ def has_learned(lesson: CallingLesson) -> bool:
     """Whether the interval after both trainings lies above that of the published model, and RL
     answered more problems than the fine-tune alone."""
     published, tuned, reinforced = (each.metrics for each in lesson.evaluations)
-    assert published is not None and tuned is not None and reinforced is not None  # noqa: S101, PT018
+    assert published is not None and tuned is not None and reinforced is not None  # noqa: S101, PT018 - all three have succeeded
     gained = reinforced.ci95[0] > published.ci95[1]
     return gained and reinforced.accuracy > tuned.accuracy
 

@@ -37,7 +37,7 @@ def build_wheel(
     metadata_directory: str | None = None,  # noqa: ARG001  (there is no hook that prepares it)
 ) -> str:
     """Build the wheel into ``wheel_directory``; return its file name."""
-    repository, wheels = Path.cwd(), os.path.abspath(wheel_directory)  # noqa: PTH100
+    repository, wheels = Path.cwd(), os.path.abspath(wheel_directory)  # noqa: PTH100 - of a string
     with TemporaryDirectory(prefix="temper-package-") as folder:
         lay_out(repository, Path(folder))
         with chdir(folder):

@@ -16,7 +16,7 @@ def reference() -> str:
     """Every command with its arguments and options, in the order of the help."""
     lines = ["## start and fields of every kind", ""]
     lines += ["`KIND` is " + ", ".join(f"`{name}`" for name in KINDS) + ".", ""]
-    kind = get_command(app).commands["evaluation"]  # type: ignore[attr-defined]
+    kind = get_command(app).commands["evaluation"]  # type: ignore[attr-defined]  # a group
     for name in sorted(_OF_KINDS, reverse=True):
         lines += _section(("temper", "KIND", name), kind.commands[name].make())
     for words, command in _commands(("temper",), get_command(app)):

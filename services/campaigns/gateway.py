@@ -66,7 +66,7 @@ class Gateway:
                 if attempt:
                     await asyncio.sleep(FIRST_PAUSE_SECONDS * 2**attempt)
                 try:
-                    answer = await http.request(method, path, headers=headers, **content)  # type: ignore[arg-type]
+                    answer = await http.request(method, path, headers=headers, **content)  # type: ignore[arg-type]  # keywords of httpx
                 except httpx.TransportError as error:
                     reason = f"{self._url} was not reached: {error}"
                     continue

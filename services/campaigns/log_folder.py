@@ -32,7 +32,7 @@ class LogFolder:
         root = job_folder / "log"
         # An existing folder is reused, even if the time zone has changed.
         begun = sorted(root.glob("*")) if root.exists() else []
-        stamp = datetime.fromtimestamp(created_at).strftime("%Y-%m-%d_%H-%M-%S-%f")  # noqa: DTZ006
+        stamp = datetime.fromtimestamp(created_at).strftime("%Y-%m-%d_%H-%M-%S-%f")  # noqa: DTZ006 - names of folders are in local time, as published
         self.path = begun[0] if begun else root / stamp
 
     def begin(self, request: JsonObject) -> None:

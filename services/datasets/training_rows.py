@@ -171,7 +171,7 @@ def _chat_sides(row: Row) -> tuple[tuple[Row, str], tuple[Row, str]]:
 
 
 def _alpaca_sides(row: Row) -> tuple[tuple[Row, str], tuple[Row, str]]:
-    return tuple(  # type: ignore[return-value]
+    return tuple(  # type: ignore[return-value]  # _CHOSEN has two names
         ({**row, "output": check_text(row.get(name), name)}, name) for name in _CHOSEN
     )
 

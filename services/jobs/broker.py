@@ -151,7 +151,7 @@ class FileChannel(filesystem.Channel):
     def _queue_bind(self, *_: Any) -> None:
         """Keep no binding table: wake-ups are addressed to their queue directly."""
 
-    def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
+    def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]  # the stub differs
         """Add a message; names sort by time."""
         name = f"{time.time_ns():020d}-{secrets.token_hex(6)}.{queue}.msg"
         folder = Path(self.data_folder_out)
@@ -200,7 +200,7 @@ class FileTransport(filesystem.Transport):
     driver_type = driver_name = SCHEME
     _bell: Doorbell | None = None
 
-    def drain_events(  # type: ignore[override]
+    def drain_events(  # type: ignore[override]  # the stub differs
         self,
         connection: Any,  # noqa: ARG002 - kombu's
         timeout: float | None = None,

@@ -180,7 +180,7 @@ class JobResource(Generic[CreateT, JobT]):
 
     def page(self, *, most: int = 20) -> Page[JobT]:
         """Return up to ``most`` jobs, newest first."""
-        page_type: type[Page[JobT]] = Page[self.resource]  # type: ignore[name-defined]
+        page_type: type[Page[JobT]] = Page[self.resource]  # type: ignore[name-defined]  # a type made at run time
         return pages.page(self._transport, self.path, page_type, {}, most)
 
     def cancel(self, job_id: str) -> JobT:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import bm25s  # type: ignore[import-not-found]
+import bm25s  # type: ignore[import-not-found]  # in an environment of its own
 
 from benchmarks.retrieval.bm25.measured import TOPK, Search, run, token_lists
 

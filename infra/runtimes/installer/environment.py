@@ -150,7 +150,7 @@ class Installation:
             )
 
     def _run(self, lock: int, phase: str, *command: str) -> None:
-        tick: Callable[[], None] = lambda: self._progress.show(phase)  # noqa: E731
+        tick: Callable[[], None] = lambda: self._progress.show(phase)  # noqa: E731 - of two
         try:
             run_logged(command, log=self._log, lock=lock, limit=STEP_SECONDS, tick=tick)
         except CommandFailed as error:

@@ -54,7 +54,7 @@ def remove_abandoned_uploads(folder: Path) -> None:
                 path.unlink()
 
 
-class _DiskTarget(BaseTarget):  # type: ignore[misc]
+class _DiskTarget(BaseTarget):  # type: ignore[misc]  # streaming_form_data is untyped
     """Writes a part to disk while it arrives. ``field`` is its name in the form."""
 
     def __init__(self, file: IO[bytes], max_bytes: int, field: str) -> None:

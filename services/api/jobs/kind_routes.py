@@ -72,7 +72,7 @@ def add_create_route(
     def create(
         gateway: Gateway,
         creation: Creation,
-        body: Annotated[request, Body(openapi_examples=dict(examples))],  # type: ignore[valid-type]
+        body: Annotated[request, Body(openapi_examples=dict(examples))],  # type: ignore[valid-type]  # FastAPI reads the type at run time
     ) -> Any:
         return creation.create(
             described.path.removeprefix("/v1/"),
@@ -126,7 +126,7 @@ class KindRoutes(Generic[View]):
         @router.get(
             "",
             summary=f"List {self._many}",
-            response_model=Page[self.shown_as],  # type: ignore[name-defined]
+            response_model=Page[self.shown_as],  # type: ignore[name-defined]  # FastAPI reads the type at run time
             responses=documented_errors(InvalidRequest),
         )
         def list_all(

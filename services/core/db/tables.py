@@ -22,7 +22,7 @@ Sequence = BigInteger().with_variant(Integer, "sqlite")
 class Base(DeclarativeBase):
     """Base of all tables."""
 
-    type_annotation_map = {dict[str, Any]: JSON, float: Float, int: BigInteger}  # noqa: RUF012
+    type_annotation_map = {dict[str, Any]: JSON, float: Float, int: BigInteger}  # noqa: RUF012 - read by SQLAlchemy
 
 
 class JobRow(Base):

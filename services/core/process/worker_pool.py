@@ -91,7 +91,7 @@ class WorkerPool:
         while self._idle:
             await self._kill(self._idle.pop())
 
-    async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
+    async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109 - it ends a process, too
         """Return the answer to a request.
 
         The timeout covers neither the wait for a free child nor its start. Raises `WorkerFailed`.
@@ -155,7 +155,7 @@ class WorkerPool:
         return answer if isinstance(answer, dict) else {}
 
     async def _line(self, process: Process, request: JsonObject | None) -> bytes:
-        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
         if request is not None:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             await process.stdin.drain()
@@ -232,7 +232,7 @@ class FunctionPool(WorkerPool):
         except WorkerFailed as error:
             raise FunctionFailed(f"{self._path} cannot be imported: {error.message}") from error
 
-    async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
+    async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109 - it ends a process, too
         """The function's value, which is JSON, for the arguments in ``request``. The timeout covers
         the call alone, not the wait for a process and its start. Raises `FunctionFailed`."""
         try:

@@ -59,7 +59,7 @@ def adapter_vocabulary(adapter: Path) -> int | None:
     """Number of rows of an adapter's embeddings; None if it has none."""
     for path in adapter.glob("*.safetensors"):
         with safe_open(path, "pt") as file:
-            for name in file.keys():  # noqa: SIM118
+            for name in file.keys():  # noqa: SIM118 - safetensors' files are no mappings
                 if name.endswith(_VOCABULARY):
                     return int(file.get_slice(name).get_shape()[0])
     return None

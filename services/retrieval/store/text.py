@@ -118,7 +118,7 @@ class TextSearcher:
         """Numbers of all matching passages; None if there are more than ``most``."""
         query = wanted or tantivy.Query.all_query()
         with reading_from(self.folder):
-            found: int = self.state.search(query, 1, count=True).count  # type: ignore[attr-defined]
+            found: int = self.state.search(query, 1, count=True).count  # type: ignore[attr-defined]  # missing in tantivy's stubs
         return None if most is not None and found > most else self._found(query, max(1, found))
 
     def _found(self, query: tantivy.Query, most: int) -> list[int]:

@@ -111,7 +111,7 @@ def _linked(text: str, letters: str) -> Iterator[str]:
 
 def _last(named: Iterator[str]) -> str | None:
     last: str | None = None
-    for last in named:  # noqa: B007
+    for last in named:  # noqa: B007 - its last value is used
         pass
     return last
 

@@ -32,9 +32,9 @@ def load() -> Answer:
     """Import RDKit; the parent is notified of a failure."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    from rdkit import RDLogger  # noqa: PLC0415
+    from rdkit import RDLogger  # noqa: PLC0415 - its memory is limited first
 
-    from services.rewards.chemistry import structures  # noqa: PLC0415
+    from services.rewards.chemistry import structures  # noqa: PLC0415 - its memory is limited first
 
     RDLogger.DisableLog("rdApp.*")
 
@@ -70,7 +70,7 @@ def load() -> Answer:
         "scaffolds": scaffolds,
     }
     if "mol_opt" in sys.argv[1:]:
-        from services.rewards.chemistry.properties import PROPERTIES  # noqa: PLC0415
+        from services.rewards.chemistry.properties import PROPERTIES  # noqa: PLC0415 - slow
 
         def improvement(request: dict[str, Any]) -> list[float] | None:
             source, answer = known(request, "source"), structures.molecule_of(request["answer"])

@@ -30,7 +30,7 @@ class ChemistryFamily(RewardFamily[ChemistryGrader]):
     def check_row(
         self,
         fields: JsonObject,
-        golds: Sequence[str],  # noqa: ARG002
+        golds: Sequence[str],  # noqa: ARG002 - the interface of families
         settings: ChemistryGrader,
     ) -> None:
         """Raise `InvalidRequest` for a row without a question of its sub-task."""

@@ -18,7 +18,7 @@ class FunctionCallsFamily(RewardFamily[FunctionCallsGrader]):
     def open(
         self,
         settings: FunctionCallsGrader,
-        context: RewardContext,  # noqa: ARG002
+        context: RewardContext,  # noqa: ARG002 - the interface of families
     ) -> nullcontext[FunctionCalls]:
         """Return a component that needs nothing but the row."""
         return nullcontext(FunctionCalls(settings))
@@ -26,7 +26,7 @@ class FunctionCallsFamily(RewardFamily[FunctionCallsGrader]):
     def check_row(
         self,
         fields: JsonObject,
-        golds: Sequence[str],  # noqa: ARG002
+        golds: Sequence[str],  # noqa: ARG002 - the interface of families
         settings: FunctionCallsGrader,
     ) -> None:
         """Raise `InvalidRequest` for a row that asks nothing."""

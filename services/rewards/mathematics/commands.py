@@ -52,7 +52,7 @@ class Commands(Tokens, ABC):
     @abstractmethod
     def _indexed(self, tree: Node) -> Node: ...
 
-    def _command(self, command: str) -> Node:  # noqa: PLR0911
+    def _command(self, command: str) -> Node:  # noqa: PLR0911 - one return for each form
         name = command[1:]
         if name == "frac":
             return Node("/", (self._argument(), self._argument()))

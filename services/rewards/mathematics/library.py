@@ -6,7 +6,7 @@ It is imported where it is needed only: it takes a second, and any time and memo
 import logging
 from typing import Any
 
-from math_verify import (  # type: ignore[import-untyped]
+from math_verify import (  # type: ignore[import-untyped]  # has no types
     LatexExtractionConfig,
     parse,
     verify,

@@ -107,7 +107,7 @@ class _Parser(Commands):
 
     # Factors
 
-    def _factor(self) -> Node:  # noqa: PLR0911
+    def _factor(self) -> Node:  # noqa: PLR0911 - one return for each form
         kind, text = self._next()
         match kind:
             case "number":

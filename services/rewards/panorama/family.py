@@ -15,7 +15,7 @@ class PanoramaFamily(RewardFamily[PanoramaGrader]):
 
     settings = PanoramaGrader
 
-    def open(self, settings: PanoramaGrader, context: RewardContext) -> nullcontext[Panorama]:  # noqa: ARG002
+    def open(self, settings: PanoramaGrader, context: RewardContext) -> nullcontext[Panorama]:  # noqa: ARG002 - the interface of families
         """Return a component that needs nothing but the row."""
         return nullcontext(Panorama(settings))
 

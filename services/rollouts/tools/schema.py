@@ -146,7 +146,7 @@ def _pattern(_: Validator, pattern: str, text: Any, __: JsonObject) -> Iterator[
             yield ValidationError(f"{text!r} does not match {pattern!r}")
 
 
-_Linear = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+_Linear = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]  # jsonschema's is untyped
 
 
 def _validator(parameters: JsonObject) -> Validator:

@@ -57,7 +57,7 @@ def status_of(run: Callable[[str], None], name: str) -> int:
 def end(status: int) -> NoReturn:
     """Exit with this status, after everything Python does at shutdown."""
     try:
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()  # type: ignore[attr-defined]  # private: what an interpreter calls at its end
     except BaseException as error:
         _ignore(error, threading)
     atexit._run_exitfuncs()

@@ -61,7 +61,7 @@ def show_own_modules() -> None:
 def use_streams() -> None:
     """Point ``sys`` at the current descriptors 0, 1 and 2."""
     sys.stdin, sys.stdout, sys.stderr = _streams
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = _streams  # type: ignore[misc]
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = _streams  # type: ignore[misc]  # they are final in typeshed
 
 
 def reseed() -> None:
@@ -94,7 +94,7 @@ def _run_as_python(run: Callable[[str], None], name: str) -> NoReturn:
     try:
         use_streams()
         reseed()
-        threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
+        threading.main_thread()._set_native_id()  # type: ignore[attr-defined]  # private: what threading does after a fork
         finalize.end(finalize.status_of(run, name))
     finally:
         finalize.leave(1)
@@ -125,7 +125,7 @@ def _run_module(module: str) -> None:
     _make_main_module()
     _prepend_to_path(os.getcwd())  # noqa: PTH109 - a str, as Python has it there
     stack.forget_depth(spare=0)
-    runpy._run_module_as_main(module)  # type: ignore[attr-defined]
+    runpy._run_module_as_main(module)  # type: ignore[attr-defined]  # private: what `python -m` calls
 
 
 def _make_main_module() -> Any:
@@ -189,4 +189,4 @@ def _text_stream(descriptor: int, mode: str, name: str) -> io.TextIOWrapper:
         buffered, "utf-8", errors, newline="\n", line_buffering=descriptor == 2
     )
     stream.mode = mode
-    return stream  # type: ignore[no-any-return]
+    return stream  # type: ignore[no-any-return]  # io.open is typed as Any

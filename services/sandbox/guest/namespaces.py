@@ -114,7 +114,7 @@ class NamespacedRun:
         """Never: it does not share space."""
         return False
 
-    def exceeds_disk_limit(self, _disk_bytes: int, _inodes: int, *, afresh: bool) -> bool:  # noqa: ARG002
+    def exceeds_disk_limit(self, _disk_bytes: int, _inodes: int, *, afresh: bool) -> bool:  # noqa: ARG002 - the slot's interface
         """Never: its tmpfs bounds its files."""
         return False
 

@@ -154,7 +154,7 @@ def _for_namespaces(settings: Path) -> Iterator[str]:
             "lift Ubuntu's restriction: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, "
             "or give the service's Python an AppArmor profile with the rule 'userns,'"
         )
-    if any(os.path.exists(mark) for mark in _CONTAINER_MARKS):  # noqa: PTH110
+    if any(os.path.exists(mark) for mark in _CONTAINER_MARKS):  # noqa: PTH110 - strings
         yield (
             "let the container create namespaces: docker run --security-opt seccomp=unconfined "
             "--security-opt apparmor=unconfined --security-opt systempaths=unconfined"

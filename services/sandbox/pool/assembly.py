@@ -134,16 +134,16 @@ def visible_paths(python: Path, toolchains: Iterable[str]) -> list[str]:
     """The existing paths that programs see: the system's, the interpreter's, and ``toolchains``."""
     paths = (*SYSTEM, *CONFIGURATION, *_interpreter(python), *toolchains)
     shown: list[str] = []
-    for path in sorted({path for path in paths if os.path.exists(path)}):  # noqa: PTH110
+    for path in sorted({path for path in paths if os.path.exists(path)}):  # noqa: PTH110 - paths are strings here
         inside = any(path.startswith(f"{folder}/") for folder in shown)
-        if not inside and not (path in SYSTEM and os.path.islink(path)):  # noqa: PTH114
+        if not inside and not (path in SYSTEM and os.path.islink(path)):  # noqa: PTH114 - paths are strings here
             shown.append(path)
     return shown
 
 
 def links() -> dict[str, str]:
     """The symbolic links of the minimal root, by path."""
-    system = {path: os.readlink(path) for path in SYSTEM if os.path.islink(path)}  # noqa: PTH114, PTH115
+    system = {path: os.readlink(path) for path in SYSTEM if os.path.islink(path)}  # noqa: PTH114, PTH115 - paths are strings here
     return {**LINKS, **system}
 
 

@@ -85,7 +85,7 @@ def _trunk_gives(model: Any, states: Tensor) -> Iterator[None]:
         model._modules[name] = trunk
 
 
-class _Given(nn.Module):  # type: ignore[misc]
+class _Given(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Stands in for a trunk, which keeps its other attributes."""
 
     def __init__(self, trunk: nn.Module, states: Tensor) -> None:

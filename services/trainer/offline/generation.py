@@ -49,7 +49,7 @@ def generating_trainer(generation: GenerationSetup) -> Any:
     """A trainer of stage sft whose evaluations add the metrics of generated answers."""
     original: Any = llamafactory_module("train.sft.trainer").CustomSeq2SeqTrainer
 
-    class GeneratingTrainer(original):  # type: ignore[misc]
+    class GeneratingTrainer(original):  # type: ignore[misc]  # transformers is untyped here
         def evaluation_loop(
             self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
         ) -> Any:

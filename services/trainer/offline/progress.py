@@ -49,7 +49,7 @@ class TrainerOutcome:
     stopped_early: bool = False
 
 
-class ProgressCallback(TrainerCallback):  # type: ignore[misc]
+class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
     """Marks checkpoints as complete, reports progress and records the outcome. On a pause request
     it makes the trainer write a checkpoint after the current step, and raises `Paused` once that is
     complete. ``publish`` makes the model of a checkpoint loadable by others, and returns its
@@ -188,7 +188,7 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         self._context.reporter.progress(state.global_step, state.max_steps, eta)
 
 
-class Patience(EarlyStoppingCallback):  # type: ignore[misc]
+class Patience(EarlyStoppingCallback):  # type: ignore[misc]  # transformers is untyped here
     """Early stopping after ``evaluations`` consecutive evaluations without a better metric; the
     count survives a resume. ``stopped`` says whether it happened."""
 

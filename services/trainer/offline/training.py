@@ -264,7 +264,7 @@ def restore_precision(directory: Path, base: Path, *, trusted: bool = False) -> 
 def _convert(path: Path, dtype: torch.dtype) -> None:
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - safetensors' files are no mappings
     halved = {n: t.to(dtype) if t.dtype == torch.float32 else t for n, t in tensors.items()}
     partial = path.with_suffix(".partial")
     save_file(halved, partial, metadata)

@@ -66,7 +66,7 @@ class TrainingBatch:
                 arrays[f"teacher_ids_{index}"] = sequence.teacher.ids
                 arrays[f"teacher_log_probs_{index}"] = sequence.teacher.log_probs
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]  # numpy's stub takes a name for its flag
         partial = path.with_suffix(".partial")
         partial.write_bytes(buffer.getbuffer())
         partial.replace(path)

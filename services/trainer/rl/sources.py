@@ -203,7 +203,7 @@ class MixtureSource:
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """Sample from the source chosen for this draw."""
-        chance = random.Random(f"{self._seed}:{draw.number}:source").random()  # noqa: S311
+        chance = random.Random(f"{self._seed}:{draw.number}:source").random()  # noqa: S311 - a draw, not a secret
         chosen = self._student if chance < self._lmbda else self._others
         return await chosen.sample(draw, index)
 

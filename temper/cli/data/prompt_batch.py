@@ -204,7 +204,7 @@ def _exec_runner(*arguments: str) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     line = server_command(MODULE, *arguments)
-    os.execve(line[0], line, server_environment(os.environ))  # noqa: S606
+    os.execve(line[0], line, server_environment(os.environ))  # noqa: S606 - replaces this process
 
 
 def _endpoints(

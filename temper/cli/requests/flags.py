@@ -102,7 +102,7 @@ def takes_request(
         own = [each for name, each in parameters.items() if name != "draft"]
         added = list(_parameters(model, table, has_file=read_file is not None))
         by_keyword = (each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *added))
-        command.__signature__ = Signature(list(by_keyword))  # type: ignore[attr-defined]
+        command.__signature__ = Signature(list(by_keyword))  # type: ignore[attr-defined]  # read by Typer
         command.__doc__ = function.__doc__
         command.__name__ = function.__name__
         command.__annotations__ = {}

@@ -93,4 +93,4 @@ def _run(example: str, *arguments: str) -> NoReturn:
         raise ExamplesMissing("the demonstrations are in examples/ of Temper's repository")
     path = os.pathsep.join(filter(None, (str(EXAMPLES.parent), os.environ.get("PYTHONPATH"))))
     line = [sys.executable, "-P", "-m", f"examples.{example}", *arguments]
-    os.execve(line[0], line, {**os.environ, "PYTHONPATH": path})  # noqa: S606
+    os.execve(line[0], line, {**os.environ, "PYTHONPATH": path})  # noqa: S606 - replaces this process

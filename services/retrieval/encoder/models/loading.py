@@ -38,7 +38,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], Prefixes], ...] = tuple(
         (r"e5[\w.-]*-instruct|e5-mistral", Prefixes(query=f"Instruct: {_TASK}\nQuery: ")),
         (r"e5-", Prefixes(query="query: ", passage="passage: ")),
         (r"bge-m3", Prefixes()),
-        (r"bge-[\w.-]*zh", Prefixes(query="为这个句子生成表示以用于检索相关文章：")),  # noqa: RUF001
+        (r"bge-[\w.-]*zh", Prefixes(query="为这个句子生成表示以用于检索相关文章：")),  # noqa: RUF001 - Chinese, as published
         (r"bge-", Prefixes("Represent this sentence for searching relevant passages: ")),
         (r"gte-[\w.-]*instruct", Prefixes(query=f"Instruct: {_TASK}\nQuery: ")),
     )

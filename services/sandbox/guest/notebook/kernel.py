@@ -26,7 +26,7 @@ from services.sandbox.guest import frames
 from services.sandbox.guest.notebook import messages
 
 
-class Publisher(IOPubThread):  # type: ignore[misc]
+class Publisher(IOPubThread):  # type: ignore[misc]  # ipykernel is untyped
     """The publishing thread: the only one that sends, whatever happens to the others.
 
     The original sends from the caller's thread if the publisher is not alive. An interrupt during
@@ -46,7 +46,7 @@ class Publisher(IOPubThread):  # type: ignore[misc]
         self._silent = True
 
 
-class Kernel(IPKernelApp):  # type: ignore[misc]
+class Kernel(IPKernelApp):  # type: ignore[misc]  # ipykernel is untyped
     """IPython's kernel on inproc channels."""
 
     channels = 0

@@ -25,7 +25,7 @@ def install_plain_text() -> None:
     processor: Any = llamafactory_module("data.processor.pretrain").PretrainDatasetProcessor
     collator: Any = workflow.DataCollatorForLanguageModeling
 
-    class PlainText(processor):  # type: ignore[misc]
+    class PlainText(processor):  # type: ignore[misc]  # LLaMA-Factory is untyped here
         """Ids of texts, each followed by the end of text."""
 
         def preprocess_dataset(self, examples: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def install_plain_text() -> None:
             ids = [begin + piece for piece in pieces]
             return {"input_ids": ids, "attention_mask": [[1] * len(each) for each in ids]}
 
-    class AllTokens(collator):  # type: ignore[misc]
+    class AllTokens(collator):  # type: ignore[misc]  # LLaMA-Factory is untyped here
         """Every token but the padding has a loss."""
 
         def torch_call(self, examples: list[Any]) -> Any:

@@ -26,7 +26,7 @@ from services.trainer.offline.generation import IGNORED
 
 
 @dataclass
-class SequenceOutput(ModelOutput):  # type: ignore[misc]
+class SequenceOutput(ModelOutput):  # type: ignore[misc]  # transformers is untyped here
     """What is read of the logits. ``loss``: the mean cross-entropy of the labels. Per place of the
     rows, (b, n), that predicts a label, and 0 elsewhere: ``predicted``, the most probable token;
     and if asked for ``log_probs`` of the label and ``mean_logits`` over the vocabulary."""

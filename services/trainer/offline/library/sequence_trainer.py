@@ -20,7 +20,7 @@ def in_sequences(original: Any) -> Any:
     are packed, and the loss of packed rows divides by labels that nothing predicts.
     """
 
-    class SequenceTrainer(original):  # type: ignore[misc]
+    class SequenceTrainer(original):  # type: ignore[misc]  # transformers is untyped here
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._token_sums = MetricSums(("real", "computed"))
             self.padded = _prepare(kwargs["model"], kwargs.get("ref_model")) or _own_loss(
@@ -76,7 +76,7 @@ def _own_loss(model: Any, *settings: Any) -> str | None:
 def _without_logits(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Compute the logits of one token, and no loss: a value head reads hidden states alone."""
 
-    def computed(*args: Any, labels: Any = None, **settings: Any) -> Any:  # noqa: ARG001
+    def computed(*args: Any, labels: Any = None, **settings: Any) -> Any:  # noqa: ARG001 - taken out of the settings
         return forward(*args, logits_to_keep=1, **settings)
 
     return computed

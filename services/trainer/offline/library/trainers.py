@@ -51,7 +51,7 @@ def dpo_trainer() -> Any:
     """
     original: Any = llamafactory_module("train.dpo.trainer").CustomDPOTrainer
 
-    class DpoTrainer(in_sequences(original)):  # type: ignore[misc]
+    class DpoTrainer(in_sequences(original)):  # type: ignore[misc]  # a class made at run time
         def concatenated_forward(
             self, model: Any, batch: Any, is_ref_model: bool = False
         ) -> dict[str, torch.Tensor]:
@@ -96,7 +96,7 @@ def supervised_trainer(original: Any) -> Any:
     A loss that leaves no logits (ASFT) leaves no accuracy either.
     """
 
-    class SupervisedTrainer(in_sequences(original)):  # type: ignore[misc]
+    class SupervisedTrainer(in_sequences(original)):  # type: ignore[misc]  # a class made at run time
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._metric_sums = MetricSums(("chosen", "tokens"))
             if (process := kwargs.get("preprocess_logits_for_metrics")) is not None:
@@ -162,7 +162,7 @@ def kto_trainer() -> Any:
     sums = tuple(f"{name}/{side}_sum" for name in _KTO_METRICS for side in sides)
     counts = tuple(f"count/{side}" for side in sides)
 
-    class KtoTrainer(in_sequences(original)):  # type: ignore[misc]
+    class KtoTrainer(in_sequences(original)):  # type: ignore[misc]  # a class made at run time
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._metric_sums = MetricSums((*sums, *counts, "kl", "batches"))
             super().__init__(*args, **kwargs)
@@ -216,7 +216,7 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
     original: Any = llamafactory_module("train.rm.trainer").PairwiseTrainer
     completing: Any = llamafactory_module("train.callbacks").FixValueHeadModelCallback
 
-    class RewardModelTrainer(in_sequences(original)):  # type: ignore[misc]
+    class RewardModelTrainer(in_sequences(original)):  # type: ignore[misc]  # a class made at run time
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._metric_sums = MetricSums(("chosen", "rejected", "accuracies", "pairs"))
             super().__init__(*args, **kwargs)

@@ -122,7 +122,7 @@ class Distillation:
         self._teacher = teacher
         self._beta = beta
 
-    def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:  # noqa: ARG002
+    def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:  # noqa: ARG002 - the interface of objectives
         """Let the teacher prepare the batch."""
         self._teacher.begin(tokens)
         return _BatchLoss(self._model, self._teacher, self._beta)

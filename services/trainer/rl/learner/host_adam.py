@@ -10,7 +10,7 @@ from torch.optim.adamw import adamw
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-class HostAdamW(torch.optim.AdamW):  # type: ignore[misc]
+class HostAdamW(torch.optim.AdamW):  # type: ignore[misc]  # torch is untyped here
     """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101) with 8 bytes less of GPU memory per
     trained weight.
 
@@ -18,7 +18,7 @@ class HostAdamW(torch.optim.AdamW):  # type: ignore[misc]
     that of `torch.optim.AdamW`, with the same state names.
     """
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
     def step(self, closure: Callable[[], float] | None = None) -> None:
         """Update all parameters that have a gradient; closures are not supported."""
         if closure is not None:

@@ -25,7 +25,7 @@ from services.trainer.forward.packing import (
 from services.trainer.rl.learner.protocol import LearnerSpec
 
 
-class LanguageModel(nn.Module):  # type: ignore[misc]
+class LanguageModel(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """A causal transformers model, with or without a PEFT adapter and a critic.
 
     Sequences are given one behind the other. They are computed so, without padding, once
@@ -98,7 +98,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         )
 
 
-class Float32Linear(nn.Linear):  # type: ignore[misc]
+class Float32Linear(nn.Linear):  # type: ignore[misc]  # torch is untyped here
     """A linear layer that computes in float32, whatever the dtype of its weights and inputs.
 
     In bfloat16, logits between 16 and 32 would be multiples of 1/8.
@@ -132,7 +132,7 @@ class LogprobReader:
         return log_probs, entropies
 
 
-class ValueModel(nn.Module):  # type: ignore[misc]
+class ValueModel(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """A value head, on its own trunk or on the policy's.
 
     The head is initialized to zero, so that the first values are 0.
