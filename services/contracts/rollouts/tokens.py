@@ -67,7 +67,7 @@ class SessionTurn(Resource):
 
     number: int = Field(description="Number of the turn in its session, from 0.")
     parent: int | None = Field(
-        description="Number of the turn whose tokens it continues; null where it begins anew."
+        description="Number of the turn whose tokens it continues; null where it starts over."
     )
     sequence: int = Field(
         description="Number of its sequence of tokens, the first that has it; 0 is the "
@@ -77,7 +77,7 @@ class SessionTurn(Resource):
     token_start: int = Field(description="Position of its first sampled token in the sequence.")
     sampled_tokens: int
     inserted_tokens: int = Field(
-        description="Tokens between its parent and it; the whole prompt where it begins anew."
+        description="Tokens between its parent and it; the whole prompt where it starts over."
     )
     text: str | None = Field(description="The head of what the model wrote; null without a text.")
     inserted: str | None = Field(

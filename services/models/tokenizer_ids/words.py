@@ -1,32 +1,16 @@
-"""Whether two models have the same words, so that one can learn from the other's probabilities."""
+"""Whether a server has the same words as a model, so that one can learn from the other's
+probabilities."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from services.contracts.errors import InvalidRequest
 from services.models.tokenizer_ids.files import TOKENIZER
-from services.models.tokenizer_ids.prepared import load_json_tokenizer, vocabulary_of
+from services.models.tokenizer_ids.prepared import load_json_tokenizer
 
 CODE = "vocabulary_differs"
 MOST_PROBED = 256
 _UNKNOWN = "\ufffd"
-
-
-def check_same_words(student: Path, teacher: Path, param: str = "model") -> None:
-    """Raise InvalidRequest where an id means another word to the teacher.
-
-    Vocabularies of one family may end at different ids: only ids that both have are compared.
-    """
-    words = {token: text for text, token in vocabulary_of(student).items()}
-    try:
-        others = {token: text for text, token in vocabulary_of(teacher).items()}
-    except InvalidRequest as error:
-        error.param = param
-        raise
-    different = [token for token in words.keys() & others.keys() if words[token] != others[token]]
-    if not different and words.keys() & others.keys():
-        return
-    raise _different(words, others, different, len(words.keys() & others.keys()), param)
 
 
 def spread_words(folder: Path) -> dict[int, str]:
@@ -69,17 +53,11 @@ def _different(
     compared: int,
     param: str,
 ) -> InvalidRequest:
-    first = min(different, default=None)
-    example = (
-        ""
-        if first is None
-        else (
-            f": token {first} is {words[first]!r} to the model and {others[first]!r} to the teacher"
-        )
-    )
+    first = min(different)
     return InvalidRequest(
-        f"the teacher has another vocabulary: {len(different):,} of {compared:,} common ids differ"
-        f"{example}",
+        f"the teacher has another vocabulary: {len(different):,} of {compared:,} common ids "
+        f"differ: token {first} is {words[first]!r} to the model and {others[first]!r} to the "
+        "teacher",
         param=param,
         code=CODE,
     )

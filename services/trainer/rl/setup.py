@@ -17,8 +17,8 @@ from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
 from services.inference.vllm.server import StartupProgress
 from services.models.tokenizer_ids.compare import check_prepared
+from services.models.tokenizer_ids.id_map import map_ids
 from services.models.tokenizer_ids.prepared import prepare_tokenizer
-from services.models.tokenizer_ids.words import check_same_words
 from services.rewards.factory import check_rewards_respond
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
@@ -103,11 +103,7 @@ async def open_training(
         weights=spec.model,
         neutralizes=settings.control_tokens == "neutralize",
     )
-    if isinstance(spec.teacher, Path):
-        check_same_words(spec.tokenizer_folder, spec.teacher, TEACHER)
-    elif spec.teacher is not None:
-        with Outages(job_dir).preflight():
-            await check_distant_words(spec.tokenizer_folder, spec.teacher, environment)
+    await _check_teacher(spec, job_dir, reporter, environment)
     tokenizer = prepare_tokenizer(
         spec.tokenizer_folder, job_dir / TOKENIZER_FOLDER, weights=spec.model
     )
@@ -196,6 +192,18 @@ async def open_training(
         )
         await stack.enter_async_context(open_to_guests(engine, spec.guests, job_dir))
         yield OpenTraining(training, position, restored_groups(checkpoint, prompts, rules))
+
+
+async def _check_teacher(
+    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environment: OperatorEnvironment
+) -> None:
+    """Raise `InvalidRequest` for a teacher that lacks tokens of the model."""
+    if isinstance(spec.teacher, Path):
+        if not map_ids(spec.tokenizer_folder, spec.teacher, TEACHER).is_identity:
+            reporter.message("The teacher's tokens have other ids: they are matched by their texts")
+    elif spec.teacher is not None:
+        with Outages(job_dir).preflight():
+            await check_distant_words(spec.tokenizer_folder, spec.teacher, environment)
 
 
 def _position(

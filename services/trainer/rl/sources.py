@@ -22,6 +22,7 @@ from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEng
 from services.inference.token_engine.base import EngineFailed, PromptLogProbs, TokenEngine
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
+from services.models.tokenizer_ids.id_map import map_ids
 from services.models.tokenizer_ids.words import check_told_words, spread_words
 from services.rewards.scorer import Scorer, open_scorer
 from services.rollouts.activity import Activity, Phase
@@ -32,6 +33,7 @@ from services.rollouts.prompts import Prompt
 from services.rollouts.tools import Toolbox
 from services.trainer.rl.batch import TopK
 from services.trainer.rl.groups import TopKTeacher, TrajectorySource
+from services.trainer.rl.mapped_engine import MappedEngine
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, engine_options
 from services.trainer.rl.prompts import SampledPrompt
@@ -292,7 +294,7 @@ async def open_sources(
             context.chat, context.schemas, response_budget(settings)
         )
         if settings.seq_kd and settings.lmbda < 1.0:
-            engine = remote or await _served_teacher(context, stack)
+            engine: TokenEngine = remote or await _served_teacher(context, stack)
             teaching = await stack.enter_async_context(context.player(engine, rewards))
             others = TeacherSource(RolloutSource(teaching, None, seed))
         teacher = context.spec.teacher
@@ -333,8 +335,8 @@ async def _remote_teacher(
     return await stack.enter_async_context(_engine_of(spec.teacher, rewards))
 
 
-async def _served_teacher(context: RolloutContext, stack: AsyncExitStack) -> VllmTokenEngine:
-    """A local teacher's engine, next to the policy's."""
+async def _served_teacher(context: RolloutContext, stack: AsyncExitStack) -> TokenEngine:
+    """A local teacher's engine, next to the policy's, which takes the policy's ids."""
     spec = context.spec
     assert isinstance(spec.teacher, Path)  # noqa: S101 - there is one of the two
     folder = context.job_dir / TEACHER
@@ -351,6 +353,8 @@ async def _served_teacher(context: RolloutContext, stack: AsyncExitStack) -> Vll
             devices=context.devices.engines[0] if context.devices.engines else None,
         )
     )
-    return await stack.enter_async_context(
+    engine = await stack.enter_async_context(
         VllmTokenEngine(server.base_url, server.api_key, TEACHER, policy_version=-1)
     )
+    ids = map_ids(spec.tokenizer_folder, spec.teacher, TEACHER_FIELD)
+    return engine if ids.is_identity else MappedEngine(engine, ids)

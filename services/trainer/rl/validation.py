@@ -9,7 +9,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
-from services.models.tokenizer_ids.words import check_same_words
+from services.models.tokenizer_ids.id_map import map_ids
 from services.rollouts.chat.prompt_check import PromptCheck
 from services.trainer.rl.prompts import MAX_ROWS, TrainingPrompt, read_row
 from services.trainer.rl.spec import TEACHER, PromptFilesSpec
@@ -17,9 +17,9 @@ from services.trainer.rl.spec import TEACHER, PromptFilesSpec
 
 def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
     """Check that every row is a prompt with the gold or the answer that the method needs, and that
-    a teacher has the student's words."""
+    a teacher has the student's tokens."""
     if spec.taught is not None and file.param == "training_file":
-        check_same_words(spec.taught.student, spec.taught.teacher, TEACHER)
+        map_ids(spec.taught.student, spec.taught.teacher, TEACHER)
     limit = spec.validation_rows if file.param == "validation_file" else MAX_ROWS
     rows = 0
     prompts = PromptCheck(spec.template)

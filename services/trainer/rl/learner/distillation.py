@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from services.contracts.training.policy_loss import Aggregation
+from services.models.tokenizer_ids.id_map import IdMap
 from services.trainer.forward.logits import Reader, Readings
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens
 from services.trainer.rl.learner.model import LanguageModel, LogprobReader
@@ -33,29 +34,65 @@ class Teacher(Protocol):
 class LocalTeacher:
     """A model in this process: full distributions."""
 
-    def __init__(self, model: LanguageModel, temperature: float) -> None:
-        """``temperature`` softens both distributions."""
+    def __init__(self, model: LanguageModel, temperature: float, ids: IdMap | None = None) -> None:
+        """``temperature`` softens both distributions. ``ids`` are those of the tokens that both
+        have; None: the same in both."""
         self._model = model
         self._temperature = temperature
+        self._ids = None if ids is None or ids.is_identity else MappedIds(ids)
 
     def begin(self, tokens: TrainedTokens) -> None:
         """Nothing to prepare."""
 
     def reader(self, micro: MicroBatch, beta: float) -> Reader:
         """Run the teacher on a micro-batch; its logits are computed on demand."""
+        ids, token_ids = self._ids, micro.token_ids
+        if ids is not None:
+            token_ids = ids.read(token_ids)
         with torch.no_grad():
-            states = self._model.hidden(micro.token_ids, micro.lengths)[micro.states]
+            states = self._model.hidden(token_ids, micro.lengths)[micro.states]
 
         def read(logits: Tensor, part: slice) -> Readings:
             with torch.no_grad():
                 taught = self._model.logits(states[part])
-            # Models of one family pad their vocabularies to different sizes.
-            common = min(logits.shape[-1], taught.shape[-1])
-            teacher = (taught[:, :common] / self._temperature).log_softmax(-1)
-            student = (logits[:, :common] / self._temperature).log_softmax(-1)
+            if ids is None:
+                # Models of one family pad their vocabularies to different sizes.
+                common = min(logits.shape[-1], taught.shape[-1])
+                logits, taught = logits[:, :common], taught[:, :common]
+            else:
+                logits, taught = ids.common(logits, taught)
+            teacher = (taught / self._temperature).log_softmax(-1)
+            student = (logits / self._temperature).log_softmax(-1)
             return (generalized_jsd(teacher, student, beta),)
 
         return read
+
+
+class MappedIds:
+    """The ids of a teacher that numbers its tokens otherwise than the student."""
+
+    def __init__(self, ids: IdMap) -> None:
+        self._student = torch.tensor(ids.student)
+        self._teacher = torch.tensor(ids.teacher)
+
+    def read(self, token_ids: Tensor) -> Tensor:
+        """The teacher's ids (n,) of the student's.
+
+        A row of the student's embeddings that belongs to no token, which an untrained model may
+        write, is read as the teacher's first.
+        """
+        places = torch.searchsorted(self._student, token_ids.cpu())
+        places.clamp_(max=len(self._student) - 1)
+        known = self._student[places] == token_ids.cpu()
+        return torch.where(known, self._teacher[places], 0).to(token_ids.device)
+
+    def common(self, student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits (c, k) of the tokens that both have, in one order, of all the logits (c, v)
+        of each."""
+        return (
+            student.index_select(-1, self._student.to(student.device)),
+            teacher.index_select(-1, self._teacher.to(teacher.device)),
+        )
 
 
 @dataclass(frozen=True)

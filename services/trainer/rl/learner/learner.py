@@ -11,6 +11,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.online import DistillationHyperparameters, PpoHyperparameters
 from services.contracts.training.optimizer import OptimizerSettings
+from services.models.tokenizer_ids.id_map import map_ids
 from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.learner.card_memory import CardMemory
 from services.trainer.rl.learner.distillation import (
@@ -259,7 +260,9 @@ def _teacher(
         bf16 = processes.computes_in_bf16
         model = load_frozen(spec.teacher, None, bf16=bf16, trusted=trusted)
         model.pack_sequences()
-        return LocalTeacher(processes.prepare_frozen(model), settings.temperature)
+        tokenizer = spec.tokenizer or spec.model
+        ids = None if tokenizer == spec.teacher else map_ids(tokenizer, spec.teacher)
+        return LocalTeacher(processes.prepare_frozen(model), settings.temperature, ids)
     if settings.temperature != 1.0:
         raise InvalidRequest(
             "must be 1 with a remote teacher, whose full distribution is unknown",

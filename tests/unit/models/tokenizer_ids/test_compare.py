@@ -18,7 +18,6 @@ from services.models.tokenizer_ids.compare import (
 from services.models.tokenizer_ids.prepared import vocabulary_of
 from services.models.tokenizer_ids.words import (
     MOST_PROBED,
-    check_same_words,
     check_told_words,
     spread_words,
 )
@@ -88,35 +87,6 @@ def test_each_runtime_is_asked_once_for_the_same_files(
     check_equal_ids("tuned", folder, RUNTIMES, tmp_path / "home")
 
     assert asked == [each.python for each in RUNTIMES] * 2
-
-
-def test_a_teacher_with_other_words_under_the_same_ids_is_refused(tmp_path: Path) -> None:
-    student = KINDS["llama3"].write(tmp_path / "student")
-    teacher = KINDS["llama3"].write(tmp_path / "teacher")
-    check_same_words(student, teacher)
-    path = teacher / "tokenizer.json"
-    described = json.loads(path.read_text())
-    vocabulary = described["model"]["vocab"]
-    first, second = list(vocabulary)[5:7]
-    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
-    path.write_text(json.dumps(described))
-
-    with pytest.raises(InvalidRequest, match=r"2 of .* common ids differ: token 5") as raised:
-        check_same_words(student, teacher, "teacher")
-
-    assert (raised.value.param, raised.value.code) == ("teacher", "vocabulary_differs")
-
-
-def test_a_teacher_of_the_same_family_may_have_more_tokens(tmp_path: Path) -> None:
-    student = KINDS["llama3"].write(tmp_path / "student")
-    teacher = KINDS["llama3"].write(tmp_path / "teacher")
-    described = json.loads((teacher / "tokenizer.json").read_text())
-    described["added_tokens"].append(
-        {**described["added_tokens"][-1], "id": 5000, "content": "<more>"}
-    )
-    (teacher / "tokenizer.json").write_text(json.dumps(described))
-
-    check_same_words(student, teacher)
 
 
 def test_words_that_are_probed_are_spread_over_the_vocabulary(tmp_path: Path) -> None:

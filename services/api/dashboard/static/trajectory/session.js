@@ -38,7 +38,7 @@ export async function sessionTree(path, { sequence, color }, tokens, signal) {
   add(page.data);
   place.append(
     h("h2", {}, `Session: ${number(page.total)} turns`),
-    h("p", { class: "quiet" }, "Each turn continues the tokens of the one above it, or of the one that it forks from. What the agent rewrote begins anew; answers that it asked for again are discarded, and requests without tools beside such with tools are auxiliary."),
+    h("p", { class: "quiet" }, "Each turn continues the tokens of the one above it, or of the one that it forks from. What the agent rewrote begins a new sequence; answers that it asked for again are discarded, and requests without tools beside such with tools are auxiliary."),
     page.text_error ? h("p", { class: "quiet" }, `Without text: ${page.text_error}`) : "",
     roots, more);
   return place;

@@ -1,5 +1,6 @@
 """What one update does to the weights."""
 
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from services.trainer.rl.batch import TokenValues, TrainingBatch, TrainingSequen
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import Export, MeasureBatch, Probe
+from tests.support.models.permuted_model import permute_model
+from tests.support.models.tiny_parts import build_model, build_tokenizer
 from tests.support.training.learning import drawn_batch, learner_spec
 from tests.support.training.updates import update, weights
 
@@ -249,6 +252,25 @@ def test_student_approaches_its_teacher(base: Path, learn: Any, tmp_path: Path) 
     for step in range(1, 5):
         last = update(learner, tmp_path, drawn_batch(top_k=3), step).metrics
     assert last["loss"] < first["loss"]
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_a_teacher_that_numbers_its_tokens_otherwise_teaches_the_same(
+    base: Path, learn: Any, tmp_path: Path, beta: float
+) -> None:
+    teacher, renumbered = tmp_path / "teacher", tmp_path / "renumbered"
+    shutil.copytree(base, teacher)
+    tokenizer = build_tokenizer()
+    build_model(tokenizer, seed=7).save_pretrained(teacher)
+    permute_model(teacher, renumbered)
+
+    plain, expected = learn("distillation", drawn_batch(), teacher=teacher, beta=beta)
+    mapped, found = learn("distillation", drawn_batch(), teacher=renumbered, beta=beta)
+
+    assert expected["loss"] > 1e-3
+    for name in ("loss", "grad_norm"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-5), name
+    torch.testing.assert_close(weights(mapped), weights(plain), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("teacher", ["itself", "elsewhere"])
