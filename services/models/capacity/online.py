@@ -28,6 +28,7 @@ from services.models.capacity.training import (
     USABLE,
     MemoryLoad,
     estimate,
+    in_float32,
     lora_parameters,
 )
 
@@ -86,14 +87,19 @@ class LearnerLoad:
         self, batching: MicroBatching, card_bytes: int | None, usable: float
     ) -> MemoryEstimate:
         """The estimate with micro-batches of this kind; a longer sequence is one of its own."""
-        tokens = max(batching.tokens, self.longest)
-        load = replace(
-            self.held,
-            tokens=tokens,
-            checkpointing=batching.checkpointing,
-            logits_bytes=LOGIT_BYTES * min(tokens * self.shape.vocabulary, LOGITS_AT_ONCE),
-        )
+        longest = max(batching.tokens, self.longest)
+        load = self.with_batching(replace(batching, tokens=longest))
         return estimate(self.shape, load, card_bytes, usable)
+
+    def with_batching(self, batching: MicroBatching) -> MemoryLoad:
+        """What it holds, with micro-batches of this kind."""
+        logits = min(batching.tokens * self.shape.vocabulary, LOGITS_AT_ONCE)
+        return replace(
+            self.held,
+            tokens=batching.tokens,
+            checkpointing=batching.checkpointing,
+            logits_bytes=LOGIT_BYTES * logits,
+        )
 
 
 def learner_load(
@@ -121,6 +127,8 @@ def learner_load(
         copies=int(_has_reference(online) and (full or continues_adapter)),
         other_bytes=0.0 if teacher is None else FROZEN_BYTES * teacher.parameters,
     )
+    if optimizer.dtype == "float32":
+        held = in_float32(held)
     return LearnerLoad(shape, held, longest_sequence(settings))
 
 

@@ -12,7 +12,7 @@ input, and one layer at a time is computed again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.fine_tuning import MemoryEstimate
@@ -77,6 +77,7 @@ class MemoryLoad:
     frozen_bytes: float
     trained_bytes: float = TRAINED_BYTES
     copies: int = 0
+    copy_bytes: float = FROZEN_BYTES
     tokens: int = 0
     checkpointing: bool = True
     other_bytes: float = 0.0
@@ -107,11 +108,24 @@ def estimate(
     )
 
 
+def in_float32(load: MemoryLoad) -> MemoryLoad:
+    """The load where all is computed in float32: no copies of trained weights, and frozen ones of
+    full width."""
+    widened = FLOAT32_BYTES / FROZEN_BYTES
+    return replace(
+        load,
+        trained_bytes=load.trained_bytes - WEIGHT_BYTES,
+        frozen_bytes=widened * load.frozen_bytes,
+        copy_bytes=widened * load.copy_bytes,
+        compute_bytes=FLOAT32_BYTES,
+    )
+
+
 def held_bytes(load: MemoryLoad) -> float:
     """Weights, gradients and optimizer states."""
     trained = load.trained_bytes * load.trained
     frozen = 0.0 if load.trained == load.parameters else load.frozen_bytes * load.parameters
-    return trained + frozen + FROZEN_BYTES * load.parameters * load.copies + load.other_bytes
+    return trained + frozen + load.copy_bytes * load.parameters * load.copies + load.other_bytes
 
 
 def activation_bytes(shape: ModelShape, load: MemoryLoad) -> float:

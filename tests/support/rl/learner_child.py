@@ -24,6 +24,7 @@ from services.trainer.rl.learner.protocol import (
 
 BEHAVIOR = "behavior"
 ENDED = "ended"
+"""Written at the end: the number of threads that it would compute with."""
 
 
 def main(job_dir: Path) -> None:
@@ -55,7 +56,7 @@ def main(job_dir: Path) -> None:
                 return
             send(answer_to(request))
             if isinstance(request, Finish):
-                (job_dir / ENDED).touch()
+                (job_dir / ENDED).write_text(os.environ.get("OMP_NUM_THREADS", ""))
                 return
 
 

@@ -231,7 +231,10 @@ def test_the_nearest_setting_that_fits_is_named(shape: ModelShape) -> None:
         assert estimated(asked.hyperparameters).fits is False
         return online_remedy(asked.hyperparameters, colocated=True, estimated=estimated)
 
+    assert remedy(320, gradient_checkpointing=False) == "optimizer.gradient_checkpointing: true"
+    assert remedy(400, micro_batch_tokens=262_144) == "optimizer.micro_batch_tokens: 65536"
     assert remedy(300) == "placement.sleep: true"
+    assert remedy(300, micro_batch_tokens=4096) == "placement.sleep: true"
     assert remedy(170) == "optimizer.offload: true and placement.sleep: true"
     assert remedy(80) == "optimizer.training_type: lora"
     assert remedy(8) is None

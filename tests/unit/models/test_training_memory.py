@@ -139,6 +139,8 @@ def test_all_of_a_7b_model_trains_in_pure_bfloat16_on_one_card_of_80_gigabytes()
         ({"training_type": "full"}, 80, f"{ROWS}: 1 and sharding: zero2_offload"),
         ({"training_type": "full", "llamafactory": {"pure_bf16": True}}, 64, "optim: adamw_8bit"),
         ({}, 14, f"{ROWS}: 1 and quantization_bit: 4"),
+        ({"max_seq_length": 131_072}, 24, "quantization_bit: 4 and max_seq_length: 16384"),
+        ({"llamafactory": {"cutoff_len": 131_072}}, 24, "bit: 4 and cutoff_len: 16384"),
         ({}, 4, None),
     ],
 )
