@@ -22,11 +22,16 @@ def show_rewards(job: FineTuningJob, client: Temper, out: Printer) -> None:
 
 def rewards_by_step(job: FineTuningJob, client: Temper) -> Mapping[int, float]:
     """The mean reward of each step of online training."""
+    return values_by_step(job, client, REWARD)
+
+
+def values_by_step(job: FineTuningJob, client: Temper, name: str) -> Mapping[int, float]:
+    """A metric of each step that has it."""
     events = client.jobs.events(job.id, most=EVENTS).data
     return {
-        int(event.data["step"]): float(event.data[REWARD])
+        int(event.data["step"]): float(event.data[name])
         for event in events
-        if event.type == "metrics" and event.data and REWARD in event.data
+        if event.type == "metrics" and event.data and name in event.data
     }
 
 

@@ -126,6 +126,31 @@ METRIC_TERMS: Sequence[MetricTerm] = (
     MetricTerm(
         "group_filter_rate", "reward", "Groups dropped for equal rewards", _SHARE, "below 0.5"
     ),
+    MetricTerm("curriculum/seen", "reward", "Prompts whose pass rate is known", _SHARE, "rises"),
+    MetricTerm(
+        "curriculum/hard",
+        "reward",
+        "Seen prompts below a pass rate of 0.2",
+        _SHARE,
+    ),
+    MetricTerm(
+        "curriculum/learnable",
+        "reward",
+        "Seen prompts with a pass rate of 0.2 to 0.8",
+        _SHARE,
+        "above 0.2",
+    ),
+    MetricTerm(
+        "curriculum/easy",
+        "reward",
+        "Seen prompts from a pass rate of 0.8",
+        _SHARE,
+        "rises",
+    ),
+    MetricTerm("curriculum/prioritized", "reward", "Draws by pass rate", _SHARE),
+    MetricTerm(
+        "curriculum/replayed", "reward", "Draws that repeat a prompt solved at last", _SHARE
+    ),
     MetricTerm(
         "response_length",
         "lengths",

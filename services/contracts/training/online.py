@@ -16,6 +16,7 @@ from services.contracts.recipes import Recipe, resolved
 from services.contracts.rewards.rewards import WeightedReward
 from services.contracts.rollouts.agents import Agent, check_agent_fields
 from services.contracts.rollouts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
+from services.contracts.training.curriculum import Curriculum
 from services.contracts.training.optimizer import OptimizerSettings
 from services.contracts.training.placement import OnlinePlacement
 from services.contracts.training.policy_loss import AdvantageEstimator, PolicyLoss, Renamed
@@ -135,6 +136,10 @@ class ReinforcementHyperparameters(OnlineSettings):
         "the group (DAPO's overlong filtering).",
     )
     dynamic_sampling: DynamicSampling | None = None
+    curriculum: Curriculum | None = Field(
+        default=None,
+        description="Draws prompts by how often their samples pass; null: each once an epoch.",
+    )
 
     @model_validator(mode="after")
     def _check_advantage(self) -> Self:

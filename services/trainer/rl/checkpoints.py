@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from services.contracts.rollouts.trajectories import Trajectory
 from services.core.process.reporter import METRICS
+from services.trainer.rl.curriculum import CurriculumState
 
 STATE = "state.json"
 SAMPLES = "samples.jsonl"
@@ -53,6 +54,7 @@ class TrainingPosition(_Record):
     trained_tokens: int = 0
     train_seconds: float = 0.0
     groups: tuple[PendingGroup, ...] = ()
+    curriculum: CurriculumState | None = None
 
 
 class PendingSample(_Record):

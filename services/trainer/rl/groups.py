@@ -85,6 +85,10 @@ class Group:
             return False
         return sample.reward is not None or not self.rewarded
 
+    def passed(self, threshold: float) -> int:
+        """How many of the usable samples have at least this reward."""
+        return sum(each.reward is not None and each.reward >= threshold for each in self.usable)
+
     @property
     def lost(self) -> bool:
         """Whether an outage lost one of the samples."""

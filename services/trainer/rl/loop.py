@@ -30,6 +30,7 @@ from services.trainer.rl.checkpoints import (
     Snapshot,
     TrainingPosition,
 )
+from services.trainer.rl.curriculum import CurriculumOrder
 from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, Group
 from services.trainer.rl.metrics import StepClock, batch_metrics, rollout_metrics
@@ -70,6 +71,7 @@ class Training:
     activity: Activity
     pass_threshold: float | None
     evaluation: PolicyEvaluation | None = None
+    curriculum: CurriculumOrder | None = None
     sleeps: bool = False
     pause: asyncio.Event = field(default_factory=asyncio.Event)
     outages: OutageWatch | None = None
@@ -230,6 +232,7 @@ class Training:
             "version": float(position.version),
             "prompts_drawn": float(self.prompts.position),
             "prompts_skipped": float(self.prompts.skipped),
+            **(self.curriculum.metrics() if self.curriculum is not None else {}),
         }
         self.reporter.metrics(position.step, **values)
         left = (self.settings.steps - position.step) * position.train_seconds / position.step
@@ -251,6 +254,9 @@ class Training:
         self.log.sync()
         groups = self.scheduler.groups
         pending = [PendingGroup(number=each.number, started=each.started) for each in groups]
+        curriculum = None
+        if self.curriculum is not None:
+            curriculum = self.curriculum.state([each.number for each in groups])
         return Snapshot(
             position.model_copy(
                 update={
@@ -258,6 +264,7 @@ class Training:
                     "prompts_skipped": self.prompts.skipped,
                     "trajectories": self.log.count,
                     "groups": tuple(pending),
+                    "curriculum": curriculum,
                 }
             ),
             [

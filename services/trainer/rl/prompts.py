@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
@@ -100,6 +101,14 @@ class EpochShuffle:
         return self._shuffled[place]
 
 
+class PromptOrder(Protocol):
+    """Which row a draw is."""
+
+    def row(self, draw: int) -> int:
+        """The row of a draw."""
+        ...
+
+
 @dataclass(frozen=True)
 class SampledPrompt:
     """A prompt that was drawn; ``number`` counts all draws from 0."""
@@ -118,7 +127,7 @@ class PromptSampler:
 
     ``length_of`` counts the tokens of a prompt; prompts longer than ``max_length``, or refused by
     the chat template, are skipped and counted in ``skipped``. ``param`` is the request field that
-    names the file.
+    names the file. ``order`` maps draws to rows; by default each epoch is a shuffle by the seed.
     """
 
     def __init__(
@@ -130,9 +139,10 @@ class PromptSampler:
         position: int = 0,
         skipped: int = 0,
         param: str = "training_file",
+        order: PromptOrder | None = None,
     ) -> None:
         self._rows = rows
-        self._order = EpochShuffle(len(rows), seed)
+        self._order: PromptOrder = order or EpochShuffle(len(rows), seed)
         self._length_of = length_of
         self._max_length = max_length
         self._param = param

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from services.contracts.errors import JobFailed
 from services.contracts.rollouts.trajectories import Trajectory
 from services.contracts.training.online import ReinforcementMethod
+from services.trainer.rl.curriculum import CurriculumOrder
 from services.trainer.rl.groups import Group, GroupConfig, TrajectorySource
 from services.trainer.rl.prompts import PromptSampler, SampledPrompt
 from services.trainer.rl.spec import Online
@@ -150,7 +151,8 @@ class RolloutScheduler:
     """Keeps rollouts in flight; `batch` waits for the groups of the next update.
 
     ``keep`` is called with every finished sample. ``outage`` is told why nothing can be trained on,
-    if the infrastructure is to blame; without it the job fails. `run` must run concurrently with
+    if the infrastructure is to blame; without it the job fails. ``ended`` gets every group whose
+    samples are finished, trained on or not. `run` must run concurrently with
     the consumer; an error in it ends the job.
     """
 
@@ -163,8 +165,10 @@ class RolloutScheduler:
         max_concurrency: int,
         keep: Callable[[Trajectory], None],
         outage: Callable[[str], None] | None = None,
+        ended: Callable[[Group], None] | None = None,
     ) -> None:
         self._outage = outage
+        self._ended = ended
         self._draws = prompts
         self._source = source
         self._staleness = schedule
@@ -272,6 +276,8 @@ class RolloutScheduler:
 
     def _end(self, group: Group) -> None:
         self._stats.groups += 1
+        if self._ended is not None:
+            self._ended(group)
         if len(group.usable) < self._rules.usable:
             self._fail(group)
         elif self._rules.filtered and not group.has_signal:
@@ -315,6 +321,11 @@ class RolloutScheduler:
         if self._in_flight:
             self._stats.seconds += now - self._busy_since
         self._busy_since = now
+
+
+def observe(curriculum: CurriculumOrder, threshold: float, group: Group) -> None:
+    """Tell a curriculum how many samples of a group passed: those of at least a reward."""
+    curriculum.observe(group.number, len(group.usable), group.passed(threshold))
 
 
 def staleness_scheduler(online: Online, step: int, version: int) -> StalenessScheduler:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -32,6 +33,7 @@ from services.trainer.rl.checkpoints import (
     TrainingPosition,
     truncate_metrics,
 )
+from services.trainer.rl.curriculum import curriculum_of
 from services.trainer.rl.evaluation import DivergenceEvaluation, PolicyEvaluation
 from services.trainer.rl.groups import (
     BatchBuilder,
@@ -47,7 +49,7 @@ from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_rows
-from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
+from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import (
     RolloutContext,
     WatchedSource,
@@ -140,6 +142,8 @@ async def open_training(
         context = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
         sources = await stack.enter_async_context(open_sources(context, engine, environment))
         samples = WatchedSource(sources.samples, outages)
+        passing = pass_threshold(online) or 0.0
+        curriculum = curriculum_of(online, len(rows), spec.seed, position.curriculum)
         prompts = PromptSampler(
             rows,
             spec.seed,
@@ -147,6 +151,7 @@ async def open_training(
             settings.max_prompt_length,
             position.prompts_drawn,
             position.prompts_skipped,
+            order=curriculum,
         )
         batches = BatchBuilder(
             budget, overlong_penalty_of(online), sources.teacher, masks_truncated(online)
@@ -170,6 +175,7 @@ async def open_training(
                 settings.max_concurrency,
                 keep,
                 outages.declare,
+                ended=None if curriculum is None else partial(observe, curriculum, passing),
             ),
             batches=batches,
             learner=learner,
@@ -186,6 +192,7 @@ async def open_training(
             evaluation=_evaluation(
                 context, samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
             ),
+            curriculum=curriculum,
             sleeps=devices.sleep,
             pause=pause,
             outages=outages,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools.base import Toolbox
 from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition, truncate_metrics
+from services.trainer.rl.curriculum import CurriculumOrder, curriculum_of
 from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, group_config, restored_groups
 from services.trainer.rl.loop import Training
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_row
-from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
+from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource, WatchedSource
 from services.trainer.rl.spec import overlong_penalty_of, response_budget
 from services.trainer.rl.weight_sync import WeightSync
@@ -114,11 +116,18 @@ class Run:
             return len(chat.prompt(prompt.messages, ()))
 
         def sampler_of(
-            rows: Sequence[TrainingPrompt], drawn: int, skipped: int = 0
+            rows: Sequence[TrainingPrompt],
+            drawn: int,
+            skipped: int = 0,
+            order: CurriculumOrder | None = None,
         ) -> PromptSampler:
-            return PromptSampler(rows, 0, length_of, settings.max_prompt_length, drawn, skipped)
+            longest = settings.max_prompt_length
+            return PromptSampler(rows, 0, length_of, longest, drawn, skipped, order=order)
 
-        prompts = sampler_of(self.rows, position.prompts_drawn, position.prompts_skipped)
+        curriculum = curriculum_of(self.online, len(self.rows), 0, position.curriculum)
+        prompts = sampler_of(
+            self.rows, position.prompts_drawn, position.prompts_skipped, curriculum
+        )
         reporter = Reporter(self.folder)
         pause = asyncio.Event()
         share = settings.infrastructure.pause_share
@@ -145,6 +154,7 @@ class Run:
                 settings.max_concurrency,
                 log.append,
                 watch.declare,
+                ended=None if curriculum is None else partial(observe, curriculum, 1.0),
             )
             training = Training(
                 settings=settings,
@@ -163,6 +173,7 @@ class Run:
                 activity=activity,
                 pass_threshold=1.0,
                 evaluation=evaluation if self.held_out else None,
+                curriculum=curriculum,
                 sleeps=self.sleeps,
                 pause=pause,
                 outages=watch,
