@@ -43,6 +43,8 @@ from services.api.jobs.routes import router as jobs
 from services.api.jobs.routes import workers_router as workers
 from services.api.merges.routes import models as model_merges
 from services.api.merges.routes import router as merges
+from services.api.messages.routes import PATHS as MESSAGES_PATHS
+from services.api.messages.routes import router as messages
 from services.api.metrics import create_registry
 from services.api.models.routes import folders_router as model_folders
 from services.api.models.routes import router as models
@@ -124,14 +126,14 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
         larger_bodies={
             "/v1/files": settings.max_upload_bytes + FORM_BYTES,
             "/v1/uploads/*/parts": MAX_PART_BYTES + FORM_BYTES,
-            **dict.fromkeys(PATHS, MAX_BODY_BYTES),
+            **dict.fromkeys((*PATHS, *MESSAGES_PATHS), MAX_BODY_BYTES),
             **_tool_body_limits(tools),
         },
     )
     install_database_errors(app)
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
-    serving = (inference, key_usage, model_deployments, servings)
+    serving = (inference, messages, key_usage, model_deployments, servings)
     registered = (models, model_folders, model_merges, merges, model_exports, exports)
     training = (fine_tuning, forecasts, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
@@ -141,7 +143,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     others = (*storage, *alerting, indexing, jobs, workers, stack, *following)
     for router in (*proxies, *registered, *training, *serving, *generation, *others):
         app.include_router(router)
-    return DirectRoutes(app, routers=(*proxies, inference), kind=DirectRoute)
+    return DirectRoutes(app, routers=(*proxies, inference, messages), kind=DirectRoute)
 
 
 def open_to_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:

@@ -388,6 +388,17 @@ CHAT: dict[str, Example] = {
     },
 }
 
+MESSAGE: dict[str, Example] = {
+    "message": {
+        "summary": "A question",
+        "value": {
+            "model": "my-model",
+            "max_tokens": 1000,
+            "messages": [{"role": "user", "content": "What is 2 + 2?"}],
+        },
+    },
+}
+
 COMPLETION: dict[str, Example] = {
     "text": {"summary": "A text", "value": {"model": "my-model", "prompt": "2 + 2 ="}},
 }

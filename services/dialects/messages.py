@@ -6,6 +6,7 @@ from typing import Any
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.datasets.record import shown
+from services.dialects.deltas import deltas_of
 from services.dialects.exchange import Dialect, Event, ModelAnswer, ModelRequest
 from services.dialects.fields import (
     arguments_object,
@@ -18,6 +19,7 @@ from services.dialects.fields import (
     text_field,
     wrong,
 )
+from services.dialects.messages_writer import MessageWriter
 
 SAMPLING: dict[str, tuple[Any, ...]] = {
     "temperature": (1,),
@@ -62,7 +64,7 @@ def _messages(message: JsonObject, place: str) -> Iterator[JsonObject]:
     texts = []
     for at, block in objects(content, f"{place}.content"):
         if block.get("type") != "tool_result":
-            texts.append(joined_text([block], f"{place}.content", ("text",)))
+            texts.append(_text(block, at))
             continue
         yield {
             "role": "tool",
@@ -71,6 +73,13 @@ def _messages(message: JsonObject, place: str) -> Iterator[JsonObject]:
         }
     if texts:
         yield {"role": role, "content": "".join(texts)}
+
+
+def _text(block: JsonObject, place: str) -> str:
+    if block.get("type") != "text":
+        kind = shown(block.get("type"))
+        raise InvalidRequest(f"is of type {kind}; this model reads text", param=place)
+    return text_field(block, "text", place)
 
 
 def _assistant(content: Any, where: str) -> JsonObject:
@@ -87,6 +96,8 @@ def _assistant(content: Any, where: str) -> JsonObject:
                 arguments = arguments_object(block.get("input"), f"{at}.input")
                 name = text_field(block, "name", at)
                 calls.append(function_call(block.get("id"), name, arguments))
+            case "redacted_thinking":  # another model's, which nobody can read
+                continue
             case kind:
                 raise InvalidRequest(f"is of type {shown(kind)}, which is not read", param=at)
     message: JsonObject = {"role": "assistant", "content": "".join(texts)}
@@ -105,76 +116,19 @@ def _tool(tool: JsonObject, place: str) -> JsonObject:
 
 
 def _body(answer: ModelAnswer) -> JsonObject:
-    return {
-        **_head(answer),
-        "content": list(_blocks(answer)),
-        "stop_reason": _stop_reason(answer),
-        "usage": _usage(answer),
-    }
+    writer, _ = _written(answer)
+    return writer.body()
 
 
 def _events(answer: ModelAnswer, _request: ModelRequest) -> Iterator[Event]:
-    empty = {**_head(answer), "content": [], "stop_reason": None}
-    begun = {"input_tokens": answer.prompt_tokens, "output_tokens": 0}
-    yield "message_start", {"type": "message_start", "message": {**empty, "usage": begun}}
-    for index, block in enumerate(_blocks(answer)):
-        start, delta = _streamed(block)
-        place = {"index": index}
-        yield (
-            "content_block_start",
-            {"type": "content_block_start", **place, "content_block": start},
-        )
-        yield "content_block_delta", {"type": "content_block_delta", **place, "delta": delta}
-        yield "content_block_stop", {"type": "content_block_stop", **place}
-    end = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
-    yield "message_delta", {"type": "message_delta", "delta": end, "usage": _usage(answer)}
-    yield "message_stop", {"type": "message_stop"}
+    _, events = _written(answer)
+    yield from events
 
 
-def _streamed(block: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """The empty block with which a stream begins one, and all that follows as one delta."""
-    match block["type"]:
-        case "tool_use":
-            return {**block, "input": {}}, {
-                "type": "input_json_delta",
-                "partial_json": function_call("", "", block["input"])["function"]["arguments"],
-            }
-        case "thinking":
-            return {**block, "thinking": ""}, {
-                "type": "thinking_delta",
-                "thinking": block["thinking"],
-            }
-        case _:
-            return {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
-
-
-def _head(answer: ModelAnswer) -> JsonObject:
-    return {
-        "id": f"msg_{answer.id}",
-        "type": "message",
-        "role": "assistant",
-        "model": answer.model,
-        "stop_sequence": None,
-    }
-
-
-def _blocks(answer: ModelAnswer) -> Iterator[JsonObject]:
-    if answer.reasoning is not None:
-        yield {"type": "thinking", "thinking": answer.reasoning, "signature": ""}
-    if answer.content or not answer.calls:
-        yield {"type": "text", "text": answer.content}
-    for call in answer.calls:
-        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
-
-
-def _stop_reason(answer: ModelAnswer) -> str:
-    if answer.calls:
-        return "tool_use"
-    return "end_turn" if answer.finish_reason == "stop" else "max_tokens"
-
-
-def _usage(answer: ModelAnswer) -> JsonObject:
-    return {"input_tokens": answer.prompt_tokens, "output_tokens": answer.completion_tokens}
+def _written(answer: ModelAnswer) -> tuple[MessageWriter, list[Event]]:
+    writer = MessageWriter(answer.id, answer.model)
+    events = [event for delta in deltas_of(answer) for event in writer.feed(delta)]
+    return writer, [*events, *writer.end()]
 
 
 MESSAGES = Dialect("/v1/messages", _read, _body, _events)

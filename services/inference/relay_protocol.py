@@ -16,7 +16,12 @@ ENDPOINT = ".endpoint.json"
 KEEP_WARM = ".keep-warm"
 
 EMBEDDINGS = "/v1/embeddings"
-PATHS = ("/v1/chat/completions", "/v1/completions", EMBEDDINGS)
+CHAT_COMPLETIONS = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
+TOKENIZE = "/tokenize"
+GENERATING = (CHAT_COMPLETIONS, COMPLETIONS)
+PATHS = (*GENERATING, EMBEDDINGS, TOKENIZE)
+"""The routes of an engine that a relay forwards; the gateway asks the last for its own needs."""
 ADAPTER_HEADER = "X-Temper-Adapter"
 REFUSAL_HEADER = "X-Temper-Refusal"
 MAX_BODY_BYTES = 32 << 20

@@ -1,8 +1,10 @@
 """Forwards inference requests to the relay of the model's serving, byte for byte."""
 
 import asyncio
+import json
 import logging
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 import aiohttp
@@ -10,19 +12,20 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from services.api.serving.locator import Locator, not_ready
-from services.api.serving.metering import Meter
+from services.api.serving.metering import Meter, TokenUsage
 from services.api.serving.rate_limits import RateLimits
 from services.api.serving.request_body import InferenceRequest, parse_request
 from services.api.serving.servings import Route
 from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
+from services.contracts.base import JsonObject
 from services.contracts.errors import BadGateway, GatewayTimeout, Unavailable
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
 from services.core.web.json_body import whole_body
 from services.core.web.relay import relay_body, response_headers, upstream_session
 from services.inference.relay_protocol import (
     ADAPTER_HEADER,
-    EMBEDDINGS,
+    GENERATING,
     REFUSAL_HEADER,
     Refusal,
 )
@@ -59,12 +62,9 @@ class Inference:
 
         Raises the `TemperError` to respond with. A client disconnect aborts the generation.
         """
-        if self.calls >= self._settings.max_serving_calls:
-            limit = f"{self._settings.max_serving_calls} requests to served models are in progress"
-            raise Unavailable(limit, code="too_many_requests")
-        self.rates.admit(principal)
-        self.calls += 1
+        self._begin_call()
         try:
+            self.rates.admit(principal)
             body = await whole_body(receive)
             request = await parse_request(body, self._settings.max_choices)
             reply = await while_connected(receive, self._reply(path, request))
@@ -74,6 +74,35 @@ class Inference:
                 return Response(status_code=CLIENT_CLOSED_REQUEST)
             raise
         return RelayedResponse(self, reply, request, principal)
+
+    @asynccontextmanager
+    async def open(self, path: str, body: JsonObject) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The engine's response to a request of the gateway's own, whose head has arrived.
+
+        The caller has admitted the key by `rates`, and reports the usage by `record`. Leaving the
+        block aborts the generation. Raises the `TemperError` to respond with.
+        """
+        request = InferenceRequest(str(body["model"]), json.dumps(body).encode(), body)
+        self._begin_call()
+        try:
+            reply = await self._reply(path, request)
+            try:
+                yield reply
+            finally:
+                reply.close()  # no-op for a completely read response
+        finally:
+            self.calls -= 1
+
+    def record(self, principal: str, model: str, usage: TokenUsage) -> None:
+        """Count the tokens of a response."""
+        self.usage.count(principal, model, usage)
+        self.rates.spend(principal, usage.prompt_tokens + usage.completion_tokens)
+
+    def _begin_call(self) -> None:
+        if self.calls >= self._settings.max_serving_calls:
+            limit = f"{self._settings.max_serving_calls} requests to served models are in progress"
+            raise Unavailable(limit, code="too_many_requests")
+        self.calls += 1
 
     async def _reply(self, path: str, request: InferenceRequest) -> aiohttp.ClientResponse:
         """The head of the engine's response; when the engine has died, its successor is used."""
@@ -118,7 +147,7 @@ class Inference:
         }
         if route.adapter is not None:
             headers[ADAPTER_HEADER] = route.adapter.header()
-        stops = () if path == EMBEDDINGS else route.stop_token_ids
+        stops = route.stop_token_ids if path in GENERATING else ()
         return await self._session.post(
             route.endpoint.url + path,
             data=request.upstream_body(stops),
@@ -174,7 +203,4 @@ class RelayedResponse(Response):
     def _count_usage(self) -> None:
         if not self._reply.ok:
             return
-        usage = self._meter.usage()
-        self._inference.usage.count(self._principal, self._model, usage)
-        tokens = usage.prompt_tokens + usage.completion_tokens
-        self._inference.rates.spend(self._principal, tokens)
+        self._inference.record(self._principal, self._model, self._meter.usage())

@@ -66,8 +66,9 @@ class Authenticator:
     """Authenticates requests by API key.
 
     With ``basic``, a key is also accepted as the password of HTTP Basic, under any user name:
-    clients that know only a URL send it that way (``http://x:KEY@host/run_code``). ``session``
-    finds the principal of a browser that has signed in.
+    clients that know only a URL send it that way (``http://x:KEY@host/run_code``). Anthropic's
+    clients send it as ``x-api-key``. ``session`` finds the principal of a browser that has signed
+    in.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Authenticator:
         if not self._hashes:
             return ANONYMOUS
         key = self._key(request.headers.get("authorization", ""))
+        key = key or request.headers.get("x-api-key", "").strip()
         if not key and self._session and (principal := self._session(request)) is not None:
             return principal
         if not key:

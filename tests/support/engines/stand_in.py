@@ -1,8 +1,9 @@
 """An engine for tests: vLLM's routes of inference and of adapters, answers chosen by the prompt.
 
-``wait`` streams a first word and then nothing until the client goes away; ``die`` drops the
-connection, ``half`` does so in the middle of the answer; ``abort`` is answered as by a vLLM that is
-told to end meanwhile; ``refuse`` is answered as vLLM answers a request that is too long.
+With tools the first is called, until the last message is its result. ``wait`` streams a first word
+and then nothing until the client goes away; ``die`` drops the connection, ``half`` does so in the
+middle of the answer; ``abort`` is answered as by a vLLM that is told to end meanwhile; ``refuse``
+is answered as vLLM answers a request that is too long.
 """
 
 import asyncio
@@ -39,6 +40,7 @@ class EngineStandIn:
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/completions", self._chat),
                 web.post("/v1/embeddings", self._embed),
+                web.post("/tokenize", self._tokenize),
                 web.post("/v1/load_lora_adapter", self._load),
                 web.post("/v1/unload_lora_adapter", self._unload),
             ]
@@ -69,6 +71,13 @@ class EngineStandIn:
         if not body.get("stream"):
             return web.json_response(_completion(body, prompt), dumps=_compact)
         return await self._stream(request, body, prompt)
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        """One token for each message and tool."""
+        body = await request.json()
+        self.bodies.append(body)
+        count = len(body["messages"]) + len(body.get("tools", ()))
+        return web.json_response({"count": count, "max_model_len": 100, "tokens": [0] * count})
 
     async def _embed(self, request: web.Request) -> web.Response:
         self.keys.add(request.headers.get("Authorization"))
@@ -103,7 +112,11 @@ class EngineStandIn:
             request.transport.close()
             return response
         reason = "abort" if prompt == "abort" else "stop"
-        last = _event(_chunk(body, {"content": "two"}, reason))
+        grown: dict[str, Any] = {"content": "two"}
+        if _calls(body):
+            reason = "tool_calls"
+            grown = {"tool_calls": [{"index": 0, **_call_of(body)}]}
+        last = _event(_chunk(body, grown, reason))
         await response.write(last[:-20])  # a mark may lie across two packets
         await asyncio.sleep(0)
         await response.write(last[-20:])
@@ -132,9 +145,8 @@ class EngineStandIn:
 def _completion(body: dict[str, Any], prompt: str) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": f"echo: {prompt}"}
     reason = "abort" if prompt == "abort" else "stop"
-    if body.get("tools"):
-        call = {"name": body["tools"][0]["function"]["name"], "arguments": "{}"}
-        message |= {"content": None, "tool_calls": [_tool_call(call)]}
+    if _calls(body):
+        message |= {"content": None, "tool_calls": [_call_of(body)]}
         reason = "tool_calls"
     return {
         "id": "chatcmpl-1",
@@ -162,11 +174,21 @@ def _vector(body: dict[str, Any], text: str) -> list[float] | str:
     return base64.b64encode(struct.pack("<2f", *vector)).decode()
 
 
-def _tool_call(call: dict[str, str]) -> dict[str, Any]:
-    return {"id": "call-1", "type": "function", "function": call}
+def _calls(body: dict[str, Any]) -> bool:
+    """Whether the answer calls a tool: with tools, until there is a result."""
+    is_answered = body.get("messages", [{}])[-1].get("role") == "tool"
+    return bool(body.get("tools")) and not is_answered
 
 
-def _chunk(body: dict[str, Any], delta: dict[str, str], reason: str | None = None) -> bytes:
+def _call_of(body: dict[str, Any]) -> dict[str, Any]:
+    """A call of the first tool; a prompt in the form of a JSON object is its arguments."""
+    prompt = str(body["messages"][-1]["content"])
+    arguments = prompt if prompt.startswith("{") else "{}"
+    function = {"name": body["tools"][0]["function"]["name"], "arguments": arguments}
+    return {"id": f"call-{len(body['messages'])}", "type": "function", "function": function}
+
+
+def _chunk(body: dict[str, Any], delta: dict[str, Any], reason: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0}
     return _compact({**chunk, "model": body["model"], "choices": [choice]}).encode()
