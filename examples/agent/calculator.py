@@ -10,7 +10,8 @@ import argparse
 import ast
 import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
@@ -46,8 +47,9 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 async def play(request: Request) -> JSONResponse:
     """Play one rollout: ask, calculate, ask again."""
     session = await request.json()
-    async with AsyncOpenAI(base_url=session["base_url"], api_key=session["api_key"]) as client:
-        await _converse(client, session["model"], list(session["messages"]))
+    shared: AsyncOpenAI = request.app.state.client
+    client = shared.with_options(base_url=session["base_url"], api_key=session["api_key"])
+    await _converse(client, session["model"], list(session["messages"]))
     return JSONResponse({})
 
 
@@ -89,7 +91,15 @@ def _value(node: ast.expr) -> int:
     raise ValueError("only sums, differences and products of moderate integers are calculated")
 
 
-app = Starlette(routes=[Route("/play", play, methods=["POST"])])
+@asynccontextmanager
+async def _client(app: Starlette) -> AsyncIterator[None]:
+    """One client, whose connections all sessions share; each session has its own URL and key."""
+    async with AsyncOpenAI(base_url="http://unused", api_key="unused") as client:
+        app.state.client = client
+        yield
+
+
+app = Starlette(routes=[Route("/play", play, methods=["POST"])], lifespan=_client)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
