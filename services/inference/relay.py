@@ -1,4 +1,4 @@
-"""The relay of an engine: its only access from outside, for the gateway alone. vLLM listens on
+"""The relay of an engine: its only external entry point, for the gateway. vLLM listens on
 loopback with routes that load weights from any folder. The relay proxies the inference routes for
 callers that know its secret, and never reveals vLLM's key.
 """

@@ -1,4 +1,4 @@
-"""What the data scripts of campaigns have used of LLMs."""
+"""LLM usage of campaign data scripts."""
 
 import time
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ScriptUsage:
 
 
 def scripts_usage(session: Session, campaign_id: str) -> ScriptUsage:
-    """What all scripts of a campaign have used."""
+    """Total usage of all scripts of a campaign."""
     row = CampaignScriptRow
     query = select(
         func.sum(row.calls),
@@ -38,7 +38,7 @@ def scripts_usage(session: Session, campaign_id: str) -> ScriptUsage:
 
 
 def open_script(session: Session, script_id: str, campaign_id: str) -> None:
-    """Let a script ask LLMs, from before its start."""
+    """Grant a script access to LLMs, before it starts."""
     if session.get(CampaignScriptRow, script_id) is None:
         session.add(
             CampaignScriptRow(id=script_id, campaign_id=campaign_id, started_at=time.time())
@@ -46,7 +46,7 @@ def open_script(session: Session, script_id: str, campaign_id: str) -> None:
 
 
 def close_script(session: Session, script_id: str) -> None:
-    """Let a script ask no more."""
+    """Revoke a script's access to LLMs."""
     session.execute(
         update(CampaignScriptRow)
         .where(CampaignScriptRow.id == script_id, CampaignScriptRow.ended_at.is_(None))

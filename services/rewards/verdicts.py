@@ -91,7 +91,7 @@ class Verdicts:
                 self._give_up(error)
 
     def _give_up(self, error: sqlite3.Error) -> None:
-        logger.warning("answers of judges are not kept any more: %s: %s", self._path, error)
+        logger.warning("cache of judges' answers disabled: %s: %s", self._path, error)
         self._database = None
 
 

@@ -218,7 +218,7 @@ class CampaignRun:
         return self._effects.get(key)
 
     def pay_once(self, key: str, make: Callable[[], Awaitable[Effect]]) -> Effect:
-        """Like `effect`, for an LLM call. Where the budget limits tokens or cost, only one loop
+        """Like `once`, for an LLM call. Where the budget limits tokens or cost, only one loop
         calls at a time, so that a single call can exceed the limit."""
         if key in self._effects or not self.budget.bounds_llm:
             return self.once(key, make, long=True)

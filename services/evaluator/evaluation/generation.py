@@ -139,8 +139,8 @@ class Grading:
     """Makes rows of answers: correct from a score of ``pass_threshold``, or up to it where lower
     scores are better.
 
-    Graders see the text behind the reasoning; with ``keep_reasoning`` all of it, and with
-    ``prediction`` a value of its JSON. An answer without that value is wrong, and without a score
+    Graders see the answer without its reasoning, unless ``keep_reasoning`` is set; with
+    ``prediction``, one value of its JSON. An answer without that value is wrong, and has no score
     where 0 could be the best one.
     """
 

@@ -1,4 +1,4 @@
-"""What the answers of an evaluation took with tools, summed up."""
+"""Aggregate tool usage of an evaluation."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field

@@ -101,7 +101,7 @@ class TextSearcher:
         return next(iter(self._found(query, 1)), None)
 
     def present(self, numbers: Iterable[int], wanted: tantivy.Query | None = None) -> set[int]:
-        """Those of the numbers whose passages there are, and that meet the conditions."""
+        """The given passage numbers that exist and match the filter."""
         present: set[int] = set()
         lookups = sorted(set(numbers))
         for start in range(0, len(lookups), _LOOKUP_CHUNK):

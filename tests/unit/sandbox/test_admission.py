@@ -108,12 +108,12 @@ class Queue(RuleBasedStateMachine):
         assert self.admission.waiting == len(self.guests) - inside
 
     @invariant()
-    def who_came_first_is_in_first(self) -> None:
+    def guests_are_admitted_in_order_of_arrival(self) -> None:
         states = [guest.is_in for guest in self.guests]
         assert states == sorted(states, reverse=True)
 
     @invariant()
-    def nobody_waits_beyond_his_patience(self) -> None:
+    def no_guest_waits_beyond_its_deadline(self) -> None:
         assert all(guest.is_in or guest.deadline > self.loop.time() for guest in self.guests)
 
     def _settle(self) -> None:
