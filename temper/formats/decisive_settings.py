@@ -14,9 +14,15 @@ Allowed = Mapping[str, tuple[Any, ...]]
 
 VERL: Allowed = {
     "actor_rollout_ref.actor.optim.lr_scheduler_type": ("constant",),
+    "actor_rollout_ref.actor.optim.optimizer": ("AdamW",),
+    "actor_rollout_ref.actor.optim.optimizer_impl": ("torch.optim",),
+    "actor_rollout_ref.actor.router_replay.mode": ("disabled",),
     "actor_rollout_ref.actor.optim.warmup_style": ("constant",),
     "actor_rollout_ref.model.exclude_modules": (),
     "actor_rollout_ref.model.lora_adapter_path": (),
+    "actor_rollout_ref.rollout.do_sample": (True,),
+    "actor_rollout_ref.rollout.ignore_eos": (False,),
+    "algorithm.filter_groups.metric": ("acc", "score", "seq_reward", "seq_final_reward"),
     "algorithm.rollout_correction.bypass_mode": (False,),
     "algorithm.rollout_correction.rollout_is_batch_normalize": (False,),
     "algorithm.rollout_correction.rollout_rs": (),

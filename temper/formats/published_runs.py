@@ -298,14 +298,18 @@ class RunSettings:
 
     def value(self, key: str) -> Any:
         """Return a value; None if it is missing, null or interpolated."""
+        value = self.peek(key)
+        if value is not None:
+            self._read.add(key)
+        return value
+
+    def peek(self, key: str) -> Any:
+        """The same for a value that has no counterpart: it still counts as unread."""
         *sections, name = key.split(".")
         section: Any = self._settings
         for each in sections:
             section = section.get(each) if isinstance(section, Mapping) else None
-        value = given(section, name) if isinstance(section, Mapping) else None
-        if value is not None:
-            self._read.add(key)
-        return value
+        return given(section, name) if isinstance(section, Mapping) else None
 
     def number(self, key: str) -> float | None:
         """Return a number; raises InvalidRequest for another value."""

@@ -13,6 +13,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.training.fine_tuning import MethodType
 from services.contracts.training.policy_loss import Aggregation
+from temper.formats.decisive_sections import check_arguments, check_sections
 from temper.formats.decisive_settings import (
     MINDSPEED,
     MINDSPEED_KL,
@@ -170,6 +171,7 @@ def verl_training(run: RunSettings) -> PublishedTraining:
         "checkpoint_steps": _interval(run.integer("trainer.save_freq")),
         "eval_interval": _interval(run.integer("trainer.test_freq")),
         "eval_samples": run.integer("actor_rollout_ref.rollout.val_kwargs.n"),
+        "chat_template_kwargs": run.value("data.apply_chat_template_kwargs"),
         "optimizer": {**_verl_optimizer(run, actor, steps), **verl_lora(run)},
         "loss": loss,
         "overlong": _overlong(
@@ -198,6 +200,7 @@ def verl_training(run: RunSettings) -> PublishedTraining:
     given = _compact(hyperparameters)
     if cap := verl_tis_cap(run):
         given["loss"] = {**given.get("loss", {}), **cap}
+    check_sections(run, critic=method is MethodType.PPO)
     epochs = "trainer.total_epochs"
     counts = epochs if steps is None and run.value(epochs) is not None else None
     return PublishedTraining(method, given, None, run.unread(), counts)
@@ -214,6 +217,7 @@ def slime_training(settings: Section, own: Section) -> PublishedTraining:
     epochs = "--num-epoch"
     counts = epochs if "steps" not in given and run.value(epochs) is not None else None
     seed = run.integer("--rollout-seed")
+    check_arguments(run)
     return PublishedTraining(slime_method(run), given, seed, run.unread(), counts)
 
 

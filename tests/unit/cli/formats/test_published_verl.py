@@ -130,6 +130,15 @@ def test_each_decisive_value_of_verl_changes_the_job(
         ("algorithm.use_pf_ppo", True),
         ("data.shuffle", False),
         ("trainer.critic_warmup", 5),
+        (f"{ACTOR}.optim.optimizer", "Muon"),
+        (f"{ACTOR}.optim.clip_value", 0.1),
+        (f"{ACTOR}.loss_scale_factor", 1024),
+        (f"{ACTOR}.router_replay.mode", "R2"),
+        (f"{MODEL}.override_config.attention_dropout", 0.1),
+        (f"{MODEL}.custom_chat_template", "{{ messages }}"),
+        ("actor_rollout_ref.rollout.ignore_eos", True),
+        ("algorithm.a_setting_of_next_year", "on"),
+        ("data.custom_cls.path", "rows.py"),
     ],
 )
 def test_decisive_values_of_verl_that_are_not_offered_are_refused(
@@ -139,6 +148,37 @@ def test_decisive_values_of_verl_that_are_not_offered_are_refused(
     with pytest.raises(InvalidRequest, match=r"run\.yaml: ") as raised:
         read_published_training(tmp_path / "run.yaml")
     assert raised.value.param == key
+
+
+def test_unknown_values_of_verl_that_ask_for_nothing_are_named(tmp_path: Path) -> None:
+    off = [(f"{ACTOR}.a_switch", False), ("algorithm.a_name", ""), (f"{MODEL}.override_config", {})]
+    speed = [(f"{ACTOR}.fsdp_config.param_offload", True), (f"{ACTOR}.use_dynamic_bsz", True)]
+    critic = [("critic.optim.betas", [0.9, 0.95])]  # of a critic that GRPO does not train
+    (tmp_path / "run.yaml").write_text(verl(*off, *speed, *critic))
+
+    ignored = read_published_training(tmp_path / "run.yaml").ignored
+
+    named = {key for key, _ in (*off[:2], *speed, *critic)}
+    assert named <= set(ignored)
+
+
+def test_a_critic_has_no_unknown_settings_either(tmp_path: Path) -> None:
+    ppo = [("algorithm.adv_estimator", "gae"), ("algorithm.filter_groups.enable", False)]
+    speed = [("critic.model.fsdp_config.param_offload", True), ("critic.model.path", "m")]
+    (tmp_path / "run.yaml").write_text(verl(*ppo, *speed))
+    assert read_published_training(tmp_path / "run.yaml").ignored
+
+    (tmp_path / "run.yaml").write_text(verl(*ppo, *speed, ("critic.optim.betas", [0.9, 0.95])))
+    with pytest.raises(InvalidRequest, match=r"critic\.optim\.betas is unknown"):
+        read_published_training(tmp_path / "run.yaml")
+
+
+def test_arguments_of_chat_templates_are_those_of_the_run_file(tmp_path: Path) -> None:
+    run = verl(("data.apply_chat_template_kwargs", {"enable_thinking": False}))
+
+    made = reinforcement(tmp_path, run, method=REWARDED)
+
+    assert made.chat_template_kwargs == {"enable_thinking": False}
 
 
 def test_kinds_of_kl_matter_where_there_is_a_penalty(tmp_path: Path) -> None:

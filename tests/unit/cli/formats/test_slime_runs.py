@@ -137,6 +137,8 @@ def test_other_estimators_are_mapped(tmp_path: Path) -> None:
         ("--use-tis", "--custom-tis-function-path a.b", "--custom-tis-function-path"),
         ("--use-tis", "--use-opd", "--use-opd"),
         ("--use-tis", "--lora-rank 8", "--lora-rank"),
+        ("--use-tis", "--loss-of-next-year on", "--loss-of-next-year is unknown"),
+        ("--use-tis", "--attention-dropout 0.1", "--attention-dropout is unknown"),
         ("--use-tis", "--kl-coef 0.1", "--kl-coef"),
         ("check_reward_nonzero_std", "mine", "--dynamic-sampling-filter-path"),
         ("batch-size 128", "batch-size 100", "--global-batch-size is not supported: 100"),
