@@ -85,7 +85,7 @@ _REPLACED = ("data.custom_cls", "data.sampler", "data.datagen")
 def check_sections(run: RunSettings, *, critic: bool) -> None:
     """Raise InvalidRequest, which names the key, for one that nothing has read in a section that
     decides what is trained. A value of false, 0 or nothing asks for nothing."""
-    sections = INFRASTRUCTURE | (CRITIC if critic else {}) | dict.fromkeys(_REPLACED, ())
+    sections = {**INFRASTRUCTURE, **(CRITIC if critic else {}), **dict.fromkeys(_REPLACED, ())}
     for key in run.unread():
         for section, known in sections.items():
             if not key.startswith(f"{section}."):
