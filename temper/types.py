@@ -40,6 +40,7 @@ from services.contracts.jobs import (
     JobStatus,
     Worker,
 )
+from services.contracts.models.downloads import CreateDownload, Download
 from services.contracts.models.exports import CreateExport, Export
 from services.contracts.models.merges import CreateMerge, Merge
 from services.contracts.models.registered import Model, ModelFolder, RegisterModel
@@ -112,6 +113,7 @@ __all__ = [
     "CreateBatch",
     "CreateCampaign",
     "CreateCheck",
+    "CreateDownload",
     "CreateEvaluation",
     "CreateExport",
     "CreateFineTuningJob",
@@ -124,6 +126,7 @@ __all__ = [
     "Dataset",
     "Deleted",
     "DeployModel",
+    "Download",
     "DynamicSampling",
     "Evaluation",
     "EvaluationComparison",

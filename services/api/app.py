@@ -33,6 +33,8 @@ from services.api.fine_tuning.permissions import router as permissions
 from services.api.fine_tuning.routes import forecast_router as forecasts
 from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.graders.routes import router as graders
+from services.api.hub_downloads.routes import models as model_downloads
+from services.api.hub_downloads.routes import router as downloads
 from services.api.indexing.routes import router as indexing
 from services.api.jobs.artifacts import router as artifacts
 from services.api.jobs.attempts import router as attempts
@@ -134,7 +136,8 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
     serving = (inference, messages, key_usage, model_deployments, servings)
-    registered = (models, model_folders, model_merges, merges, model_exports, exports)
+    moved = (model_merges, merges, model_exports, exports, model_downloads, downloads)
+    registered = (models, model_folders, *moved)
     training = (fine_tuning, forecasts, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
     storage = (files, file_rows, uploads, artifacts, notes)

@@ -372,6 +372,10 @@ EXPORT: dict[str, Example] = {
     "store": {"summary": "A store", "value": {"destination": "s3://my-models/support-v2"}},
 }
 
+MODEL_DOWNLOAD: dict[str, Example] = {
+    "default": {"summary": "When a worker is free", "value": {}},
+}
+
 DEPLOYMENT: dict[str, Example] = {
     "default": {"summary": "Until it is idle", "value": {}},
     "warm": {"summary": "Until it is undeployed", "value": {"keep_warm": True}},

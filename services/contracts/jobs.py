@@ -54,6 +54,20 @@ class Progress(Resource):
     eta_seconds: float | None = None
 
 
+class DownloadProgress(Resource):
+    """Bytes of a hub model that a running job downloads."""
+
+    bytes: int = Field(description="Bytes that are on the worker's host.")
+    total_bytes: int
+    bytes_per_second: float | None = Field(
+        default=None, description="Mean rate of the last ten seconds; null once all are here."
+    )
+    eta_seconds: float | None = Field(
+        default=None,
+        description="Seconds until the rest is here at that rate; null while nothing comes.",
+    )
+
+
 class JobState(Resource):
     """The fields that jobs of every kind share."""
 
@@ -69,6 +83,9 @@ class JobState(Resource):
     status: JobStatus
     phase: str | None = None
     progress: Progress | None = None
+    download: DownloadProgress | None = Field(
+        default=None, description="Download of a hub model; null while the job downloads none."
+    )
     attempt: int = Field(default=0, description="Number of attempts so far.")
     queue_reason: str | None = Field(default=None, description="Reason why a queued job waits.")
     cancel_requested_at: int | None = None

@@ -22,6 +22,7 @@ class JobKind(StrEnum):
     CHECK = "check"
     MERGE = "merge"
     EXPORT = "export"
+    DOWNLOAD = "download"
     CAMPAIGN = "campaign"
     SERVE = "serve"
 
@@ -199,6 +200,17 @@ _DESCRIBED = (
         resource_type="services.contracts.models.exports:Export",
         action="export",
         action_type="services.contracts.models.exports:ExportModel",
+    ),
+    Kind(
+        name=JobKind.DOWNLOAD,
+        noun="download",
+        id_prefix="download",
+        path="/v1/downloads",
+        queue="download",
+        request_type="services.contracts.models.downloads:CreateDownload",
+        resource_type="services.contracts.models.downloads:Download",
+        action="download",
+        action_type="services.contracts.models.downloads:DownloadModel",
     ),
     Kind(
         name=JobKind.CAMPAIGN,

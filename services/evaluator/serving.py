@@ -110,6 +110,7 @@ async def served(
     # The worker, which imports the types above, serves nothing itself.
     from services.inference.vllm.server import VllmFailed, VllmServer  # noqa: PLC0415 - loaded with the first engine
 
+    await _download(model.source, reporter)
     source = await asyncio.to_thread(
         prepared_source, model.source, job_dir / TOKENIZER_FOLDER, model.runtime_python
     )
@@ -142,6 +143,29 @@ async def served(
             failure.retryable = error.retryable
             raise failure from error
         yield Served(server, adapter.name if adapter else base_name)
+
+
+async def _download(source: ModelSource, reporter: Reporter) -> None:
+    """Download a hub model, with its bytes counted.
+
+    What cannot be downloaded so is left to the engine, which reads other formats, and says what it
+    misses.
+    """
+    if source.hub_id is None:
+        return
+    # The hub's client takes a second.
+    from services.models.hub_download import Meter  # noqa: PLC0415
+    from services.models.hub_model import PHASE, Told, download_model  # noqa: PLC0415
+
+    reporter.phase(PHASE)
+    with Meter(Told(source.hub_id, reporter)) as meter:
+        try:
+            await asyncio.to_thread(download_model, source, source.revision, meter)
+        except asyncio.CancelledError:
+            meter.stop()
+            raise
+        except Exception as error:  # the hub's library lets its HTTP client's exceptions through
+            reporter.message(f"left to the engine: {error}".splitlines()[0], "warn")
 
 
 async def _loadable(

@@ -155,6 +155,9 @@ class Job:
     name: str | None = None
     """None of jobs of earlier versions."""
 
+    download: dict[str, Any] | None = None
+    """The state of its download of a model; None while it downloads none."""
+
     @property
     def devices(self) -> list[int | str] | None:
         """Indexes and UUIDs of the GPUs that it must have; None: any."""

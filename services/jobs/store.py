@@ -141,6 +141,7 @@ def move_job(
         changes.setdefault("finished_at", now)
     if to is not JobStatus.RUNNING:
         changes |= {"owner": None, "lease_expires_at": None, "eta_seconds": None}
+        changes["download"] = None
         changes |= {"pause_requested_at": None}
     moved = session.scalar(
         update(JobRow)

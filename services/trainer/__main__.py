@@ -1,10 +1,14 @@
-"""The worker of fine-tuning, check, merge and export jobs: ``python -m services.trainer``."""
+"""The worker of fine-tuning, check, merge, export and download jobs.
 
-from services.jobs.queues import CHECK, EXPORT, MERGE, TRAINING
+python -m services.trainer
+"""
+
+from services.jobs.queues import CHECK, DOWNLOAD, EXPORT, MERGE, TRAINING
 from services.jobs.worker.handler import ServedKind
 from services.jobs.worker.main import serve_kinds
 from services.jobs.worker.settings import WorkerSettings
 from services.trainer.checking.handler import CheckHandler
+from services.trainer.downloading.handler import DownloadHandler
 from services.trainer.exporting.handler import ExportHandler
 from services.trainer.handler import FineTuningHandler
 from services.trainer.merging.handler import MergeHandler
@@ -15,6 +19,7 @@ def main() -> None:
     settings = WorkerSettings()
     kinds = [
         ServedKind(CheckHandler(settings), CHECK),
+        ServedKind(DownloadHandler(settings), DOWNLOAD),
         ServedKind(ExportHandler(settings), EXPORT),
         ServedKind(MergeHandler(settings), MERGE),
         ServedKind(FineTuningHandler(settings), TRAINING),

@@ -11,25 +11,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import snapshot_download
-
+from services.contracts.errors import TemperError
 from services.core.artifacts import ModelSource
+from services.core.process.reporter import Reporter
+from services.models.hub_download import Meter
 from services.models.hub_errors import reason_of
-from services.models.model_code import HUB_PREFIX, check_code
+from services.models.hub_model import PHASE, Told, download_model
 from services.trainer.errors import TrainingFailure
 
 COMMITS = "hub_commits.json"
-_SETTINGS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
-_CODE = ("*.py",)
-_SUBFOLDERS = "*/*"
-_WEIGHTS = "model.safetensors"
-_WEIGHTS_INDEX = "model.safetensors.index.json"
 
 
 def model_folder(
-    model: ModelSource, job_dir: Path, enter: Callable[[str], None], param: str = "model"
+    model: ModelSource,
+    job_dir: Path,
+    enter: Callable[[str], None],
+    param: str = "model",
+    reporter: Reporter | None = None,
 ) -> Path:
     """The folder of a model; a hub model is downloaded unless it is cached.
+
+    ``enter`` is told the phase, and ``reporter`` how far it is.
 
     All attempts of a job use the commit that the first one resolved: a checkpoint must not resume
     on different weights because a branch moved.
@@ -39,23 +41,16 @@ def model_folder(
     """
     if model.path is not None:
         return model.path  # its worker has looked for code
-    enter("downloading_model")
+    enter(PHASE)
     hub_id = str(model.hub_id)
-    entry = f"{HUB_PREFIX}{hub_id}"
-    what = f"model {hub_id!r}"
     known = _read_commits(job_dir)
     key = f"{hub_id}@{model.revision or 'main'}"
-    with explained(what, model.revision, code="model_load_failed", param=param):
-        wanted = (*_SETTINGS, *_CODE) if model.trusted else _SETTINGS
-        folder = _download(hub_id, known.get(key, model.revision), wanted)
-    check_code(folder, trusted=model.trusted, name=hub_id, entry=entry, param=param)
-    with explained(what, model.revision, code="model_load_failed", param=param):
-        weights = _weight_files(folder)
-        # By commit: the branch may have moved since.
-        _download(hub_id, folder.name, weights)
-    if not all((folder / name).exists() for name in weights):
-        message = f"{what} has no weights in safetensors at revision {model.revision or 'main'!r}"
-        raise TrainingFailure(message, code="model_load_failed", param=param)
+    failure = {"code": "model_load_failed", "param": param}
+    with (
+        explained(f"model {hub_id!r}", model.revision, **failure),
+        Meter(Told(hub_id, reporter)) as meter,
+    ):
+        folder = download_model(model, known.get(key, model.revision), meter, param)
     if key not in known:
         _write_commits(job_dir, {**known, key: folder.name})
     return folder
@@ -76,26 +71,12 @@ def _write_commits(job_dir: Path, commits: dict[str, str]) -> None:
     partial.replace(job_dir / COMMITS)
 
 
-def _download(hub_id: str, revision: str | None, names: tuple[str, ...]) -> Path:
-    folder = snapshot_download(
-        hub_id, revision=revision, allow_patterns=list(names), ignore_patterns=_SUBFOLDERS
-    )
-    return Path(folder)
-
-
-def _weight_files(folder: Path) -> tuple[str, ...]:
-    """The weight files that transformers would load; a repository may have others as well."""
-    index = folder / _WEIGHTS_INDEX
-    if not index.exists():
-        return (_WEIGHTS,)
-    shards: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
-    return tuple(sorted(set(shards.values())))
-
-
 @contextmanager
 def explained(what: str, revision: str | None, **failure: Any) -> Iterator[None]:
     """Turn the hub library's exceptions into a TrainingFailure that names ``what``."""
     try:
         yield
+    except TemperError:
+        raise
     except Exception as error:  # the library lets some of its HTTP client's exceptions through
         raise TrainingFailure(reason_of(error, what, revision), **failure) from error

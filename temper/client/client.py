@@ -15,6 +15,7 @@ from temper.client.files import Files
 from temper.client.jobs import (
     Batches,
     Checks,
+    Downloads,
     Evaluations,
     Exports,
     FineTuning,
@@ -53,6 +54,7 @@ class Temper:
         self.checks = Checks(self._transport)
         self.merges = Merges(self._transport)
         self.exports = Exports(self._transport)
+        self.downloads = Downloads(self._transport)
         self.campaigns = Campaigns(self._transport)
         self.datasets = Datasets(self._transport)
         self.servings = Servings(self._transport)

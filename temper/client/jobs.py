@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from services.contracts.evaluation.comparisons import CompareEvaluations, EvaluationComparison
     from services.contracts.evaluation.evaluations import CreateEvaluation, Evaluation
     from services.contracts.evaluation.results import ResultOrder, ResultOutcome, SampleResult
+    from services.contracts.models.downloads import CreateDownload, Download
     from services.contracts.models.exports import CreateExport, Export
     from services.contracts.models.merges import CreateMerge, Merge
     from services.contracts.retrieval.indexes import CreateIndexingJob, IndexingJob
@@ -286,6 +287,12 @@ class Exports(JobResource["CreateExport", "Export"]):
     """``/v1/exports``."""
 
     kind = JobKind.EXPORT
+
+
+class Downloads(JobResource["CreateDownload", "Download"]):
+    """``/v1/downloads``."""
+
+    kind = JobKind.DOWNLOAD
 
 
 class Servings(JobResource["CreateServing", "Serving"]):

@@ -2,8 +2,8 @@
 
 from typing import TypedDict
 
+from services.contracts.jobs import DownloadProgress, JobError, JobStatus, Progress
 from services.contracts.jobs import Job as JobView
-from services.contracts.jobs import JobError, JobStatus, Progress
 from services.jobs.job import Job
 from services.jobs.names import name_of
 from services.jobs.shown_status import shown_status
@@ -20,6 +20,7 @@ class StateFields(TypedDict):
     status: JobStatus
     phase: str | None
     progress: Progress | None
+    download: DownloadProgress | None
     attempt: int
     queue_reason: str | None
     cancel_requested_at: int | None
@@ -40,6 +41,7 @@ def state_fields(job: Job) -> StateFields:
         status=shown_status(job),
         phase=job.phase,
         progress=_progress(job),
+        download=DownloadProgress.model_validate(job.download) if job.download else None,
         attempt=job.attempt,
         queue_reason=job.queue_reason,
         cancel_requested_at=_seconds(job.cancel_requested_at),

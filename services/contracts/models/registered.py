@@ -41,7 +41,9 @@ class RegisterModel(Request):
         default=None,
         description="Path relative to the operator's model root: a folder, or a GGUF file.",
     )
-    hub_id: HubName | None = Field(default=None, description="Downloaded when first used.")
+    hub_id: HubName | None = Field(
+        default=None, description="Downloaded when first used, or by a download job."
+    )
     revision: Annotated[str, StringConstraints(pattern=r"^[\w./-]{1,100}$")] | None = None
     base: ModelId | None = Field(
         default=None, description="The registered model that an adapter folder belongs to."

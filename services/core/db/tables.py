@@ -47,6 +47,7 @@ class JobRow(Base):
     step: Mapped[int | None]
     total_steps: Mapped[int | None]
     eta_seconds: Mapped[float | None]
+    download: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     queue_reason: Mapped[str | None] = mapped_column(Text)
     memory_estimate: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     attempt: Mapped[int] = mapped_column(default=0)

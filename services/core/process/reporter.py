@@ -58,6 +58,24 @@ class Reporter:
             }
         )
 
+    def download(
+        self,
+        done: int,
+        total: int,
+        bytes_per_second: float | None = None,
+        eta_seconds: float | None = None,
+    ) -> None:
+        """Report how many bytes of a model are here, of how many; until the next phase."""
+        self._report(
+            {
+                "type": "download",
+                "bytes": done,
+                "total_bytes": total,
+                "bytes_per_second": bytes_per_second,
+                "eta_seconds": eta_seconds,
+            }
+        )
+
     def metrics(self, step: int, **values: float) -> None:
         """Report the metrics of a step; also appended to ``metrics.jsonl``."""
         self._append(METRICS, {"step": step, "time": time.time(), **values})

@@ -54,6 +54,16 @@ class ProgressReport(BaseModel):
     eta_seconds: Metric = None
 
 
+class DownloadReport(BaseModel):
+    """The state of a download of a model; the latest counts."""
+
+    type: Literal["download"]
+    bytes: Step
+    total_bytes: Step
+    bytes_per_second: Metric = None
+    eta_seconds: Metric = None
+
+
 class MetricsReport(BaseModel):
     """Metrics of one step."""
 
@@ -71,7 +81,12 @@ class CheckpointReport(BaseModel):
 
 
 Report = Annotated[
-    PhaseReport | MessageReport | ProgressReport | MetricsReport | CheckpointReport,
+    PhaseReport
+    | MessageReport
+    | ProgressReport
+    | DownloadReport
+    | MetricsReport
+    | CheckpointReport,
     Field(discriminator="type"),
 ]
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
@@ -136,7 +151,8 @@ def record_reports(session: Session, claim: Claim, reports: Sequence[Report], of
     if recorded is None:
         raise LeaseLost(f"job {job.id} was taken from {job.owner} in epoch {job.epoch}")
     new = _add_checkpoints(session, job.id, reports)
-    drafts = [_draft(report) for report in new if not isinstance(report, ProgressReport)]
+    states = ProgressReport | DownloadReport
+    drafts = [_draft(report) for report in new if not isinstance(report, states)]
     append_events(session, job.id, _bounded(drafts, MAX_EVENTS - recorded))
 
 
@@ -145,9 +161,11 @@ def _latest_state(reports: Sequence[Report]) -> dict[str, object]:
     state: dict[str, object] = {}
     for report in reports:
         if isinstance(report, PhaseReport):
-            state["phase"] = report.phase
+            state |= {"phase": report.phase, "download": None}
         elif isinstance(report, ProgressReport):
             state |= report.model_dump(include={"step", "total_steps", "eta_seconds"})
+        elif isinstance(report, DownloadReport):
+            state["download"] = report.model_dump(exclude={"type"})
     return state
 
 

@@ -58,7 +58,8 @@ def _merge(spec: MergeSpec, job_dir: Path, reporter: Reporter) -> dict[str, str]
         checksum = converted(spec.model.path / spec.gguf, partial)
         partial.rename(job_dir / MODEL)
         return {"file": spec.gguf, "sha256": checksum}
-    base = import_module("services.trainer.hub").model_folder(spec.model, job_dir, reporter.phase)
+    located = import_module("services.trainer.hub").model_folder
+    base = located(spec.model, job_dir, reporter.phase, reporter=reporter)
     reporter.phase("merging")
     if spec.value_head is not None:
         _make_classifier(spec, spec.value_head, base, partial)

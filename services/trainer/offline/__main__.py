@@ -54,8 +54,11 @@ def main() -> int:
         # Imported late: it takes seconds, and the libraries read the environment on import.
         import_module(f"{_PACKAGE}.rows.dataset").check_hub_datasets(spec, context.data_dir)
         hub = import_module("services.trainer.hub")
-        model = hub.model_folder(spec.model, job_dir, enter)
-        reference = spec.reference and hub.model_folder(spec.reference.model, job_dir, enter)
+        told = {"reporter": reporter if leads() else None}
+        model = hub.model_folder(spec.model, job_dir, enter, **told)
+        reference = spec.reference and hub.model_folder(
+            spec.reference.model, job_dir, enter, **told
+        )
         prepare = import_module(f"{_PACKAGE}.preparation").prepare
         preparation = prepare(spec, model, reference, context)
         import_module(f"{_PACKAGE}.training").train(spec, preparation, context)

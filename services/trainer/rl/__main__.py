@@ -49,7 +49,7 @@ def main(job_dir: Path) -> None:
     asked = OnlineTask.model_validate_json((job_dir / SPEC).read_bytes())
     try:
         spec = asked.located(
-            lambda model, param: model_folder(model, job_dir, reporter.phase, param)
+            lambda model, param: model_folder(model, job_dir, reporter.phase, param, reporter)
         )
         position = asyncio.run(_train(spec, job_dir, reporter, environment))
         if position is not None:

@@ -12,6 +12,7 @@ from rich.console import Group
 
 from temper.cli.exit_codes import ExitCode
 from temper.cli.jobs.event_text import event_line, metrics_text
+from temper.cli.jobs.job_view import download_text
 from temper.cli.output import Output
 from temper.cli.units import duration
 
@@ -83,7 +84,7 @@ class JobBar:
 
     def __init__(self, client: Temper, out: Output, job_id: str) -> None:
         from rich.live import Live
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
         self._client = client
         self._out = out
@@ -93,13 +94,13 @@ class JobBar:
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=None),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[count]}"),
             TextColumn("{task.fields[left]}"),
             expand=True,
             console=out.results,
         )
         self._metrics = Progress(TextColumn("{task.description}", style="dim"), console=out.results)
-        self._task = self._bar.add_task("waiting", total=None, left="")
+        self._task = self._bar.add_task("waiting", total=None, count="", left="")
         self._line = self._metrics.add_task("")
         self._live = Live(
             Group(self._bar, self._metrics),
@@ -137,6 +138,16 @@ class JobBar:
 
     def _update(self, job: JobState) -> None:
         state = job.queue_reason or job.phase or job.status.value
+        if job.download is not None:
+            self._bar.update(
+                self._task,
+                description=state,
+                completed=job.download.bytes,
+                total=job.download.total_bytes,
+                count=download_text(job.download),
+                left="",
+            )
+            return
         if job.progress is None:
             self._bar.update(self._task, description=state)
             return
@@ -146,5 +157,6 @@ class JobBar:
             description=state,
             completed=job.progress.step,
             total=job.progress.total_steps,
+            count=f"{job.progress.step}/{job.progress.total_steps}",
             left="" if eta is None else f"{duration(eta)} left",
         )

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from services.contracts.jobs import JobStatus
 from temper.cli.jobs.kind_fields import own_fields
-from temper.cli.units import age, duration, number
+from temper.cli.units import age, duration, number, size
 
 if TYPE_CHECKING:
-    from services.contracts.jobs import Job, JobState, MainNumber, Progress
+    from services.contracts.jobs import DownloadProgress, Job, JobState, MainNumber, Progress
 
 
 STATUS_STYLES = {
@@ -40,6 +40,16 @@ def progress_text(progress: Progress | None) -> str:
     return f"{progress.step}/{progress.total_steps} ({progress.percent:.0f} %{left})"
 
 
+def download_text(found: DownloadProgress | None) -> str:
+    """Return how many bytes of a hub model are here, at what rate, and the time left."""
+    if found is None:
+        return ""
+    text = f"{size(found.bytes)} of {size(found.total_bytes)}"
+    if found.bytes_per_second is not None:
+        text += f", {size(round(found.bytes_per_second))}/s"
+    return text if found.eta_seconds is None else f"{text}, {duration(found.eta_seconds)} left"
+
+
 def reason(job: JobState) -> str:
     """Return why a job waits or failed, or its current phase."""
     if job.error is not None:
@@ -66,7 +76,9 @@ def took(job: JobState) -> str:
 
 def job_row(job: Job) -> tuple[str | Text, ...]:
     """Return a job's table cells."""
-    step = progress_text(job.progress) if not job.status.is_final else ""
+    step = ""
+    if not job.status.is_final:
+        step = download_text(job.download) or progress_text(job.progress)
     state = (job.kind, status_text(job), step, main_number_text(job.main_number))
     return (job.name, *state, took(job), age(job.created_at), job.id, waits_text(job))
 
@@ -109,6 +121,7 @@ def job_fields(job: JobState, listed: Job | None = None) -> dict[str, str | None
         "error": f"{job.error.message} ({job.error.code})" if job.error else None,
         "hint": job.error.hint if job.error else None,
         "progress": progress_text(job.progress) or None,
+        "download": download_text(job.download) or None,
         "created": age(job.created_at),
         "took": took(known) or None,
         "attempts": str(job.attempt) if job.attempt > 1 else None,

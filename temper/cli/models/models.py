@@ -108,6 +108,13 @@ def export(model_id: ModelName, draft: Draft, as_json: JsonOption = False) -> No
     _start("export", model_id, draft, as_json)
 
 
+@app.command()
+@takes_request("services.contracts.models.downloads:CreateDownload", {})
+def download(model_id: ModelName, draft: Draft, as_json: JsonOption = False) -> None:
+    """Download a hub model before a job needs it; a job counts its bytes."""
+    _start("download", model_id, draft, as_json)
+
+
 def _start(kind: str, model: str, draft: Draft, as_json: bool) -> None:
     from temper.submission.job_file import submission_of
 

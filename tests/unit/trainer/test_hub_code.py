@@ -7,6 +7,7 @@ import pytest
 
 from services.contracts.errors import InvalidRequest
 from services.core.artifacts import ModelSource
+from services.models import hub_download
 from services.trainer import hub
 
 
@@ -19,11 +20,13 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     (folder / "model.safetensors").write_text("")
     patterns: list[list[str]] = []
 
-    def snapshot_download(name: str, **options: list[str]) -> str:
+    def snapshot_download(name: str, *, dry_run: bool = False, **options: list[str]) -> object:
+        if dry_run:
+            return []
         patterns.append(options["allow_patterns"])
         return str(folder)
 
-    monkeypatch.setattr(hub, "snapshot_download", snapshot_download)
+    monkeypatch.setattr(hub_download, "snapshot_download", snapshot_download)
     return patterns
 
 

@@ -61,6 +61,17 @@ def test_messages_are_shown_verbatim() -> None:
         ({"cancel_requested_at": 1}, "running (cancelling)"),
         ({"pause_requested_at": 1}, "running (pausing)"),
         ({"phase": "loading_model"}, "loading_model"),
+        (
+            {
+                "download": {
+                    "bytes": 5 * 10**8,
+                    "total_bytes": 2 * 10**9,
+                    "bytes_per_second": 2.5e7,
+                    "eta_seconds": 60.0,
+                }
+            },
+            "500 MB of 2 GB, 25 MB/s, 1m00s left",
+        ),
         ({"started_at": 10, "finished_at": 85, "status": "succeeded"}, "1m15s"),
         ({"started_at": 10, "run_seconds": 65.0, "status": "paused"}, "1m05s"),
         ({"status": "failed", "error": JobError(code="c", message="no memory")}, "no memory"),

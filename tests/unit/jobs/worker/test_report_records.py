@@ -46,6 +46,26 @@ def test_phase_and_progress_update_the_job(database: Database) -> None:
     assert job.reports_offset == 100
 
 
+def test_a_download_is_the_jobs_state_until_its_next_phase(database: Database) -> None:
+    state = {"bytes": 5, "total_bytes": 20, "bytes_per_second": 2.5, "eta_seconds": 6.0}
+    queued_job(database)
+    held = claim(database, cpu_worker())
+
+    def report(**values: object) -> None:
+        with database.write() as session:
+            record_reports(session, held, [parse_report(json.dumps(values).encode())], 100)
+
+    report(type="phase", phase="downloading_model")
+    report(type="download", **state)
+    assert read(database, held.job.id).download == state
+    with database.read() as session:
+        messages = [event.message for event in events_after(session, held.job.id, 0, 100)]
+    assert messages[-1] == "Phase: downloading_model"  # bytes are no events
+
+    report(type="phase", phase="loading_model")
+    assert read(database, held.job.id).download is None
+
+
 def test_metrics_become_an_event_with_their_values(database: Database) -> None:
     job_id = record(
         database, '{"type": "metrics", "step": 3, "metrics": {"loss": 0.5, "grad_norm": null}}'

@@ -1,0 +1,1 @@
+"""Downloading hub models over REST."""

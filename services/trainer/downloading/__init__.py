@@ -1,0 +1,1 @@
+"""Downloads of hub models to the cache of the worker's host."""
