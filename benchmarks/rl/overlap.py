@@ -1,12 +1,14 @@
 """Speedup from overlapping rollouts with updates (max_staleness 1 against 0).
 
-    python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER]
+    python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER] [--engine-bound]
 
 Trains a tiny model (a real learner; FOLDER is a model from examples/demo_1_addition/model.py) on
 conversations with tools of log-normal latency. The model's output is scripted and arrives at a
 fixed rate, so that only waiting differs. Latencies are scaled until rolling out a batch takes as
 long as an update; then it trains strictly on-policy, with ``max_staleness`` 1, and on-policy again,
-in one run, and prints steps per hour and their ratio.
+in one run, and prints steps per hour, their ratio, and the shares of the time in which engine and
+learner were idle. With ``--engine-bound`` tools take no time, and the engine is slowed down until
+sampling a batch takes a quarter longer than an update, as where generation is the bound.
 """
 
 import argparse
@@ -57,6 +59,7 @@ PROMPTS, SAMPLES = 4, 4
 BUDGET = 4096
 MOST_CALLS = 2
 CALIBRATIONS = 3
+ENGINE_BOUND = 1.25
 METHOD = {
     "type": "reinforcement",
     "reinforcement": {
@@ -80,7 +83,8 @@ METHOD = {
 class SpokenConversations:
     """A fixed-rate engine: the n-th sample of the n-th draw returns one of the conversations."""
 
-    def __init__(self, conversations: Sequence[Conversation], model: Path) -> None:
+    def __init__(self, conversations: Sequence[Conversation], model: Path, rate: float) -> None:
+        self._rate = rate
         encode = Tokenizer.from_file(str(model / "tokenizer.json")).encode
         self._turns = [
             [encode(turn + END_OF_TURN, add_special_tokens=False).ids for turn in each.turns]
@@ -95,7 +99,7 @@ class SpokenConversations:
         turns = self._turns[(int(draw) * SAMPLES + int(sample)) % len(self._turns)]
         turn = turns[self._said[session]]
         self._said[session] += 1
-        await asyncio.sleep(len(turn) / TOKENS_PER_SECOND)
+        await asyncio.sleep(len(turn) / self._rate)
         count = len(turn)
         return SampledTokens(tuple(turn), (-5.5,) * count, (self._version,) * count, "stop")
 
@@ -115,11 +119,13 @@ class SpokenConversations:
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean seconds of a step and of its parts."""
+    """Mean seconds of a step and of its parts, and mean idle shares."""
 
     step: float
     rollout: float
     update: float
+    engine_idle: float
+    learner_idle: float
 
     @classmethod
     def of(cls, metrics: Path) -> "Measured":
@@ -129,6 +135,8 @@ class Measured:
             step=fmean(each["step_seconds"] for each in steps),
             rollout=fmean(each["rollout_seconds"] for each in steps),
             update=fmean(each["update_seconds"] + each["sync_seconds"] for each in steps),
+            engine_idle=fmean(each["engine_idle_share"] for each in steps),
+            learner_idle=fmean(each["learner_idle_share"] for each in steps),
         )
 
     @property
@@ -136,8 +144,24 @@ class Measured:
         return 3600 / self.step
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How slow rollouts are: a factor of the tools' latencies, and tokens per second of a turn."""
+
+    latency: float = 1.0
+    rate: float = TOKENS_PER_SECOND
+
+    def calibrated(self, measured: Measured) -> "Pace":
+        """The pace at which rolling out takes as long as an update, by the tools' latencies; by the
+        engine, if they have none, a quarter longer."""
+        factor = measured.update / measured.rollout
+        if self.latency:
+            return replace(self, latency=self.latency * factor)
+        return replace(self, rate=self.rate / (factor * ENGINE_BOUND))
+
+
 async def train(
-    learner: LearnerClient, model: Path, latency: float, staleness: int, steps: int
+    learner: LearnerClient, model: Path, pace: Pace, staleness: int, steps: int
 ) -> Measured:
     """Train ``steps`` steps, and skip the first, which has nothing to overlap."""
     method = Method.model_validate(METHOD)
@@ -148,12 +172,12 @@ async def train(
     )
     online = online.model_copy(update={"hyperparameters": settings})
     conversations = [
-        replace(each, latencies=tuple(latency * seconds for seconds in each.latencies))
+        replace(each, latencies=tuple(pace.latency * seconds for seconds in each.latencies))
         for each in drawn(512, seed=1)
         if len(each.latencies) <= MOST_CALLS
     ]
     chat, toolbox = open_chat_tokens(model), DrawnLatency(conversations)
-    engine = SpokenConversations(conversations, model)
+    engine = SpokenConversations(conversations, model, pace.rate)
     policy = TokenModel(engine, chat, settings.multi_turn, settings.sampling)
     activity = Activity()
     rollouts = Rollouts(policy, toolbox, settings.multi_turn, activity)
@@ -196,12 +220,7 @@ async def train(
         return Measured.of(folder / METRICS)
 
 
-def calibrated(measured: Measured, latency: float) -> float:
-    """Return the latency at which rolling out a batch takes as long as an update."""
-    return latency * measured.update / measured.rollout
-
-
-async def measure(model: Path, steps: int) -> float:
+async def measure(model: Path, steps: int, pace: Pace) -> float:
     """Calibrate, measure and print; return the ratio."""
     spec = LearnerSpec(
         model=model,
@@ -213,14 +232,13 @@ async def measure(model: Path, steps: int) -> float:
     python = find_runtime(FOLDER, "training").python
     with tempfile.TemporaryDirectory(prefix="temper-learner-") as job_dir:
         async with LearnerClient(python, spec, Path(job_dir)) as learner:
-            latency = 1.0
             for _ in range(CALIBRATIONS):
-                measured = await train(learner, model, latency, 0, steps)
-                latency = calibrated(measured, latency)
+                measured = await train(learner, model, pace, 0, steps)
+                pace = pace.calibrated(measured)
                 print(f"calibrating: {measured}", flush=True)
             runs = []
             for staleness in (0, 1, 0, 1):
-                runs.append(await train(learner, model, latency, staleness, steps))
+                runs.append(await train(learner, model, pace, staleness, steps))
                 print(f"max_staleness {staleness}: {runs[-1]}", flush=True)
     strict, overlapped = runs[0::2], runs[1::2]
     for name, each in (("strictly on-policy", strict), ("max_staleness 1", overlapped)):
@@ -228,8 +246,12 @@ async def measure(model: Path, steps: int) -> float:
         waited = fmean(run.rollout for run in each)
         updated = fmean(run.update for run in each)
         print(f"{name}: {shown} steps per hour; {waited:.2f} s waiting, {updated:.2f} s updating")
+        engine, learning = (
+            fmean(getattr(run, side) for run in each) for side in ("engine_idle", "learner_idle")
+        )
+        print(f"  engine idle {engine:.1%} of the time, learner {learning:.1%}")
     ratio = fmean(r.steps_an_hour for r in overlapped) / fmean(r.steps_an_hour for r in strict)
-    call = latency * MEDIAN_SECONDS
+    call = pace.latency * MEDIAN_SECONDS
     print(f"overlapped / strictly on-policy: {ratio:.2f} (goal {GOAL}; median call {call:.2f} s)")
     return ratio
 
@@ -241,12 +263,13 @@ def main() -> None:
     )
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--model", type=Path, help="default: a new one")
+    parser.add_argument("--engine-bound", action="store_true", help="generation is the bound")
     given = parser.parse_args()
     cores, load = psutil.cpu_count(), psutil.getloadavg()[0]
     print(f"{cores} processors, load {load:.1f}", flush=True)
     with tempfile.TemporaryDirectory(prefix="temper-model-") as scratch:
         model = given.model or made_model(Path(scratch) / "tiny")
-        asyncio.run(measure(model, given.steps))
+        asyncio.run(measure(model, given.steps, Pace(0.0 if given.engine_bound else 1.0)))
 
 
 def made_model(folder: Path) -> Path:

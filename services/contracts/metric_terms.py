@@ -296,6 +296,20 @@ METRIC_TERMS: Sequence[MetricTerm] = (
     MetricTerm(
         "waiting_seconds", "speed", "Time of a step in which nothing was done", _SECONDS, "near 0"
     ),
+    MetricTerm(
+        "engine_idle_share",
+        "speed",
+        "Time of a step in which the engine sampled for no rollout",
+        _SHARE,
+        "below 0.05 with max_staleness 1",
+    ),
+    MetricTerm(
+        "learner_idle_share",
+        "speed",
+        "Time of a step in which the learner had nothing to do",
+        _SHARE,
+        "what rollouts take longer than updates",
+    ),
     MetricTerm("update_seconds", "speed", "Time of the update", _SECONDS),
     MetricTerm("scoring_seconds", "speed", "Time of scoring tokens before the update", _SECONDS),
     MetricTerm(

@@ -21,6 +21,7 @@ class Activity:
     def __init__(self) -> None:
         self._active = dict.fromkeys(Phase, 0)
         self._seconds = dict.fromkeys(Phase, 0.0)
+        self._busy = dict.fromkeys(Phase, 0.0)
         self._counted_until = 0.0
 
     @contextmanager
@@ -39,10 +40,16 @@ class Activity:
         self._count_time()
         return dict(self._seconds)
 
+    def busy_seconds(self, phase: Phase) -> float:
+        """The seconds so far in which at least one rollout was in this phase."""
+        self._count_time()
+        return self._busy[phase]
+
     def _count_time(self) -> None:
         now = asyncio.get_running_loop().time()
+        passed = now - self._counted_until
         if active := sum(self._active.values()):
-            share = (now - self._counted_until) / active
             for phase, count in self._active.items():
-                self._seconds[phase] += count * share
+                self._seconds[phase] += count * passed / active
+                self._busy[phase] += passed if count else 0.0
         self._counted_until = now

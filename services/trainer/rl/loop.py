@@ -33,7 +33,7 @@ from services.trainer.rl.checkpoints import (
 from services.trainer.rl.curriculum import CurriculumOrder
 from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, Group
-from services.trainer.rl.metrics import StepClock, batch_metrics, rollout_metrics
+from services.trainer.rl.metrics import IdleShares, StepClock, batch_metrics, rollout_metrics
 from services.trainer.rl.prompts import PromptSampler
 from services.trainer.rl.scheduler import RolloutScheduler
 from services.trainer.rl.weight_sync import (
@@ -81,7 +81,7 @@ class Training:
         which a checkpoint exists."""
         if self.evaluation is not None and position.step == 0:
             self.reporter.metrics(0, **await self.evaluation.metrics())
-        clock, skipped = StepClock(), 0
+        clock, skipped, idle = StepClock(), 0, IdleShares(self.activity, self.learner)
         while position.step < self.settings.steps:
             groups = await clock.wait_for_rollouts(self.activity, self._groups_unless_paused())
             if groups is None:
@@ -101,6 +101,7 @@ class Training:
             if self.evaluation is not None and self._evaluation_due(position.step + 1):
                 evaluated = await clock.time("evaluation", self.evaluation.metrics())
                 metrics = {**metrics, **evaluated}
+            metrics = {**metrics, **idle.take()}
             position = self._after(position, bool(groups), metrics, clock)
             self._report(position, groups, metrics, clock)
             clock = StepClock()

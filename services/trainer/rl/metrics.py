@@ -7,9 +7,10 @@ from statistics import fmean, pstdev
 from typing import TypeVar
 
 from services.contracts.rollouts.trajectories import Trajectory
-from services.rollouts.activity import Activity
+from services.rollouts.activity import Activity, Phase
 from services.trainer.rl.groups import TRUNCATED, BatchBuilder, Group, sampled_versions
 from services.trainer.rl.scheduler import RolloutStats
+from services.trainer.rl.weight_sync import PolicyLearner
 
 Result = TypeVar("Result")
 
@@ -63,6 +64,32 @@ class StepClock:
 
     def _add(self, part: str, seconds: float) -> None:
         self._parts[part] = self._parts.get(part, 0.0) + seconds
+
+
+class IdleShares:
+    """The shares of a step in which the engine sampled for no rollout, and in which the learner had
+    no request."""
+
+    def __init__(self, activity: Activity, learner: PolicyLearner) -> None:
+        self._activity = activity
+        self._learner = learner
+        self._since = self._read()
+
+    def take(self) -> dict[str, float]:
+        """The metrics since the last call, or since the beginning."""
+        before, self._since = self._since, self._read()
+        passed, engine, learner = (
+            now - then for now, then in zip(self._since, before, strict=True)
+        )
+        if not passed:
+            return {}
+        return {
+            "engine_idle_share": max(0.0, 1.0 - engine / passed),
+            "learner_idle_share": max(0.0, 1.0 - learner / passed),
+        }
+
+    def _read(self) -> tuple[float, float, float]:
+        return _now(), self._activity.busy_seconds(Phase.GENERATE), self._learner.busy_seconds
 
 
 def _now() -> float:

@@ -114,6 +114,11 @@ class SyncReport:
 class PolicyLearner(Protocol):
     """Holds and updates the policy; one request at a time."""
 
+    @property
+    def busy_seconds(self) -> float:
+        """Seconds that its requests took so far."""
+        ...
+
     async def update(self, step: int, batch: Path) -> dict[str, float]:
         """Train on a batch; return the metrics of the update."""
         ...

@@ -24,6 +24,7 @@ class CountingLearner:
 
     updates: int = 0
     seconds: float = 0.0
+    busy_seconds: float = 0.0
     batches: list[TrainingBatch] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
 
@@ -33,6 +34,7 @@ class CountingLearner:
 
     async def update(self, step: int, batch: Path) -> dict[str, float]:
         await asyncio.sleep(self.seconds)
+        self.busy_seconds += self.seconds
         loaded = TrainingBatch.load(batch)
         self.batches.append(loaded)
         self.steps.append(step)

@@ -86,6 +86,7 @@ class LearnerClient:
         self._healthy = False
         self.trainable_parameters = 0
         self.padded: str | None = None
+        self.busy_seconds = 0.0
 
     async def __aenter__(self) -> Self:
         self._streams = asyncio.get_running_loop().create_future()
@@ -169,8 +170,10 @@ class LearnerClient:
         self._healthy = False  # no other request until it has answered
         _, writer = await self._streams
         # Not drained, which has no timeout; a dead learner is reported by the missing answer.
+        began = time.monotonic()
         writer.write(request.model_dump_json().encode() + b"\n")
         answer = await self._answer(request.type, ANSWER_SECONDS)
+        self.busy_seconds += time.monotonic() - began
         if not isinstance(answer, Done):
             raise self._failure(f"the learner answered {request.type} with {answer.type!r}")
         self._healthy = True

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from services.rollouts.activity import Activity, Phase
-from services.trainer.rl.metrics import StepClock
+from services.trainer.rl.metrics import IdleShares, StepClock
+from tests.support.rl.parts import CountingLearner
 from tests.support.virtual_time import run_in_virtual_time
 
 
@@ -50,3 +51,18 @@ def test_rollouts_during_an_update_add_no_time_to_the_step() -> None:
     assert metrics["generate_seconds"] == pytest.approx(1.0)
     assert metrics["waiting_seconds"] == pytest.approx(2.0)
     assert metrics["rollout_seconds"] == pytest.approx(6.0)
+
+
+def test_idle_shares_are_of_the_engine_and_of_the_learner() -> None:
+    async def step() -> dict[str, float]:
+        activity, learner = Activity(), CountingLearner()
+        idle = IdleShares(activity, learner)
+        ahead = asyncio.gather(roll_out(activity), roll_out(activity))
+        await asyncio.sleep(7.0)
+        learner.busy_seconds += 7.0
+        await ahead
+        await asyncio.sleep(1.0)
+        return idle.take()
+
+    shares = run_in_virtual_time(step())
+    assert shares == pytest.approx({"engine_idle_share": 0.5, "learner_idle_share": 5 / 12})
