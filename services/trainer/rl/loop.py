@@ -127,18 +127,11 @@ class Training:
 
     async def begin(self, version: int) -> None:
         """Sync the learner's initial weights to the engine."""
-        await self._load(version, self.first_probes)
+        self._report_restart(await self.sync.begin(self.engine, version, self.first_probes))
 
-    async def _load(
-        self,
-        version: int,
-        probes: Sequence[Sequence[int]],
-        previous: Sequence[Sequence[float]] | None = None,
-    ) -> SyncReport:
-        report = await self.sync.load(self.engine, version, probes, previous)
+    def _report_restart(self, report: SyncReport) -> None:
         if report.restarted is not None:
             self.reporter.message(f"The engine was restarted: {report.restarted}", "warn")
-        return report
 
     async def _learn(
         self, position: TrainingPosition, groups: Sequence[Group], clock: StepClock
@@ -149,8 +142,7 @@ class Training:
         await clock.time("batch", asyncio.to_thread(batch.save, path))
         if self.sleeps:
             await clock.time("sync", self.engine.sleep())
-        probes = probes_of(groups)
-        previous = await clock.time("probe", self.learner.probe(probes))
+        await clock.time("probe", self.sync.before_update(probes_of(groups)))
         metrics = await clock.time("update", self.learner.update(position.step, path))
         path.unlink()
         values = TokenValues.take(path)
@@ -158,7 +150,8 @@ class Training:
         await clock.time("update", logged)
         if self.sleeps:
             await clock.time("sync", self.engine.wake())
-        report = await clock.time("sync", self._load(position.version + 1, probes, previous))
+        report = await clock.time("sync", self.sync.load(self.engine, position.version + 1))
+        self._report_restart(report)
         await self.scheduler.advance_version()
         return {
             **metrics,

@@ -24,7 +24,10 @@ KEPT = 2
 PROBES = 3
 PROBE_TOKENS = 1024
 GENERATED = 8
-"""Tokens generated after the beginning of each probe."""
+"""Tokens generated after each probe."""
+RENEWAL = 8
+"""Syncs that compare the same probes. Then neither side scores them under the weights before an
+update: it did so after the last."""
 DECISIVE = 8.0
 """Standard errors between a current and a stale engine; a 4-sigma error is 1 in 30,000."""
 
@@ -172,6 +175,9 @@ class WeightSync:
         self._learner = learner
         self._folder = folder
         self._published: dict[int, Path] = {}
+        self._probes: Sequence[Sequence[int]] = ()
+        self._scored: Sequence[Sequence[float]] | None = None
+        self._syncs_left = 0
 
     async def publish(self, version: int) -> Path:
         """The folder with the learner's current weights, as ``version``."""
@@ -183,21 +189,33 @@ class WeightSync:
             self._published[version] = target
         return self._published[version]
 
-    async def load(
-        self,
-        engine: SyncedEngine,
-        version: int,
-        probes: Sequence[Sequence[int]],
-        previous: Sequence[Sequence[float]] | None = None,
+    async def begin(
+        self, engine: SyncedEngine, version: int, probes: Sequence[Sequence[int]]
     ) -> SyncReport:
+        """Load the learner's initial weights into an engine; see `load`."""
+        self._probes, self._scored, self._syncs_left = probes, None, 0
+        return await self.load(engine, version)
+
+    async def before_update(self, probes: Sequence[Sequence[int]]) -> None:
+        """Score what the next `load` compares, under the weights before an update: the probes of
+        the last sync, and at times the new ``probes``. Raises what the learner raises."""
+        if not self._syncs_left:
+            self._probes, self._syncs_left = probes, RENEWAL
+            self._scored = await self._learner.probe(probes)
+        self._syncs_left -= 1
+
+    async def load(self, engine: SyncedEngine, version: int) -> SyncReport:
         """Load the learner's current weights into an engine, as ``version``.
 
-        The engine must reproduce the learner's log-probabilities on ``probes``, and change as
-        they did since ``previous``, those before the update. Raises what learner and engine raise.
+        The engine must reproduce the learner's log-probabilities on the probes, and change as
+        they did since `before_update`. Raises what learner and engine raise.
         """
         target = await self.publish(version)
-        reference = LogprobReference(probes, await self._learner.probe(probes), previous)
-        report = await engine.load(version, target, reference)
+        scored = await self._learner.probe(self._probes)
+        report = await engine.load(
+            version, target, LogprobReference(self._probes, scored, self._scored)
+        )
+        self._scored = scored
         self._delete_outdated(version)
         return report
 
@@ -229,25 +247,28 @@ async def compare(
     model: str,
     reference: LogprobReference,
     before: Differences | None = None,
-) -> Difference:
+) -> tuple[Difference, Differences]:
     """Compare the engine's log-probabilities of the probes with the learner's, and those of tokens
     that it generates with its own rescoring of them. With ``before``, its `rescore` under the
-    previous weights, also check that it followed the update. Raises `EngineFailed`."""
+    previous weights, also check that it followed the update. Returns its `rescore` too, under the
+    weights that it has. Raises `EngineFailed`."""
     pairs = zip(reference.token_ids, reference.log_probs, strict=True)
     gaps = await asyncio.gather(
         *[_differences(engine, model, probe, expected) for probe, expected in pairs]
     )
     signed, *generated = (np.concatenate(kind) for kind in zip(*gaps, strict=True))
     kinds = [np.abs(signed), *generated]
+    learned: Differences = np.concatenate(reference.log_probs)
     stale = False
     if before is not None and reference.previous is not None:
-        now, then = np.concatenate(reference.log_probs), np.concatenate(reference.previous)
-        stale = missed_update(now + signed - before, now - then)
-    return Difference(
+        then = np.concatenate(reference.previous)
+        stale = missed_update(learned + signed - before, learned - then)
+    difference = Difference(
         mean=max(float(kind.mean()) for kind in kinds),  # the few generated tokens count as much
         largest=max(float(kind.max()) for kind in kinds),
         stale=stale,
     )
+    return difference, learned + signed
 
 
 def missed_update(engine_change: Differences, learner_change: Differences) -> bool:
@@ -270,17 +291,13 @@ async def _differences(
     tokens (generation vs. rescoring): generation reads the prefix cache, rescoring recomputes
     everything."""
     generated, log_probs = await _generate(engine, model, probe, tokens=GENERATED)
-    asked, again = await asyncio.gather(
-        engine.prompt_log_probs(probe, model=model),
-        engine.prompt_log_probs([*probe[:-1], *generated], model=model),
-    )
-    of_probe: Differences = asked.tokens.astype(np.float64) - np.asarray(expected, np.float64)
-    of_generated = np.abs(again.tokens[len(probe) - 2 :] - np.asarray(log_probs, np.float64))
-    return of_probe, of_generated
+    again = await engine.prompt_log_probs([*probe, *generated], model=model)
+    scored, rescored = np.split(again.tokens.astype(np.float64), [len(probe) - 1])
+    return scored - np.asarray(expected, np.float64), np.abs(rescored - np.asarray(log_probs))
 
 
 async def _generate(
     engine: VllmTokenEngine, model: str, probe: Sequence[int], *, tokens: int
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    sampled = await engine.generate_as(model, 0, probe[:-1], TurnSampling(max_tokens=tokens))
+    sampled = await engine.generate_as(model, 0, probe, TurnSampling(max_tokens=tokens))
     return sampled.token_ids, sampled.log_probs

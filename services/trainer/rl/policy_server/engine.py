@@ -126,7 +126,8 @@ class PolicyEngine:
         weights = PolicyWeights(version, folder)
         if self._adapters is not None:
             weights = self._adapters.add(version, folder)
-        expect = expect.cut(self.context_length - GENERATED)
+        # Scoring a probe with what was generated after it samples one token more.
+        expect = expect.cut(self.context_length - GENERATED - 1)
         loads = [server.load(weights, expect, self._tolerance) for server in self._servers]
         done = await _gather_all(loads)
         self.version = version

@@ -15,6 +15,7 @@ from services.inference.vllm.server import VllmFailed
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerHandle, ServerSpec
 from services.trainer.rl.weight_sync import (
     Difference,
+    Differences,
     EngineOutOfSync,
     LogprobReference,
     Tolerance,
@@ -57,6 +58,7 @@ class PolicyServer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._recoveries = 0
+        self._scored: tuple[Sequence[Sequence[int]], Differences] | None = None
         self._awake = asyncio.Event()
         self._awake.set()
         self._guests: set[asyncio.Task[Any]] = set()
@@ -160,11 +162,9 @@ class PolicyServer:
                 await self._wake()
             paused, problem = 0.0, None
             try:
-                engine, before = self._handle.engine, None
-                if reference.previous is not None:
-                    before = await rescore(engine, self._weights.served_name, reference)
+                before = await self._before(reference)
                 paused = await self._handle.swap(weights, reference)
-                difference = await compare(engine, weights.served_name, reference, before)
+                difference = await self._compare(weights, reference, before)
                 if not difference.within(tolerance):
                     problem = f"its {difference}"
             except EngineFailed as error:
@@ -172,13 +172,33 @@ class PolicyServer:
             self._weights = weights
             if problem is not None:
                 await self._restart()
-                difference = await compare(self._handle.engine, weights.served_name, reference)
+                difference = await self._compare(weights, reference)
             if not difference.within(tolerance):
                 raise EngineOutOfSync(
                     f"version {weights.version} of the weights: the engine was restarted "
                     f"because {problem}; after the restart, {difference}"
                 )
             return ServerSync(paused, difference, problem)
+
+    async def _before(self, reference: LogprobReference) -> Differences | None:
+        """What this process computes for the probes under the weights before an update, if the
+        learner knows it, too: from the last comparison, if that was of the same probes."""
+        if reference.previous is None:
+            return None
+        if self._scored is not None and self._scored[0] == reference.token_ids:
+            return self._scored[1]
+        return await rescore(self._handle.engine, self._weights.served_name, reference)
+
+    async def _compare(
+        self,
+        weights: PolicyWeights,
+        reference: LogprobReference,
+        before: Differences | None = None,
+    ) -> Difference:
+        engine, self._scored = self._handle.engine, None
+        difference, scored = await compare(engine, weights.served_name, reference, before)
+        self._scored = reference.token_ids, scored
+        return difference
 
     async def sleep(self) -> None:
         """Release GPU memory until `wake` or `load`; requests wait. If the process fails to, it is
@@ -246,6 +266,7 @@ class PolicyServer:
             await self._restart()
 
     async def _restart(self) -> None:
+        self._scored = None  # another process may round differently
         await self._handle.kill()
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):

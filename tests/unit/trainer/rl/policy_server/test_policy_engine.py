@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from services.inference.token_engine.base import EngineFailed, TurnSampling
+from services.inference.token_engine.vllm import GENERATE
 from services.inference.vllm.server import VllmFailed
 from services.trainer.rl.policy_server.handle import ServerHandle
 from services.trainer.rl.weight_sync import EngineOutOfSync
-from tests.unit.trainer.rl.policy_server.policy import policy, says
+from tests.unit.trainer.rl.policy_server.policy import PROBES, policy, says
 
 PROMPT = [1, 2, 3]
 TURN = TurnSampling(max_tokens=4)
@@ -84,8 +85,13 @@ def test_engine_that_missed_an_update_within_the_tolerance_is_restarted(
             assert current.restarted is None
             given.faults.reload_ignored = True
 
+            asked = len(given.servers[0].calls)
             report = await given.engine.load(2, given.folder_of(1.002), says(1.002, previous=1.001))
 
+            again = given.servers[0].calls[asked:]
+            assert again[: len(PROBES) + 1] == [GENERATE] * len(PROBES) + ["/pause"], (
+                "known probes are not scored again before the swap"
+            )
             assert report.restarted == "its log-probabilities did not follow the update"
             sampled = await given.engine.generate(PROMPT, TURN)
             assert sampled.log_probs[0] == -1.002
