@@ -64,6 +64,10 @@ _HINTS: dict[str, str] = {
         "Repair the service that the message names, then retry the job: it resumes from its last "
         "checkpoint."
     ),
+    "not_on_policy": (
+        "Train without exact_on_policy: importance weights correct for what engine and learner "
+        "differ by."
+    ),
     FailureCode.WORKER_LOST: "Check that the worker's host is running, then retry the job.",
 }
 

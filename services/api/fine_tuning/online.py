@@ -11,12 +11,14 @@ from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.models.registered import RemoteModel
 from services.contracts.rollouts.multi_turn import conversation_warnings
+from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.dataset_scripts import SCRIPT_PREFIX
 from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
 from services.contracts.training.online import (
     DistillationHyperparameters,
     DistillationMethod,
     OnlineSettings,
+    PolicySettings,
     PpoMethod,
     ReinforcementMethod,
     TeacherModel,
@@ -50,6 +52,8 @@ def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSe
                 _check_teacher(session, online.hyperparameters, settings)
             else:
                 _check_batches(online)
+                if online.hyperparameters.exact_on_policy:
+                    _check_exactness(online.hyperparameters, request.gpus)
 
 
 def online_warnings(request: CreateFineTuningJob) -> list[str]:
@@ -113,6 +117,23 @@ def _check_placement(hyperparameters: OnlineSettings, gpus: int | None) -> None:
     if placement.trainer_gpus is not None and gpus is not None and placement.trainer_gpus >= gpus:
         message = f"leaves no GPU of {gpus} for the engine"
         raise InvalidRequest(message, param="placement.trainer_gpus")
+
+
+def _check_exactness(hyperparameters: PolicySettings, gpus: int | None) -> None:
+    """Learner and engine have one arithmetic on CPUs alone, and for whole models in float32."""
+    if gpus:
+        message = "is for jobs without GPUs, whose kernels round differently"
+        raise InvalidRequest(message, param="exact_on_policy")
+    if hyperparameters.optimizer.training_type is not TrainingType.FULL:
+        message = "must be full with exact_on_policy: adapters are sampled merged into their base"
+        raise InvalidRequest(message, param="optimizer.training_type")
+    if hyperparameters.max_staleness > 0:
+        message = "must be 0 with exact_on_policy: older tokens are of another policy"
+        raise InvalidRequest(message, param="max_staleness")
+    for part in ("engine", "optimizer"):
+        if getattr(hyperparameters, part).dtype not in ("auto", "float32"):
+            message = "must be float32 or auto with exact_on_policy"
+            raise InvalidRequest(message, param=f"{part}.dtype")
 
 
 def _check_sample_count(online: RewardedMethod | DistillationMethod) -> None:

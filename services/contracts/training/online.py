@@ -104,7 +104,18 @@ class OnlineSettings(Renamed):
     engine: VllmOptions = Field(default_factory=VllmOptions)
 
 
-class ReinforcementHyperparameters(OnlineSettings):
+class PolicySettings(OnlineSettings):
+    """Settings that the methods with rewards share."""
+
+    exact_on_policy: StrictBool = Field(
+        default=False,
+        description="Learner and engine compute the same log-probability for every sampled token, "
+        "bit by bit, or the training fails. Without a GPU, in float32, with full weights and "
+        "max_staleness 0; slower.",
+    )
+
+
+class ReinforcementHyperparameters(PolicySettings):
     """GRPO, DAPO, Dr. GRPO and GSPO.
 
     The defaults take clip-higher and token-mean from DAPO (arXiv:2503.14476); the recipe dapo has
@@ -171,7 +182,7 @@ class Critic(Request):
     )
 
 
-class PpoHyperparameters(OnlineSettings):
+class PpoHyperparameters(PolicySettings):
     """PPO with generalized advantage estimation over the tokens that the model wrote."""
 
     samples_per_prompt: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(

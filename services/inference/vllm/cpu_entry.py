@@ -38,10 +38,15 @@ def finish_reload(model: Any, config: object) -> None:
             layer.quant_method.process_weights_after_loading(layer)
 
 
-if __name__ == "__main__":
+def serve() -> None:
+    """Start the server, with the arguments of this process."""
     engine_processes.get_mp_context = lambda: multiprocessing.get_context("fork")
     registry._run_in_subprocess = lambda inspect: inspect()
     reloading.finalize_layerwise_reload = finish_reload
     gc.freeze()
     gc.enable()
     main()
+
+
+if __name__ == "__main__":
+    serve()

@@ -60,6 +60,7 @@ class Routes:
 HOST = "127.0.0.1"
 ADAPTER_CONFIG = "adapter_config.json"
 CPU_ENTRY = "services.inference.vllm.cpu_entry"
+EXACT_ENTRY = "services.inference.vllm.exact_entry"
 GUARD = "services.inference.vllm.guard.Guard"
 GIBIBYTE = 2**30
 NO_ROUTES = Routes()
@@ -105,11 +106,13 @@ def plan_launch(
     scratch: Path,
     routes: Routes = NO_ROUTES,
     devices: Sequence[str] | None = None,
+    exact: bool = False,
 ) -> ServerCommand:
     """Build the command of a server; ``scratch`` is a folder for sockets and other small files.
 
-    ``devices`` are GPUs by index or UUID; None means all visible ones. Raises `InvalidRequest` for
-    a missing folder or an adapter that cannot be served.
+    ``devices`` are GPUs by index or UUID; None means all visible ones. An ``exact`` one computes
+    what the learner does, bit by bit. Raises `InvalidRequest` for a missing folder, an adapter that
+    cannot be served, and an exact one on GPUs.
     """
     if model.path is not None and not model.path.is_dir():
         raise InvalidRequest(f"model folder {model.path} does not exist", param="model")
@@ -117,6 +120,10 @@ def plan_launch(
     on_cpu = runtime.accelerator == Accelerator.CPU
     if devices is None:
         devices = _visible_devices()
+    if exact:
+        if not on_cpu:
+            raise InvalidRequest("exact_on_policy is for hosts without GPUs", param="method")
+        options = options.model_copy(update={"dtype": "float32", "enforce_eager": True})
     common = _common_arguments(model, served_name, options, port)
     common += _lora(adapters, options, routes.adapters) + _route_arguments(routes)
     if routes.tools and (parser := tool_call_parser(model.tokenizer or model.path)):
@@ -128,6 +135,9 @@ def plan_launch(
     entry, hardware = (
         _on_cpu(model, options) if on_cpu else _on_gpu(model, options, routes, len(devices))
     )
+    if exact:
+        entry = [EXACT_ENTRY, *entry[1:]]
+        hardware += ["--model-impl", "transformers"]
     extra = {"VLLM_API_KEY": key, "VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1"}
     extra |= {"TMPDIR": str(scratch)} | _route_environment(routes)
     if on_cpu:

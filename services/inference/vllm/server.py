@@ -68,7 +68,7 @@ class VllmServer:
 
     Entering raises `RuntimeMissing`, `InvalidRequest` for a missing model or adapter, and
     `VllmFailed`. ``on_progress`` is called at the start of each startup phase. ``devices`` are the
-    GPUs to use; None means all visible ones.
+    GPUs to use; None means all visible ones. For ``exact`` see `plan_launch`.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class VllmServer:
         routes: Routes = NO_ROUTES,
         devices: Sequence[str] | None = None,
         log: str = LOG,
+        exact: bool = False,
     ) -> None:
         self._runtime_folder = runtime_python.parents[1]
         self._model = model
@@ -94,6 +95,7 @@ class VllmServer:
         self._on_progress = on_progress
         self._routes = routes
         self._devices = devices
+        self._exact = exact
         self._log = job_dir / log
         self._last_lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._phase: StartupPhase | None = None
@@ -181,6 +183,7 @@ class VllmServer:
             scratch=self._scratch,
             routes=self._routes,
             devices=self._devices,
+            exact=self._exact,
         )
         self.base_url = f"http://{HOST}:{port}/v1"
         self.api_key = launch.api_key

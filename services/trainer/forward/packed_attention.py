@@ -20,9 +20,6 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-PACKED = {"sdpa": "packed_sdpa", "eager": "packed_eager"}
-"""Names of the wrappers, by those of the implementations that they wrap."""
-
 
 @dataclass(frozen=True)
 class Run:
@@ -123,6 +120,13 @@ def _attended(wrapped: str) -> Callable[..., Any]:
     return attend
 
 
-for _wrapped, _name in PACKED.items():
-    AttentionInterface.register(_name, _attended(_wrapped))
-    AttentionMaskInterface.register(_name, _masked(_wrapped))
+def register(wrapped: str) -> str:
+    """Register the wrapper of an attention implementation; returns its name."""
+    name = f"packed_{wrapped}"
+    AttentionInterface.register(name, _attended(wrapped))
+    AttentionMaskInterface.register(name, _masked(wrapped))
+    return name
+
+
+PACKED = {wrapped: register(wrapped) for wrapped in ("sdpa", "eager")}
+"""Names of the wrappers, by those of the implementations that they wrap."""

@@ -21,6 +21,7 @@ from services.trainer.rl.spec import (
     RemoteTeacher,
     RuntimeSpec,
     TaughtModel,
+    is_exact,
     online_method,
     rewards_of,
 )
@@ -79,6 +80,11 @@ def online_task(
     lora = online.hyperparameters.optimizer.training_type is TrainingType.LORA
     if tune.model.adapter is not None and not lora:
         raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
+    if is_exact(online) and gpus:
+        raise InvalidRequest(
+            "exact_on_policy is for hosts without GPUs, whose kernels round differently",
+            param=f"method.{tune.method.type.value}.hyperparameters.exact_on_policy",
+        )
     if tune.model.needs_merge:
         message = f"vLLM serves adapter {tune.model.id!r} merged into its base only: merge it first"
         raise InvalidRequest(message, param="model")

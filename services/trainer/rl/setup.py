@@ -60,6 +60,7 @@ from services.trainer.rl.spec import (
     TEACHER,
     Online,
     OnlineSpec,
+    is_exact,
     masks_truncated,
     online_method,
     overlong_penalty_of,
@@ -333,6 +334,7 @@ async def build_policy_engine(
         devices=devices.engines,
         sleep=devices.sleep,
         version=version,
+        exact=is_exact(online),
         on_progress=report,
     )
 

@@ -169,6 +169,11 @@ def overlong_penalty_of(online: Online) -> OverlongPenalty | None:
     return None if isinstance(online, DistillationMethod) else online.hyperparameters.overlong
 
 
+def is_exact(online: Online) -> bool:
+    """Whether learner and engine have to agree on every bit."""
+    return not isinstance(online, DistillationMethod) and online.hyperparameters.exact_on_policy
+
+
 def masks_truncated(online: Online) -> bool:
     """Whether truncated responses are left out of the loss."""
     return isinstance(online, ReinforcementMethod) and online.hyperparameters.mask_truncated

@@ -12,6 +12,7 @@ from services.contracts.errors import InvalidRequest
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime
 from services.inference.vllm.launch import (
+    EXACT_ENTRY,
     NO_ROUTES,
     AdapterSlots,
     Routes,
@@ -55,6 +56,7 @@ def plan(
     adapters: tuple[LoraAdapter, ...] = (),
     routes: Routes = NO_ROUTES,
     devices: tuple[str, ...] | None = None,
+    exact: bool = False,
     **options: Any,
 ) -> ServerCommand:
     runtime = Runtime("vllm", Path("/runtimes/vllm/bin/python"), "1", accelerator)
@@ -68,6 +70,7 @@ def plan(
         scratch=Path("/scratch"),
         routes=routes,
         devices=devices,
+        exact=exact,
     )
 
 
@@ -104,6 +107,16 @@ def test_without_a_gpu_weights_are_computed_in_what_the_processor_has(
     native(monkeypatch, bfloat16=False)
     assert value(plan(model(tmp_path, LLAMA_70B)), "--dtype") == "float32"
     assert value(plan(model(tmp_path, LLAMA_70B), dtype="bfloat16"), "--dtype") == "bfloat16"
+
+
+def test_an_exact_server_computes_the_learners_code_in_float32(tmp_path: Path) -> None:
+    launch = plan(model(tmp_path, LLAMA_70B), exact=True, enforce_eager=False)
+
+    assert EXACT_ENTRY in launch.command
+    assert (value(launch, "--dtype"), value(launch, "--model-impl")) == ("float32", "transformers")
+    assert launch.environment["TORCHDYNAMO_DISABLE"] == "1"
+    with pytest.raises(InvalidRequest, match="without GPUs"):
+        plan(model(tmp_path, LLAMA_70B), Accelerator.CUDA, exact=True)
 
 
 def test_the_cache_of_weights_computed_in_float32_holds_as_many_tokens(

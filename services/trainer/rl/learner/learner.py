@@ -106,11 +106,15 @@ class Learner:
             layout=layout,
             seed=spec.seed,
             max_response_length=spec.max_response_length,
+            exact=spec.is_exact,
         )
 
     def _pack(self) -> str | None:
         """Compute without padding if the main process, which has the weights, finds that the model
         can do it; returns why not."""
+        if self._spec.is_exact:
+            self._plain.compute_exactly()
+            return None
 
         def tried() -> bytes:
             return (self._plain.pack_sequences() or "").encode()
@@ -193,6 +197,8 @@ class Learner:
         write_model(model, weights, dtype, spec.model, folder, tokenizer=spec.tokenizer)
 
     def _stored_dtype(self) -> torch.dtype:
+        if self._spec.is_exact:
+            return torch.float32  # the engine would sample from rounded weights
         return stored_dtype(self._spec.model, trusted=self._spec.model in self._spec.trusted)
 
 

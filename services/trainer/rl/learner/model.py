@@ -11,9 +11,11 @@ from peft import LoraConfig, PeftModel, TaskType, get_peft_model
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from services.contracts.errors import InvalidRequest
 from services.contracts.training.adaptation import LoraSettings, TrainingType
 from services.contracts.training.online import PpoHyperparameters
 from services.contracts.training.optimizer import OptimizerSettings
+from services.trainer.forward.exact import compute_exactly, in_whole_rows
 from services.trainer.forward.logits import Reader, Readings, read_logits
 from services.trainer.forward.output_layer import OutputLayer
 from services.trainer.forward.packing import (
@@ -40,6 +42,17 @@ class LanguageModel(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.critic = critic
         self.output = OutputLayer(self.causal)
         self.packs = False
+        self.exact = False
+
+    def compute_exactly(self) -> None:
+        """Compute as the engine does, bit by bit, from now on; before `pack_sequences`.
+
+        Raises `InvalidRequest` for a model that cannot.
+        """
+        compute_exactly(self.causal)
+        if problem := self.pack_sequences():
+            raise InvalidRequest(f"exact_on_policy needs packed rows: {problem}", param="model")
+        self.exact = True
 
     def pack_sequences(self, *, tried: bool = False) -> str | None:
         """Compute without padding from now on, the critic too; returns why it cannot.
@@ -84,6 +97,9 @@ class LanguageModel(nn.Module):  # type: ignore[misc]  # torch is untyped here
         return self._states(trunk_of(self.causal), token_ids, lengths)
 
     def _states(self, trunk: Any, token_ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        if self.exact:
+            filled, parts = in_whole_rows(token_ids, lengths)
+            return packed_states(trunk, filled, parts)[: len(token_ids)]
         compute = packed_states if self.packs else padded_states
         return compute(trunk, token_ids, lengths)
 

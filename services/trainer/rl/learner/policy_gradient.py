@@ -27,6 +27,7 @@ from services.trainer.rl.extensions import (
     load_advantage,
     load_objective,
 )
+from services.trainer.rl.learner.exactness import check_exactness
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
     MicroBatch,
@@ -230,12 +231,16 @@ class PolicyGradient:
             reference = self._reference.log_probs(tokens, self._temperature)
         if isinstance(settings, PpoHyperparameters):
             old = self._scorer.score(tokens, self._temperature)
+            self._check_exactness(old, tokens)
             return critic_targets(tokens, settings, sampler=sampler, old=old, reference=reference)
         kl = settings.loss.kl
         moves = self.passes.steps > 1 and settings.loss.anchor is Anchor.OLD
         selects = settings.loss.objective in BY_COVARIANCE and settings.loss.anchor is Anchor.OLD
-        looks_back = moves or selects or (kl is not None and kl.to is KlTo.REWARD)
+        checks = settings.exact_on_policy and self.passes.steps > 1
+        looks_back = moves or selects or checks or (kl is not None and kl.to is KlTo.REWARD)
         before = self._scorer.score(tokens, self._temperature) if looks_back else None
+        if before is not None:
+            self._check_exactness(before, tokens)
         return group_targets(
             tokens,
             settings,
@@ -244,6 +249,10 @@ class PolicyGradient:
             reference=reference,
             extension=self._advantage,
         )
+
+    def _check_exactness(self, before: Scores, tokens: TrainedTokens) -> None:
+        if self._settings.exact_on_policy:
+            check_exactness(before.log_probs, tokens)
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,12 @@ class LearnerSpec(BaseModel):
     )
 
     @property
+    def is_exact(self) -> bool:
+        """Whether learner and engine have to agree on every bit."""
+        settings = self.settings
+        return not isinstance(settings, DistillationHyperparameters) and settings.exact_on_policy
+
+    @property
     def settings(
         self,
     ) -> ReinforcementHyperparameters | PpoHyperparameters | DistillationHyperparameters:

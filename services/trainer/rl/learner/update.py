@@ -11,6 +11,7 @@ from torch import Tensor
 
 from services.contracts.training.policy_loss import Aggregation
 from services.trainer.rl.batch import TokenValues
+from services.trainer.rl.learner.exactness import check_exactness
 from services.trainer.rl.learner.micro_batches import (
     Layout,
     MicroBatch,
@@ -156,11 +157,13 @@ class Updater:
     layout: Layout
     seed: int
     max_response_length: int
+    exact: bool = False
 
     def update(self, tokens: TrainedTokens, step: int) -> UpdateResult:
         """Train on a batch; ``step`` counts updates from 0.
 
-        Raises `Diverged` rather than continue from corrupt weights.
+        Raises `Diverged` rather than continue from corrupt weights, and, if it is to be ``exact``,
+        `NotOnPolicy` rather than take a step on tokens of another policy.
         """
         began = time.perf_counter()
         entropy = np.random.SeedSequence([self.seed, step, self.processes.rank])
@@ -174,6 +177,8 @@ class Updater:
         steps = 0
         for chosen in self._mini_batches(tokens, step):
             self._accumulate(tokens, chosen, loss, accumulator)
+            if self.exact and steps == 0:
+                self._check_exactness(tokens, chosen, accumulator)
             steps += 1
             accumulator.counting = self.processes.is_main
             for name, norm in self.processes.step().items():
@@ -185,6 +190,15 @@ class Updater:
             metrics |= sampler_mismatch(values[:, 0], tokens)
         token_values = None if values is None else TokenValues(values.cpu().numpy())
         return UpdateResult(metrics, token_values)
+
+    def _check_exactness(
+        self, tokens: TrainedTokens, chosen: list[int], accumulator: MetricAccumulator
+    ) -> None:
+        """Compare what the first optimizer step computed before it changes the weights."""
+        values = accumulator.collect_per_token(self.processes)
+        assert values is not None  # noqa: S101 - policy gradients compute them
+        computed = torch.isin(tokens.sequence_of, torch.tensor(chosen))
+        check_exactness(values[:, 0].cpu().where(computed, tokens.sampler_log_probs), tokens)
 
     def measure(self, tokens: TrainedTokens) -> dict[str, float]:
         """The metrics of a batch without an update, including its loss."""

@@ -34,7 +34,7 @@ class PolicyEngine:
     ``model`` is the folder of the initial weights, labeled ``version``. With ``lora_rank`` the
     policy is an adapter over it, of at most that rank, ``adapters`` of which can be loaded at once.
     ``tokenizer`` defaults to ``model``, whose own code may run where it is ``trusted``. ``sleep``
-    enables `sleep` on GPUs.
+    enables `sleep` on GPUs. An ``exact`` engine computes what the learner does, bit by bit.
 
     Entering raises `VllmFailed`. Leaving stops every process.
     """
@@ -54,6 +54,7 @@ class PolicyEngine:
         sleep: bool = False,
         version: int = 0,
         tolerance: Tolerance | None = None,
+        exact: bool = False,
         on_progress: Callable[[StartupProgress], None] | None = None,
     ) -> None:
         options = options or VllmOptions()
@@ -71,11 +72,12 @@ class PolicyEngine:
                 sleep,
                 on_progress if number == 0 else None,
                 trusted,
+                exact,
             )
             for number, each in enumerate(sets)
         ]
         self._adapters = None if lora_rank is None else AdapterStore(job_dir / "adapters")
-        self._tolerance = tolerance or Tolerance.of(float32=_in_float32(model, options))
+        self._tolerance = tolerance or Tolerance.of(float32=exact or _in_float32(model, options))
         self._servers: list[PolicyServer] = []
         self._sessions = StickyRouter()
         self.version = version

@@ -57,6 +57,7 @@ class ServerSpec:
     sleep: bool
     on_progress: Callable[[StartupProgress], None] | None
     trusted: bool = False
+    exact: bool = False
 
     def server(self, weights: PolicyWeights) -> VllmServer:
         """A server that starts with ``weights``; adapters are loaded after the start."""
@@ -79,6 +80,7 @@ class ServerSpec:
             ),
             devices=self.devices,
             log=self.log,
+            exact=self.exact,
         )
 
 

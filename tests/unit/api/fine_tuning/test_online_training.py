@@ -92,6 +92,7 @@ def test_jobs_of_online_methods_are_queued_with_their_settings(
 
 
 TOOL = {"class_name": "sandbox"}
+EXACT: dict[str, Any] = {"exact_on_policy": True}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("reinforcement", {"sampling": {"top_p": 0.9}}, "sampling.top_p"),
     ("ppo", {"sampling": {"top_k": 20}}, "sampling.top_k"),
@@ -128,6 +129,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "temperature",
     ),
     ("reinforcement", {"tools": [{"class_name": "unheard.Of"}]}, "tools[0].class_name"),
+    ("ppo", EXACT | {"max_staleness": 1}, "max_staleness"),
+    (
+        "reinforcement",
+        EXACT | {"optimizer": {"training_type": "lora"}},
+        "optimizer.training_type",
+    ),
+    ("reinforcement", EXACT | {"engine": {"dtype": "bfloat16"}}, "engine.dtype"),
+    ("ppo", EXACT | {"optimizer": {"dtype": "bfloat16"}}, "optimizer.dtype"),
 ]
 
 
@@ -374,3 +383,9 @@ def test_unusual_settings_add_warnings_to_the_first_events(
     assert created.message.startswith("Job created")
     assert warning.level == "warn"
     assert "prompt_type is plain" in warning.message
+
+
+def test_exactness_is_refused_on_gpus(registry: Database) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        create(registry, "reinforcement", hyperparameters=EXACT, gpus=1)
+    assert raised.value.param == "method.reinforcement.hyperparameters.exact_on_policy"
