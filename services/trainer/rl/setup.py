@@ -16,6 +16,7 @@ from services.contracts.training.online import OnlineSettings
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
+from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import StartupProgress
 from services.models.tokenizer_ids.compare import check_prepared
 from services.models.tokenizer_ids.id_map import map_ids
@@ -68,7 +69,7 @@ from services.trainer.rl.spec import (
     response_budget,
     rewards_of,
 )
-from services.trainer.rl.weight_folder import weight_folder
+from services.trainer.rl.weight_folder import weight_bytes, weight_folder
 from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 
 TOKENIZER_FOLDER = "tokenizer"
@@ -133,7 +134,14 @@ async def open_training(
         if learner.padded is not None:
             reporter.message(f"Sequences are padded: {learner.padded}", "warn")
         reporter.phase("starting_engine")
-        published = stack.enter_context(weight_folder(job_dir, spec.model))
+        published = stack.enter_context(
+            weight_folder(
+                job_dir,
+                spec.model,
+                version_bytes=_version_bytes(spec, online),
+                warn=lambda text: reporter.message(text, "warn"),
+            )
+        )
         sync = WeightSync(learner, published)
         engine = await stack.enter_async_context(
             await build_policy_engine(
@@ -337,6 +345,13 @@ async def build_policy_engine(
         exact=is_exact(online),
         on_progress=report,
     )
+
+
+def _version_bytes(spec: OnlineSpec, online: Online) -> int:
+    """The size of a published version: of the model's files, or of its weights in float32."""
+    stored = weight_bytes(spec.model)
+    in_float32 = is_exact(online) or _serves_merged(spec)
+    return stored if not in_float32 or read_model_config(spec.model).is_float32 else 2 * stored
 
 
 def _serves_merged(spec: OnlineSpec) -> bool:

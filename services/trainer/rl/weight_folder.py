@@ -4,7 +4,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,23 +16,34 @@ PREFIX = "temper-weights-"
 _LOCK = "lock"
 MEMORY_SHARE = 0.5
 """Share of the host's available memory to use: learner and engine need the rest."""
+GIGABYTE = 1e9
 _AVAILABLE = "MemAvailable:"
 
 
 @contextmanager
 def weight_folder(
-    job_dir: Path, model: Path, shared: Path = SHARED_MEMORY, available: int | None = None
+    job_dir: Path,
+    model: Path,
+    shared: Path = SHARED_MEMORY,
+    available: int | None = None,
+    *,
+    version_bytes: int | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Iterator[Path]:
     """A folder for the published versions of ``model``'s weights.
 
     It is in shared memory if all coexisting versions fit there, so that a weight sync does not wait
-    for a disk; otherwise in ``job_dir``. ``available`` is the host's free memory in bytes, by
-    default as reported by the kernel. Leftovers of killed trainings are removed from memory.
+    for a disk; otherwise in ``job_dir``, and ``warn`` is told why. ``available`` is the host's free
+    memory in bytes, by default as reported by the kernel, ``version_bytes`` the size of a version,
+    by default that of the model's files. Leftovers of killed trainings are removed from memory.
     """
     if shared.is_dir():
         _remove_abandoned(shared)
-    needed = (KEPT + 1) * weight_bytes(model)
-    if needed > _room(shared, available_memory() if available is None else available):
+    needed = (KEPT + 1) * (version_bytes or weight_bytes(model))
+    room = _room(shared, available_memory() if available is None else available)
+    if needed > room:
+        if warn is not None:
+            warn(_explanation(shared, needed, room))
         yield job_dir / WEIGHTS
         return
     new = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=shared))
@@ -67,6 +78,15 @@ def _room(shared: Path, available: int) -> int:
     if not os.access(shared, os.W_OK):
         return -1
     return min(shutil.disk_usage(shared).free, int(MEMORY_SHARE * available))
+
+
+def _explanation(shared: Path, needed: int, room: int) -> str:
+    """Why weights are not in shared memory."""
+    where = "Weights pass through the job's folder, not through memory"
+    if room < 0:
+        return f"{where}: {shared} is missing or cannot be written"
+    needs, has = (f"{size / GIGABYTE:.1f} GB" for size in (needed, max(room, 0)))
+    return f"{where}: {KEPT + 1} versions take {needs}, and {shared} has room for {has}"
 
 
 def _remove_abandoned(shared: Path) -> None:

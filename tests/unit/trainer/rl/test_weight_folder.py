@@ -38,12 +38,23 @@ def test_weights_pass_through_memory_that_is_freed_afterwards(
     assert list(shared.iterdir()) == []
 
 
-@pytest.mark.parametrize("available", [0, 599 * KIB])
+@pytest.mark.parametrize(("available", "size"), [(0, None), (599, None), (1199, 200 * KIB)])
 def test_three_versions_that_fill_half_of_the_free_memory_go_to_the_disk(
-    available: int, model: Path, shared: Path, tmp_path: Path
+    available: int, size: int | None, model: Path, shared: Path, tmp_path: Path
 ) -> None:
-    with weight_folder(tmp_path / "job", model, shared, available=available) as folder:
+    told: list[str] = []
+    with weight_folder(
+        tmp_path / "job",
+        model,
+        shared,
+        available=available * KIB,
+        version_bytes=size,
+        warn=told.append,
+    ) as folder:
         assert folder == tmp_path / "job" / "weights"
+    (reason,) = told
+    assert "3 versions take 0.0 GB" in reason
+    assert str(shared) in reason
 
 
 def test_a_host_without_shared_memory_uses_the_disk(model: Path, tmp_path: Path) -> None:
